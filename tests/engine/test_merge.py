@@ -167,7 +167,7 @@ def test_a_value_of_a_wrong_type_is_named_with_its_place(value: Any) -> None:
 
 @pytest.mark.parametrize(("names", "told"), [(["init", "wait"], True), (["wait", "init"], False)])
 def test_an_element_of_the_users_that_stands_too_late_is_told(names: list[str], *, told: bool) -> None:
-    """Protects a job with both init containers of its own from a script that starts before the workers run."""
+    """Protects a job with both init containers of its own from a script that starts too early."""
     merge = Merge((), before=["init"])
     theirs = {"initContainers": [{"name": name, "image": "own"} for name in names]}
     after = merge.apply(theirs, {"initContainers": [{"name": "wait", "image": "i"}]})

@@ -29,7 +29,7 @@ REFUSED = {
     ),
     "no key": (spec(tolerations=[{"effect": "NoSchedule"}]), "its operator must be Exists"),
     "key of a taint": (spec(tolerations=[{"key": "a b", "operator": "Exists"}]), "is not a key of a label"),
-    "operator of a node": (requirement(operator="Equals", values=["b"]), "is not one of In, NotIn"),
+    "operator of a node": (requirement(operator="Equals", values=["b"]), "must be In, NotIn,"),
     "no values": (requirement(operator="In"), "operator In needs values"),
     "values of Exists": (requirement(operator="Exists", values=["b"]), "operator Exists takes no values"),
     "label": ({"metadata": {"labels": {"a": "b c"}}}, "is not a value of a label"),
@@ -42,7 +42,7 @@ REFUSED = {
     "volume": (spec(volumes=[{"name": "My Volume", "emptyDir": {}}]), "is not a name there"),
     "container": (spec(containers=[{"name": "main_1"}]), "is not a name there"),
     "quantity": (container(resources={"limits": {"cpu": "2 cores"}}), "is not a quantity, such as"),
-    "port": (container(ports=[{"containerPort": 70000}]), "is not between 1 and 65535"),
+    "port": (container(ports=[{"containerPort": 70000}]), "must be between 1 and 65535"),
     "time of another effect": (
         spec(
             tolerations=[{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3}]
@@ -65,7 +65,7 @@ REFUSED = {
     ),
     "no restart policy": (
         spec(initContainers=[{"name": "i", "image": "i", "restartPolicy": ""}]),
-        "is not one of Always, Never, OnFailure",
+        "must be Always, Never or OnFailure",
     ),
     "two sources": (
         spec(volumes=[{"name": "a", "emptyDir": {}, "hostPath": {"path": "/a"}}]),

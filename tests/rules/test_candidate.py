@@ -71,7 +71,7 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
     ),
     "another value": (
         ROW.replace("any", "some") + "    warn: w\n",
-        [(7, "/rules/0/match/candidate", "'some' is not of type 'boolean' or must be")],
+        [(7, "/rules/0/match/candidate", "must be true or false (without quotes) or any, not")],
     ),
 }
 

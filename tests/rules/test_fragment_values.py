@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.helpers import load_text
-from tests.rules.fragments import REFUSED, TAKEN, container, spec
+from tests.rules.fragments import REFUSED, TAKEN
 from tests.rules.tables import HEAD, extended
 from webhook.rules.problems import TableError
 

@@ -78,7 +78,7 @@ def test_where_kueue_counts_quotas_only_one_row_is_switched_off(name: str | None
 
 
 def test_a_file_of_the_chart_alone_and_the_installation_place_a_job_alike(tmp_path: Path) -> None:
-    """Protects previews: a file is laid over the rows of whole-job admission, which the chart has behind it."""
+    """Protects previews: a file is laid over whole-job admission; the chart has that behind it."""
     job = queued(4)
     jobs = [{"name": "w", "template": {"spec": {"parallelism": 4, "template": get(job, WORKER)}}}]
     annotations = {f"{PREFIX}preferred-topology": "rack"}

@@ -122,7 +122,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a placer that there is not": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: worker, placer: slurm}}\n",
-        [(5, "/rules/0/match/placer", "'slurm' is not one of ['affinity', 'kueue', 'gang', 'gate']")],
+        [(5, "/rules/0/match/placer", 'must be affinity, kueue, gang or gate, not "slurm"')],
     ),
     "who places a job by who places it": (
         "rules:\n  - {name: x, reason: r, placer: gate, match: {role: worker, placer: kueue}}\n",

@@ -184,10 +184,10 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
         "deviceCounts: {trn9.large: [4, 8]}\n",
         [(4, "/deviceCounts/trn9.large", "one device is valid on every instance type: add 1")],
     ),
-    "no numbers": ("deviceCounts: {trn9.large: some}\n", [(4, "/deviceCounts/trn9.large", "'some' is not")]),
+    "no numbers": ("deviceCounts: {trn9.large: some}\n", [(4, "/deviceCounts/trn9.large", "must be a list")]),
     "a least number of nothing": (
         ROW + "requests: {aws.amazon.com/neuron: 0}}\n",
-        [(8, "/rules/0/match/requests/aws.amazon.com~1neuron", "0 is less than")],
+        [(8, "/rules/0/match/requests/aws.amazon.com~1neuron", "must be 1 or more")],
     ),
     "a placeholder about devices without the condition": (
         ROW.replace("warn: w", 'warn: "$(devices.asked)"') + "candidate: any}\n",

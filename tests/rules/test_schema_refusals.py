@@ -4,7 +4,9 @@ import pytest
 
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, HEAD, RULE, SOURCE, Expected, problems, same_problems
+from webhook.objects.tree import nodes
 from webhook.rules.problems import TableError
+from webhook.rules.schema import FORMS, bundled, pod_template
 
 SCHEMA: dict[str, tuple[str, Expected]] = {
     "an unknown key of a rule": (
@@ -21,15 +23,18 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
     ),
     "a number where text is wanted": (
         "values:\n  waitSeconds: 1800\n",
-        [(5, "/values/waitSeconds", "1800 is not a string: put it in quotes")],
+        [(5, "/values/waitSeconds", "must be text (in quotes), not 1800")],
     ),
-    "a map where a list is wanted": ("rules: {}\n", [(4, "/rules", "{} is not of type 'array'")]),
-    "a list where a map is wanted": ("values: []\n", [(4, "/values", "[] is not of type 'object'")]),
-    "a row that is not a map": ("rules:\n  - x\n", [(5, "/rules/0", "'x' is not of type 'object'")]),
-    "a row without a name": ("rules:\n  - reason: x\n", [(5, "/rules/0", "'name' is a required property")]),
+    "a map where a list is wanted": (
+        "rules: {}\n",
+        [(4, "/rules", "must be a list (lines that begin with -), not {}")],
+    ),
+    "a list where a map is wanted": ("values: []\n", [(4, "/values", "must be a map (KEY: VALUE), not []")]),
+    "a row that is not a map": ("rules:\n  - x\n", [(5, "/rules/0", 'must be a map (KEY: VALUE), not "x"')]),
+    "a row without a name": ("rules:\n  - reason: x\n", [(5, "/rules/0", "name is missing: add it")]),
     "a new row without what a row needs": (
         "rules:\n  - name: x\n    warn: w\n    reason: r\n",
-        [(5, "/rules/0", "'match' is a required property")],
+        [(5, "/rules/0", "match is missing: add it")],
     ),
     "a change of a row that is not there": (
         "rules:\n  - {name: blocks-hole, mode: off}\nshapes:\n  - {name: multinode, warn: w}\n",
@@ -44,27 +49,33 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
     ),
     "a role that is not a name": (
         RULE.replace("worker", "the-boss") + "    warn: w\n",
-        [(7, "/rules/0/match/role", "'the-boss' does not match")],
+        [
+            (
+                7,
+                "/rules/0/match/role",
+                "must be a name of letters and digits that begins with a lower case one or any, not",
+            )
+        ],
     ),
     "a node config that there is not": (
         "shapes:\n  - name: s\n    workers: 5\n    nodeConfig: 0\n",
-        [(7, "/shapes/0/nodeConfig", "0 is less than the minimum of 1")],
+        [(7, "/shapes/0/nodeConfig", "must be 1 or more")],
     ),
     "an amount of nothing": (
         "candidates:\n  wholeNode: {aws.amazon.com/neuron: 0}\n",
-        [(5, "/candidates/wholeNode/aws.amazon.com~1neuron", "0 is less than")],
+        [(5, "/candidates/wholeNode/aws.amazon.com~1neuron", "must be 1 or more")],
     ),
     "no workers at all": (
         "shapes:\n  - name: s\n    workers: 0\n    nodeConfig: 1\n",
-        [(6, "/shapes/0/workers", "0 is less than the minimum of 1")],
+        [(6, "/shapes/0/workers", "must be 1 or more")],
     ),
     "a worker count in other words": (
         "shapes:\n  - name: s\n    workers: multiple of many\n    nodeConfig: 1\n",
-        [(6, "/shapes/0/workers", "'multiple of many' is not of type 'integer' or")],
+        [(6, "/shapes/0/workers", "must be a whole number (without quotes) or 'multiple of N', not")],
     ),
     "another mode": (
         "rules:\n  - name: ultraserver-nodes\n    mode: audit\n",
-        [(6, "/rules/0/mode", "'audit' is not one of ['enforce', 'shadow', 'off'")],
+        [(6, "/rules/0/mode", 'must be enforce, shadow or off, not "audit"')],
     ),
 }
 
@@ -88,11 +99,11 @@ def test_every_violation_of_the_schema_is_reported_at_once() -> None:
 TEXTS: dict[str, tuple[str, Expected]] = {
     "an empty file": ("", [(1, "", "a rule table is one document, found 0")]),
     "two documents": (HEAD + "---\n" + HEAD, [(1, "", "a rule table is one document, found 2")]),
-    "a list": ("- a\n", [(1, "", "['a'] is not of type 'object'")]),
+    "a list": ("- a\n", [(1, "", 'must be a map (KEY: VALUE), not ["a"]')]),
     "no YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
     "another version": (HEAD.replace("v1alpha1", "v2"), [(1, "/apiVersion", "must be ")]),
-    "another kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "/kind", 'must be "RuleTable"')]),
-    "another base": (EXTENDS.replace("default", "mine"), [(3, "/extends", 'must be "default"')]),
+    "another kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "/kind", "must be RuleTable, not")]),
+    "another base": (EXTENDS.replace("default", "mine"), [(3, "/extends", "must be default, not")]),
 }
 
 
@@ -113,3 +124,11 @@ def test_a_whole_table_must_have_every_section() -> None:
 def test_a_text_that_is_not_utf_8_is_refused_with_the_line() -> None:
     with pytest.raises(TableError, match=r"^mine\.yaml:4: /: the byte 0xff is not UTF-8"):
         load_text(EXTENDS.encode() + b"values: {a: \xff}\n", SOURCE)
+
+
+def test_every_pattern_of_the_rows_has_words() -> None:
+    """Protects from messages that show a regular expression, or say nothing."""
+    rows = {name: form for name, form in bundled()["$defs"].items() if name not in pod_template()["$defs"]}
+    patterns = {value for path, value in nodes(rows) if path[-1:] == ("pattern",) and isinstance(value, str)}
+    assert len(patterns) > 5
+    assert [each for each in patterns if not next(part for part in FORMS if part in each)] == []

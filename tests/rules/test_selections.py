@@ -141,7 +141,7 @@ def test_all_workers_of_a_larger_job_cannot_be_on_one_ultraserver() -> None:
     ],
 )
 def test_units_by_name_hold_all_workers(spec: Any, workers: int, *, warns: bool) -> None:
-    """Protects from a job that waits for ever without a word, as it names fewer UltraServers than it needs."""
+    """Protects from a job that waits for ever without a word: it names fewer UltraServers than it needs."""
     messages = selecting(spec, workers)
     assert len(messages) == warns
     assert all("fewer than" in text and UNIT in text for text in messages)

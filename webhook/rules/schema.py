@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from inspect import cleandoc
@@ -15,13 +15,10 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, core_schema
 
 from common.texts import did_you_mean
-from webhook.objects.tree import Json, Path, get
+from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.table import File
 from webhook.rules.draft import ROWS
 from webhook.rules.problems import Found
-
-LONGEST = 200
-"""Characters of a message, which quotes whole values."""
 
 
 @cache
@@ -88,7 +85,7 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
         yield (), f"it has no {', '.join(lacking)}: {way_out}"
     for told in choices.values():
         furthest = [(path, message) for far, path, message in told if far == max(far for far, _, _ in told)]
-        yield furthest[0][0], " or ".join(dict.fromkeys(message for _, message in furthest))
+        yield furthest[0][0], _either([message for _, message in furthest])
 
 
 def _placed(raw: Json, where: Path) -> tuple[Path, Path | None]:
@@ -104,24 +101,45 @@ def _placed(raw: Json, where: Path) -> tuple[Path, Path | None]:
 
 
 MESSAGES = {
-    "missing": "{key!r} is a required property",
-    "string_type": "{json} is not a string: put it in quotes",
-    "string_pattern_mismatch": "{input!r} does not match {pattern!r}",
-    "string_too_short": "{input!r} is shorter than {min_length}",
-    "string_too_long": "{input!r} is longer than {max_length}",
-    "too_short": "{input!r} has fewer than {min_length}",
-    "too_long": "{input!r} has more than {max_length}",
-    "greater_than_equal": "{input!r} is less than the minimum of {ge}",
-    "less_than_equal": "{input!r} is greater than the maximum of {le}",
+    "missing": "{key} is missing: add it",
+    "string_pattern_mismatch": "must be {form}, not {json}",
+    "string_too_short": "must not be empty: write something, or take the key out",
+    "string_too_long": "must have at most {max_length} characters, not {json}",
+    "too_short": "must have {min_length} or more, not {json}",
+    "too_long": "must have {max_length} at most, not {json}",
+    "greater_than_equal": "must be {ge} or more, not {json}",
+    "less_than_equal": "must be {le} or less, not {json}",
     "value_error": "{error}",
-    "timezone_aware": "{input!r} has no time zone: write it as 2026-12-31T18:00:00Z or with +01:00",
-    "datetime_from_date_parsing": "{input!r} is not a date with a time: write it as 2026-12-31T18:00:00Z",
-    "datetime_parsing": "{input!r} is not a date with a time: write it as 2026-12-31T18:00:00Z",
+    "timezone_aware": "{json} has no time zone: write it as 2026-12-31T18:00:00Z or with +01:00",
+    "datetime_from_date_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
+    "datetime_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
 }
 """By pydantic's type of an error; its own messages do not say what is there, and name Python's types."""
 
-NAMES = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
-"""Of JSON Schema's types, by pydantic's; what is not here is an object."""
+FORMS = {
+    r"\S": "words that say why",
+    "multiple of": "'multiple of N'",
+    "up to": "'up to N'",
+    "labels/": "name, labels/KEY or env/NAME",
+    "~[01]": "a JSON pointer, such as /spec/replicas",
+    "/v[": "GROUP/VERSION/Kind, such as batch/v1/Job",
+    "[-a-z0-9]*[a-z0-9]": "a name of lower case letters, digits and '-'",
+    "A-Za-z0-9_-": "a name of letters, digits, '-' and '_'",
+    "A-Za-z0-9": "a name of letters and digits that begins with a lower case one",
+    "*?": "the name of a namespace, which may have * and begin with !",
+    "": "as docs/reference.md says",
+}
+"""What a text must be, by a part of the pattern that it does not match; the first counts."""
+
+WORDS = {
+    **dict.fromkeys(["object", "dict"], "a map (KEY: VALUE)"),
+    **dict.fromkeys(["array", "list", "tuple"], "a list (lines that begin with -)"),
+    "string": "text (in quotes)",
+    **dict.fromkeys(["boolean", "bool"], "true or false (without quotes)"),
+    **dict.fromkeys(["integer", "int"], "a whole number (without quotes)"),
+    "number": "a number (without quotes)",
+}
+"""What JSON Schema's types, and pydantic's, are called; what is not here is a map."""
 
 TYPES: dict[str, type | tuple[type, ...]] = {
     "object": dict,
@@ -139,20 +157,30 @@ def _message(error: ErrorDetails) -> str:
     if kind == "unexpected_keyword_argument":
         return _unknown(str(key[0]), _known(error["loc"][:-1]))
     if kind in MESSAGES:
-        return _short(
-            MESSAGES[kind].format(input=given, json=json.dumps(given), key="".join(map(str, key)), **more)
-        )
+        form = next(words for part, words in FORMS.items() if part in more.get("pattern", ""))
+        return MESSAGES[kind].format(form=form, json=shown(given), key="".join(map(str, key)), **more)
     if "expected" in more:
-        one_of = more["expected"].replace(" or ", ", ")
-        known = f"must be {one_of}".replace("'", '"')
-        if "," in one_of:
-            known = f"{given!r} is not one of [{one_of}]"
-            known += did_you_mean(str(given), re.findall(r"'([^']+)'", one_of))
-        return _short(known)
-    if kind.endswith("_type"):
-        wanted = NAMES.get(kind.removesuffix("_type"), "object")
-        return _short(f"{given!r} is not of type {wanted!r}")
-    return _short(f"{given!r} cannot stand here")
+        words = re.findall(r"'([^']+)'", more["expected"])
+        return _one_of(given, words)
+    return _of_type(given, [kind.removesuffix("_type")])
+
+
+def _one_of(given: Json, allowed: Sequence[str]) -> str:
+    words = " or ".join(", ".join(filter(None, allowed)).rsplit(", ", 1))
+    return f"must be {words}, not {shown(given)}{did_you_mean(str(given), allowed)}"
+
+
+def _of_type(given: Json, types: Iterable[str]) -> str:
+    words = " or ".join(WORDS.get(name, WORDS["object"]) for name in types)
+    return f"must be {words}, not {shown(given)}"
+
+
+def _either(messages: Iterable[str]) -> str:
+    """One message of those about several things of which a value is none."""
+    wanted, ends = zip(*(text.rpartition(", not ")[::2] for text in dict.fromkeys(messages)), strict=True)
+    if len({*ends}) > 1 or "" in wanted:
+        return " or ".join(dict.fromkeys(messages))
+    return f"{' or '.join(wanted).replace(' or must be ', ' or ')}, not {ends[0]}"
 
 
 def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
@@ -164,10 +192,10 @@ def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
     if not any(
         isinstance(node, TYPES[name]) and isinstance(node, bool) == (name == "boolean") for name in types
     ):
-        yield path, _short(f"{node!r} is not of type {', '.join(map(repr, types))}")
+        yield path, _of_type(node, types)
     elif isinstance(node, dict):
         missing = [key for key in schema.get("required", ()) if key not in node]
-        yield from ((path, f"{key!r} is a required property") for key in missing)
+        yield from ((path, MESSAGES["missing"].format(key=key)) for key in missing)
         for key, value in node.items():
             yield from _in_fragment(key, schema.get("propertyNames", {}), (*path, key))
             inner = known.get(key, schema.get("additionalProperties", {}))
@@ -179,26 +207,22 @@ def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
         for index, item in enumerate(node):
             yield from _in_fragment(item, schema.get("items", {}), (*path, index))
     else:
-        yield from ((path, _short(message)) for message in _in_scalar(node, schema))
+        yield from ((path, message) for message in _in_scalar(node, schema))
 
 
 def _in_scalar(node: Json, schema: Mapping[str, Any]) -> Iterator[str]:
     schema = {**schema, **schema.get("then", {})} if isinstance(node, str) and "$(" not in node else schema
     if isinstance(node, str) and not re.search(schema.get("pattern", ""), node):
-        yield f"{node!r} is not {schema.get('title', 'a placeholder that may stand there')}"
+        yield f"{shown(node)} is not {schema.get('title', 'a placeholder that may stand there')}"
     elif node not in (allowed := schema.get("enum", [node])):
-        yield f"{node!r} is not one of {', '.join(filter(None, allowed))}{did_you_mean(str(node), allowed)}"
+        yield _one_of(node, allowed)
     elif "minimum" in schema and not schema["minimum"] <= node <= schema["maximum"]:
-        yield f"{node} is not between {schema['minimum']} and {schema['maximum']}"
+        yield f"must be between {schema['minimum']} and {schema['maximum']}, not {node}"
 
 
 def _unknown(key: str, known: Iterable[str]) -> str:
     hint = did_you_mean(key, known := sorted(known)) or f"; known are {', '.join(known[:12])}"
     return f"unknown key {key!r}{hint}"
-
-
-def _short(message: str) -> str:
-    return message if len(message) <= LONGEST else f"{message[:120]} … {message[-70:]}"
 
 
 @cache
