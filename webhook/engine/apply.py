@@ -70,10 +70,10 @@ class _Ready(NamedTuple):
     def fragments(self) -> Iterator[tuple[Path, Json]]:
         """What it adds to each of the templates."""
         rule, job, shape, placer = self.rule, self.subject.job, self.subject.shape, self.subject.placer
-        several = len(job.paths(rule.match.role)) > 1
+        several = rule.own and len(job.paths(rule.match.role)) > 1
         for path in self.paths:
             known = self.known
-            if several and rule.own:
+            if several:
                 known = {**known, **of_template(self.subject.table, job, rule.own, path)}
             if "job.place" in rule.quotes and shape and placer:
                 group = next(group for group in job.groups if group.template == path)
@@ -81,8 +81,8 @@ class _Ready(NamedTuple):
             yield path, rule.fragment(known) if rule.fragment else rule.add
 
 
-_Answer = _Ready | str | RuleOutcome
-"""A rule that matches, or why not; as an outcome where that holds for all such jobs."""
+_Answers = dict[int, tuple[Rule, _Ready | str]]
+"""By place in the table the rules that can fire for such jobs, and what matches, or why it does not."""
 
 
 def apply_rules(subject: Subject, values: Values, progress: Progress) -> Devices:
@@ -97,35 +97,40 @@ def apply_rules(subject: Subject, values: Values, progress: Progress) -> Devices
     if shape and shape.deny:
         progress.denials.append(render(shape.deny, values()))
         progress.refusing.append(shape.name)
-    subject, rules = _matched(subject, values)
+    subject, outcomes, answers = _matched(subject, values)
     # One that needs what cannot fire replaces nothing: else neither of the two would do anything.
-    able = {rule.name for rule, ready in rules if isinstance(ready, _Ready)}
+    ready = [rule for rule, answer in answers.values() if isinstance(answer, _Ready)]
+    able = {rule.name for rule in ready}
     by_whom = {
         name: rule.name
-        for rule, _ in rules
-        if rule.name in able and (not rule.needs or not able.isdisjoint(rule.needs))
+        for rule in ready
+        if not rule.needs or not able.isdisjoint(rule.needs)
         for name in rule.replaces
     }
-    for rule, ready in rules:
-        if isinstance(ready, RuleOutcome):
-            progress.rules.append(ready)
-        elif isinstance(ready, str):
-            progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, ready))
-        elif rule.name in by_whom:
-            why = f"replaced by rule {by_whom[rule.name]}"
-            progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
-        elif rule.needs and progress.clean.isdisjoint(rule.needs):
-            why = f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
-            progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, why))
-        elif taken := _mount_taken(ready):
-            progress.rules.append(RuleOutcome(rule.name, State.SKIPPED, taken))
-            if not rule.quiet:
-                progress.warnings.append(
-                    f"kept yours: {taken}; mount yours elsewhere, or it stays without {rule.name}"
-                )
+    for place, (rule, answer) in answers.items():
+        if isinstance(answer, str):
+            outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, answer)
+        elif why := _hindered(answer, by_whom, progress):
+            outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, why)
         else:
-            _fire(ready, progress)
+            outcomes[place] = _fire(answer, progress)
+    progress.rules += filter(None, outcomes)
     return subject.devices
+
+
+def _hindered(ready: _Ready, by_whom: Mapping[str, str], progress: Progress) -> str | None:
+    """Why a rule that matches does not fire."""
+    rule = ready.rule
+    if rule.name in by_whom:
+        return f"replaced by rule {by_whom[rule.name]}"
+    if rule.needs and progress.clean.isdisjoint(rule.needs):
+        return f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
+    taken = _mount_taken(ready) if rule.match.mount_free else None
+    if taken and not rule.quiet:
+        progress.warnings.append(
+            f"kept yours: {taken}; mount yours elsewhere, or it stays without {rule.name}"
+        )
+    return taken
 
 
 def _mount_taken(ready: _Ready) -> str | None:
@@ -142,36 +147,39 @@ def _mount_taken(ready: _Ready) -> str | None:
     return None
 
 
-def _matched(subject: Subject, values: Values) -> tuple[Subject, list[tuple[Rule, _Answer]]]:
-    """Which rules match. First those that say who places the job, for others ask for it."""
+def _matched(subject: Subject, values: Values) -> tuple[Subject, list[RuleOutcome | None], _Answers]:
+    """The subject with its placer, the outcomes that hold for all such jobs, and which rules match.
+
+    First those that say who places the job, for others ask for it.
+    """
     giving = _answers(subject, values, subject.table.giving - subject.off)
-    given = [one.rule.devices for one in giving.values() if isinstance(one, _Ready) and one.rule.devices]
+    given = [rule.devices for rule, one in giving.values() if isinstance(one, _Ready) and rule.devices]
     subject = replace(subject, devices=given[0]) if given else subject
-    first = subject.table.placing_of[subject.job.workload.name]
-    found = _answers(subject, values, first) | giving
-    ready = [one for one in found.values() if isinstance(one, _Ready)]
-    fires = [one.rule for one in ready]
-    replaced = {name for rule in fires for name in rule.replaces}
-    placing = next((rule for rule in fires if rule.placer and rule.name not in replaced), None)
+    found = _answers(subject, values, subject.table.placing_of[subject.job.workload.name]) | giving
+    fires = {place: rule for place, (rule, one) in found.items() if isinstance(one, _Ready)}
+    replaced = {name for rule in fires.values() for name in rule.replaces}
+    placing = next((rule for rule in fires.values() if rule.placer and rule.name not in replaced), None)
     if subject.shape:
         subject = replace(subject, placer=placing.placer if placing else Placer.AFFINITY)
-    for one in ready:
-        if placing and one.rule.placer and one.rule is not placing:
-            found[one.rule.name] = f"{placing.name} says who places the job"
-    return subject, [
-        (rule, found.get(rule.name) or why or _match(rule, subject, values))
-        for rule, why in ruled_out(subject)
-    ]
+    for place, rule in fires.items():
+        if placing and rule.placer and rule is not placing:
+            found[place] = rule, f"{placing.name} says who places the job"
+    outcomes, opened = ruled_out(subject)
+    answers = {place: found.get(place) or (rule, _match(rule, subject, values)) for place, rule in opened}
+    # What gives devices matched before: it may be for jobs without.
+    if not found.keys() <= answers.keys():
+        answers = dict(sorted({**answers, **found}.items()))
+    return subject, [*outcomes], answers
 
 
-def _answers(subject: Subject, values: Values, names: Collection[str]) -> dict[str, _Answer]:
+def _answers(subject: Subject, values: Values, names: Collection[str]) -> _Answers:
     """Whether each of some rules matches, or why not."""
-    rules = ruled_out(subject) if names else ()
-    return {rule.name: why or _match(rule, subject, values) for rule, why in rules if rule.name in names}
+    rules = ruled_out(subject)[1] if names else ()
+    return {place: (rule, _match(rule, subject, values)) for place, rule in rules if rule.name in names}
 
 
 def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
-    paths = matched(rule.match, subject)
+    paths = matched(rule.match, subject) if rule.match.looks else subject.job.paths(rule.match.role)
     if isinstance(paths, str):
         return paths
     known = values()
@@ -190,7 +198,7 @@ def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
     return ready
 
 
-def _fire(ready: _Ready, progress: Progress) -> None:
+def _fire(ready: _Ready, progress: Progress) -> RuleOutcome:
     rule, after, merges = ready.rule, dict[Path, Json](), list[Merge]()
     for path, fragment in ready.fragments():
         merges.append(Merge(path, rule.on_conflict, progress.additions.setdefault(path, {}), rule.before))
@@ -199,19 +207,20 @@ def _fire(ready: _Ready, progress: Progress) -> None:
     progress.templates |= after
     if progress.setters is not None:
         progress.setters |= {merge.at + place: rule.name for merge in merges for place in merge.places or ()}
-    progress.rules.append(RuleOutcome(rule.name, State.FIRED, rule.reason))
     if rule.warn:
         progress.warnings.append(render(rule.warn, ready.known))
     denied = len(progress.denials)
     if rule.deny:
         progress.denials.append(render(rule.deny, ready.known))
-    hindered = [merge for merge in merges if merge.conflicts or merge.missing or merge.refused]
-    if all(merge.is_clean for merge in hindered):
-        progress.clean.add(rule.name)
-    for merge in hindered:
-        _say_conflicts(rule, merge, progress)
+    progress.clean.add(rule.name)
+    for merge in merges:
+        if merge.conflicts or merge.missing or merge.refused:
+            _say_conflicts(rule, merge, progress)
+            if not merge.is_clean:
+                progress.clean.discard(rule.name)
     if len(progress.denials) > denied:
         progress.refusing.append(rule.name)
+    return RuleOutcome(rule.name, State.FIRED, rule.reason)
 
 
 def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:

@@ -14,8 +14,8 @@ from contract import keys
 from webhook.engine.jobs import OpenJob, is_pod
 from webhook.engine.outcome import Fault
 from webhook.objects.templates import main_container
-from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
-from webhook.rows.workloads import WORKER, Candidates
+from webhook.objects.tree import Json, Path, get, map_at, maps_at, quick, shown
+from webhook.rows.workloads import ANY, WORKER, Candidates
 
 MOST_NAMES: Final = 20
 """Unknown keys, or resources, that are compared with known ones: comparing costs."""
@@ -46,8 +46,12 @@ Found = Iterator[Fault]
 
 def faults(wanted: Candidates, job: OpenJob) -> dict[str, Fault]:
     """The first fault of each sort."""
-    found = ((sort, next(look(wanted, job), None)) for sort, look in SORTS.items())
-    return {sort: fault for sort, fault in found if fault}
+    text = quick(job.object)  # costs less than one look
+    found: dict[str, Fault] = {}
+    for sort, (sign, look) in SORTS.items():
+        if (text is None or sign in text) and (fault := next(look(wanted, job), None)):
+            found[sort] = fault
+    return found
 
 
 def _main(candidates: Candidates, job: OpenJob, path: Path) -> dict[str, Json]:
@@ -122,7 +126,7 @@ def _key(_: Candidates, job: OpenJob) -> Found:
     """A label or annotation that is nearly one of the webhook's for jobs."""
     like = (
         (*path, "metadata", kind, key)
-        for path in (() if is_pod(job) else ((), *(group.template for group in job.groups)))
+        for path in (() if is_pod(job) else ((), *job.paths(ANY)))
         for kind, marks in map_at(job.object, (*path, "metadata")).items()
         if kind in {"annotations", "labels"} and isinstance(marks, dict) and _like_ours(" ".join(marks))
         for key in filter(_like_ours, marks)
@@ -190,13 +194,13 @@ def _queue(_: Candidates, job: OpenJob) -> Found:
                 yield Fault(pointer((*at, key)), shown(value, 40))
 
 
-SORTS: Final[Mapping[str, Callable[[Candidates, OpenJob], Found]]] = {
-    "user": _user,
-    "deadline": _deadline,
-    "amount": _amount,
-    "resource": _resource,
-    "key": _key,
-    "hostfile": _hostfile,
-    "queue": _queue,
+SORTS: Final[Mapping[str, tuple[bytes, Callable[[Candidates, OpenJob], Found]]]] = {
+    "user": (b"securityContext", _user),
+    "deadline": (b"", _deadline),
+    "amount": (b"", _amount),
+    "resource": (b"", _resource),
+    "key": (b"", _key),
+    "hostfile": (HOSTFILE.encode(), _hostfile),
+    "queue": (_KUEUE.encode(), _queue),
 }
-"""What looks for each sort of fault, by the name that a rule matches."""
+"""A text that an object with such a fault has, and what looks for it, by the name that a rule matches."""

@@ -104,9 +104,20 @@ class OpenJob:
             self.workers() > 0 or not any(group.role == WORKER for group in self.groups)
         )
 
+    @cached_property
     def numbered(self) -> bool:
         """Whether each pod that takes a node has a number of its own, from 0."""
         return all(group.numbered for group in self.groups if group.takes_nodes)
+
+    def field(self, name: str) -> str:
+        """The value of a named field, as of the function of this name; found out once."""
+        if name not in self._fields:
+            self._fields[name] = field(self.workload, self.object, name)
+        return self._fields[name]
+
+    @cached_property
+    def _fields(self) -> dict[str, str]:
+        return {}
 
     def nodes(self) -> int:
         """How many nodes the job takes at once."""
@@ -127,7 +138,7 @@ def _at_once(groups: Iterable[OpenGroup]) -> int:
 
 def is_pod(job: OpenJob) -> bool:
     """Whether it is a Pod, which is its own template."""
-    return any(not group.template for group in job.groups)
+    return () in job.paths(ANY)
 
 
 def unlike(workload: Workload, obj: Json) -> tuple[str, str] | None:
@@ -226,7 +237,7 @@ def _open(
 
 
 def _number(factor: Factor, obj: Json, template: Path) -> int:
-    number, limit = (_whole(path, obj, template) for path in (factor.path, factor.at_most))
+    number, limit = _whole(factor.path, obj, template), _whole(factor.at_most, obj, template)
     number = factor.default if number is None else number
     return number if limit is None else min(number, limit)
 

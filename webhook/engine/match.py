@@ -8,7 +8,7 @@ from typing import Final
 
 from contract.place import Placer
 from webhook.engine.devices import unsupported
-from webhook.engine.jobs import OpenJob, field
+from webhook.engine.jobs import OpenJob
 from webhook.engine.outcome import Fault, RuleOutcome, State, cut
 from webhook.objects.templates import chosen_types, containers, has_volume, matches, takes
 from webhook.objects.tree import Path, get, map_at, shown, text_of
@@ -57,27 +57,33 @@ class Subject:
             self.devices,
             self.lacking,
             bool(job.name),
-            job.numbered(),
+            job.numbered,
             job.roles,
             tuple(self.faults),
             self.off,
         )
 
 
-def ruled_out(subject: Subject) -> Sequence[tuple[Rule, RuleOutcome | None]]:
-    """The rules for a kind of object; beside one that cannot fire for such jobs, its outcome.
+def ruled_out(subject: Subject) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
+    """What became of each rule for a kind of object that cannot fire for such jobs, and the others by place.
 
     It is found out once for each set of facts, which are as few as rows of the table.
     """
     known = subject.table.ruled_out
     facts = subject.facts
     if facts not in known:
-        rules = subject.table.rules_of[subject.job.workload.name]
         sorts = {None, *subject.faults}  # rows on others would say nothing
-        reasons = ((rule, _ruled_out(rule, subject)) for rule in rules if rule.match.fault in sorts)
-        known[facts] = [
-            (rule, RuleOutcome(rule.name, State.SKIPPED, why) if why else None) for rule, why in reasons
+        rules = [
+            rule for rule in subject.table.rules_of[subject.job.workload.name] if rule.match.fault in sorts
         ]
+        reasons = [_ruled_out(rule, subject) for rule in rules]
+        known[facts] = (
+            [
+                RuleOutcome(rule.name, State.SKIPPED, why) if why else None
+                for rule, why in zip(rules, reasons, strict=True)
+            ],
+            [(place, rule) for place, rule in enumerate(rules) if not reasons[place]],
+        )
     return known[facts]
 
 
@@ -108,10 +114,10 @@ def matched(match: Match, subject: Subject) -> Sequence[Path] | str:
     """
     paths = every = subject.job.paths(match.role)
     if match.of_template:
-        why = {path: _failed(match.of_template, match, subject, path) for path in every}
-        paths = tuple(path for path in every if why[path] is None)
+        reasons = [_failed(match.of_template, match, subject, path) for path in every]
+        paths = tuple(path for path, why in zip(every, reasons, strict=True) if why is None)
         if not paths or (match.every and len(paths) < len(every)):
-            return next(filter(None, why.values()))  # of several templates the first says why
+            return next(filter(None, reasons))  # of several templates the first says why
     if match.of_object and (reason := _failed(match.of_object, match, subject)):
         return reason
     return paths
@@ -154,7 +160,7 @@ def _devices(match: Match, subject: Subject) -> str | None:
 
 
 def _numbered(match: Match, subject: Subject) -> str | None:
-    if match.numbered == subject.job.numbered():
+    if match.numbered == subject.job.numbered:
         return None
     return "not every pod has a number of its own" if match.numbered else "every pod has a number of its own"
 
@@ -197,9 +203,9 @@ def _volume(match: Match, subject: Subject, path: Path) -> str | None:
 def _template(match: Match, subject: Subject, path: Path) -> str | None:
     template = get(subject.job.object, path)
     for place, allowed in match.template.items():
-        found = place.value(template) or ""
-        if not matches(text_of(found), allowed):
-            return _differs(f"{place} of the {_whose(match)}", shown(found, 40) if found else '""', allowed)
+        found = place.value(template)
+        if not matches(text_of(found) if found else "", allowed):
+            return _differs(place.text, shown(found, 40) if found else '""', allowed, match.role)
     return None
 
 
@@ -226,7 +232,7 @@ def _fields(match: Match, subject: Subject) -> str | None:
     for name, allowed in match.fields.items():
         if name not in job.workload.fields:
             return f"a {job.workload.name} has no field {name}"
-        text = field(job.workload, job.object, name)
+        text = job.field(name)
         if not matches(text, allowed):
             return _differs(str(job.workload.fields[name].path), cut(text), allowed)
     return None
@@ -270,8 +276,9 @@ _CHECKS: Final[Mapping[str, Callable[..., str | None]]] = {
 
 
 @lru_cache(maxsize=1024)  # most jobs differ from rows alike
-def _differs(what: str, text: str, allowed: tuple[str, ...]) -> str:
-    return f"{what} is {text}, not {_either(allowed)}"
+def _differs(what: str, text: str, allowed: tuple[str, ...], role: str = "") -> str:
+    whose = f" of the {'pod' if role == ANY else role}" if role else ""
+    return f"{what}{whose} is {text}, not {_either(allowed)}"
 
 
 def _either(values: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from webhook.engine import placing
 from webhook.engine.candidates import job_types
-from webhook.engine.jobs import OpenJob, field
+from webhook.engine.jobs import OpenJob
 from webhook.engine.selections import cluster_labels, contradictions
 from webhook.engine.ssh import ssh_of
 from webhook.objects.templates import main_container
@@ -34,10 +34,9 @@ def placeholder_values(
         block = placing.block_of(job.object, said)
         values |= {"place.unit": said.unit} | ({"place.block": block} if block is not None else {})
     mains: dict[str, dict[str, Json]] = {}
-    for whole in table.quoted_of[job.workload.name]:
-        of, _, name = whole.partition(".")
+    for whole, of, name in table.parts_of[job.workload.name]:
         if of == "field" and name in job.workload.fields:
-            values[whole] = field(job.workload, job.object, name)
+            values[whole] = job.field(name)
         elif name in OF_ROLE and (paths := job.paths(of)):
             if name == "instanceType":
                 # A rule that quotes it is left out for pods that choose other machines.

@@ -85,7 +85,7 @@ class Merge:
         return self._map(template, fragment, ())
 
     def _map(self, theirs: Json, ours: Json, path: Path) -> Json:
-        old = theirs if isinstance(theirs, dict) else as_map(theirs, self.at + path)
+        old = (theirs or {}) if theirs is None or isinstance(theirs, dict) else as_map(theirs, self.at + path)
         changes = {}
         for key, value in ours.items():
             before = old.get(key)

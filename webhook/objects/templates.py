@@ -12,6 +12,8 @@ from webhook.objects.lists import EXPRESSIONS
 from webhook.objects.tree import Json, get, map_at, maps_at, same
 
 _GLOB: Final = frozenset("*?[")
+_SHORT: Final = 64
+"""Texts of fewer characters are known again: jobs are alike."""
 
 
 def containers(template: Json) -> Iterator[dict[str, Json]]:
@@ -141,12 +143,19 @@ def matches(text: str, allowed: tuple[str, ...]) -> bool:
 
     What begins with ``!`` is not allowed; where there is nothing else, everything but that is.
     """
+    return _known(text, allowed) if len(text) < _SHORT else _matches(text, allowed)
+
+
+def _matches(text: str, allowed: tuple[str, ...]) -> bool:
     texts, globs, but = _patterns(allowed)
     if but and matches(text, but):
         return False
     if text in texts or any(fnmatchcase(text, glob) for glob in globs):
         return True
     return bool(but) and not texts and not globs
+
+
+_known: Final = lru_cache(maxsize=4096)(_matches)
 
 
 @lru_cache(maxsize=4096)

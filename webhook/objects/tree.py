@@ -79,7 +79,7 @@ def _put(node: Json, path: Path, depth: int, value: Json) -> Json:
     if isinstance(node, list) and isinstance(step, int):
         new = _put(node[step], path, depth + 1, value)
         return node if new is node[step] else [*node[:step], new, *node[step + 1 :]]
-    old, key = as_map(node, path[:depth]), str(step)
+    old, key = node if isinstance(node, dict) else as_map(node, path[:depth]), str(step)
     new = _put(old.get(key), path, depth + 1, value)
     return node if isinstance(node, dict) and key in node and new is node[key] else {**old, key: new}
 
@@ -163,10 +163,18 @@ def digest_of_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
+def quick(value: Json) -> bytes | None:
+    """A value as JSON; None if it has half a surrogate pair, a number beyond 64 bits, or deep nesting."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return None
+
+
 def _bytes(value: Json) -> bytes:
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits, deep nesting
+    except orjson.JSONEncodeError:  # as above
         return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
 
 

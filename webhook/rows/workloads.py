@@ -265,7 +265,7 @@ class Workload(Row):
     node_config_env: MaybeText = None
     updates: Annotated[Suspending | str | None, written(Literal["always"] | Suspending)] = None
 
-    @property
+    @cached_property
     def takes_nodes(self) -> bool:
         """Whether it has a group that can take nodes; only then it has a size, and so a shape."""
         return any(group.takes_nodes is not False for group in self.groups)
