@@ -179,7 +179,8 @@ def _answers(subject: Subject, values: Values, names: Collection[str]) -> _Answe
 
 
 def _match(rule: Rule, subject: Subject, values: Values) -> _Ready | str:
-    paths = matched(rule.match, subject) if rule.match.looks else subject.job.paths(rule.match.role)
+    looks = rule.match.of_template or rule.match.of_object
+    paths = matched(rule.match, subject) if looks else subject.job.paths(rule.match.role)
     if isinstance(paths, str):
         return paths
     known = values()

@@ -268,12 +268,9 @@ def field(workload: Workload, obj: Json, name: str) -> str:
     if found is not None and not isinstance(found, str):
         raise WrongTypeError(str(row.path), "text", found)
     text = found or row.default
-    # In the root it would be no directory of its own: the default's is one.
-    return _above(text) or _above(row.default) or "/" if row.parent else text
-
-
-def _above(path: str) -> str:
-    return path.rstrip("/").rpartition("/")[0]
+    # What is in the root has the default's directory: the root is none of its own.
+    above = (path.rstrip("/").rpartition("/")[0] for path in (text, row.default))
+    return next(filter(None, above), "/") if row.parent else text
 
 
 def _smaller(found: Json, most: str) -> str:

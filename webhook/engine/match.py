@@ -73,16 +73,12 @@ def ruled_out(subject: Subject) -> tuple[Sequence[RuleOutcome | None], Sequence[
     facts = subject.facts
     if facts not in known:
         sorts = {None, *subject.faults}  # rows on others would say nothing
-        rules = [
-            rule for rule in subject.table.rules_of[subject.job.workload.name] if rule.match.fault in sorts
-        ]
-        reasons = [_ruled_out(rule, subject) for rule in rules]
+        every = subject.table.rules_of[subject.job.workload.name]
+        rules = [rule for rule in every if rule.match.fault in sorts]
+        why = [_ruled_out(rule, subject) for rule in rules]
         known[facts] = (
-            [
-                RuleOutcome(rule.name, State.SKIPPED, why) if why else None
-                for rule, why in zip(rules, reasons, strict=True)
-            ],
-            [(place, rule) for place, rule in enumerate(rules) if not reasons[place]],
+            [text and RuleOutcome(rules[place].name, State.SKIPPED, text) for place, text in enumerate(why)],
+            [(place, rule) for place, rule in enumerate(rules) if not why[place]],
         )
     return known[facts]
 

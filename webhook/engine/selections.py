@@ -41,13 +41,9 @@ def contradictions(job: OpenJob, shape: Shape, identity: str) -> Iterator[str]:
             pods = next(group.replicas for group in job.groups if group.template == path)
             # Of several terms each pod may meet another.
             units = max(1, -(-pods // shape.node_config)) if len(terms) == 1 else 1
-            least = {shape.topology_key: units}
+            least, selected = {shape.topology_key: units}, chosen.selector
             lacking = [
-                [
-                    key
-                    for key, of in term.items()
-                    if not _open(of, chosen.selector.get(key), least.get(key, 0))
-                ]
+                [key for key, of in term.items() if not _open(of, selected.get(key), least.get(key, 0))]
                 for term in terms
             ]
             if all(lacking):
@@ -57,10 +53,7 @@ def contradictions(job: OpenJob, shape: Shape, identity: str) -> Iterator[str]:
 
 
 def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
-    """Whether expressions about a label leave a value of it, and a selector's where that has one.
-
-    Of a label of units they must leave as many values as the pods need; the others have 0 of these.
-    """
+    """Whether expressions and a selector leave a value of a label, or as many as pods need units."""
     wanted = [{*listed([one])} for one in expressions if one.get("operator") == "In"]
     wanted += [{selected}] if isinstance(selected, str) else []
     if any(one.get("operator") == "DoesNotExist" for one in expressions):

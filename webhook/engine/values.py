@@ -34,7 +34,8 @@ def placeholder_values(
         block = placing.block_of(job.object, said)
         values |= {"place.unit": said.unit} | ({"place.block": block} if block is not None else {})
     mains: dict[str, dict[str, Json]] = {}
-    for whole, of, name in table.parts_of[job.workload.name]:
+    for whole in table.quoted_of[job.workload.name]:
+        of, _, name = whole.partition(".")
         if of == "field" and name in job.workload.fields:
             values[whole] = job.field(name)
         elif name in OF_ROLE and (paths := job.paths(of)):

@@ -12,8 +12,6 @@ from webhook.objects.lists import EXPRESSIONS
 from webhook.objects.tree import Json, get, map_at, maps_at, same
 
 _GLOB: Final = frozenset("*?[")
-_SHORT: Final = 64
-"""Texts of fewer characters are known again: jobs are alike."""
 
 
 def containers(template: Json) -> Iterator[dict[str, Json]]:
@@ -143,7 +141,7 @@ def matches(text: str, allowed: tuple[str, ...]) -> bool:
 
     What begins with ``!`` is not allowed; where there is nothing else, everything but that is.
     """
-    return _known(text, allowed) if len(text) < _SHORT else _matches(text, allowed)
+    return (_known if len(text) < 64 else _matches)(text, allowed)  # noqa: PLR2004 - jobs are alike
 
 
 def _matches(text: str, allowed: tuple[str, ...]) -> bool:

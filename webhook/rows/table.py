@@ -275,11 +275,6 @@ class Match(Row):
         """Its conditions on the object, which are looked at last."""
         return self._given("single", "workers", "fields", "labels", "annotations", "namespace")
 
-    @cached_property
-    def looks(self) -> bool:
-        """Whether it has conditions on templates or on the object."""
-        return bool(self.of_template or self.of_object)
-
     def _given(self, *conditions: str) -> Sequence[str]:
         return [name for name in conditions if getattr(self, name) not in (None, (), {})]
 
@@ -493,18 +488,6 @@ class Table(File):
         return {
             name: frozenset[str]().union(*(rule.quotes for rule in rules))
             for name, rules in self.rules_of.items()
-        }
-
-    @cached_property
-    def parts_of(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
-        """By workload those of them that are of a field or a role: whole, and before and behind the dot."""
-        return {
-            workload: [
-                (whole, of, name)
-                for whole, (of, _, name) in ((each, each.partition(".")) for each in quoted)
-                if of not in {"job", "shape"}
-            ]
-            for workload, quoted in self.quoted_of.items()
         }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:

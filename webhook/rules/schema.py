@@ -131,25 +131,18 @@ FORMS = {
 }
 """What a text must be, by a part of the pattern that it does not match; the first counts."""
 
-WORDS = {
-    **dict.fromkeys(["object", "dict"], "a map (KEY: VALUE)"),
-    **dict.fromkeys(["array", "list", "tuple"], "a list (lines that begin with -)"),
-    "string": "text (in quotes)",
-    **dict.fromkeys(["boolean", "bool"], "true or false (without quotes)"),
-    **dict.fromkeys(["integer", "int"], "a whole number (without quotes)"),
-    "number": "a number (without quotes)",
-}
-"""What JSON Schema's types, and pydantic's, are called; what is not here is a map."""
+NAMES = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
+"""Of JSON Schema's types, by pydantic's; what is not here is an object."""
 
-TYPES: dict[str, type | tuple[type, ...]] = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "boolean": bool,
-    "integer": int,
-    "number": (int, float),
+TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "object": (dict, "a map (KEY: VALUE)"),
+    "array": (list, "a list (lines that begin with -)"),
+    "string": (str, "text (in quotes)"),
+    "boolean": (bool, "true or false (without quotes)"),
+    "integer": (int, "a whole number (without quotes)"),
+    "number": ((int, float), "a number (without quotes)"),
 }
-"""Python's types, by JSON Schema's."""
+"""Python's types by JSON Schema's, and what messages call them."""
 
 
 def _message(error: ErrorDetails) -> str:
@@ -160,8 +153,7 @@ def _message(error: ErrorDetails) -> str:
         form = next(words for part, words in FORMS.items() if part in more.get("pattern", ""))
         return MESSAGES[kind].format(form=form, json=shown(given), key="".join(map(str, key)), **more)
     if "expected" in more:
-        words = re.findall(r"'([^']+)'", more["expected"])
-        return _one_of(given, words)
+        return _one_of(given, re.findall(r"'([^']+)'", more["expected"]))
     return _of_type(given, [kind.removesuffix("_type")])
 
 
@@ -171,7 +163,7 @@ def _one_of(given: Json, allowed: Sequence[str]) -> str:
 
 
 def _of_type(given: Json, types: Iterable[str]) -> str:
-    words = " or ".join(WORDS.get(name, WORDS["object"]) for name in types)
+    words = " or ".join(TYPES.get(NAMES.get(name, name), TYPES["object"])[1] for name in types)
     return f"must be {words}, not {shown(given)}"
 
 
@@ -190,7 +182,7 @@ def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
     types, known = schema.get("type", [*TYPES]), schema.get("properties", {})
     types = [types] if isinstance(types, str) else types
     if not any(
-        isinstance(node, TYPES[name]) and isinstance(node, bool) == (name == "boolean") for name in types
+        isinstance(node, TYPES[name][0]) and isinstance(node, bool) == (name == "boolean") for name in types
     ):
         yield path, _of_type(node, types)
     elif isinstance(node, dict):
