@@ -188,7 +188,10 @@ def test_every_command_refuses_a_wrong_table_with_all_its_problems(
     result = run(*command, "--rules", table, text="")
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{table}:4: /valeus: unknown key 'valeus'" in result.stderr
-    assert f"{table}:5: /rules/0/name: must be a name of lower case letters, digits and '-', not" in result.stderr
+    assert (
+        f"{table}:5: /rules/0/name: must be a name of lower case letters, digits and '-', not"
+        in result.stderr
+    )
     assert "the rule table is wrong in 2 places" in result.stderr
 
 
