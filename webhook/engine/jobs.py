@@ -268,9 +268,11 @@ def field(workload: Workload, obj: Json, name: str) -> str:
     if found is not None and not isinstance(found, str):
         raise WrongTypeError(str(row.path), "text", found)
     text = found or row.default
+    if not row.parent:
+        return text
     # What is in the root has the default's directory: the root is none of its own.
     above = (path.rstrip("/").rpartition("/")[0] for path in (text, row.default))
-    return next(filter(None, above), "/") if row.parent else text
+    return next(filter(None, above), "/")
 
 
 def _smaller(found: Json, most: str) -> str:

@@ -34,8 +34,7 @@ def placeholder_values(
         block = placing.block_of(job.object, said)
         values |= {"place.unit": said.unit} | ({"place.block": block} if block is not None else {})
     mains: dict[str, dict[str, Json]] = {}
-    for whole in table.quoted_of[job.workload.name]:
-        of, _, name = whole.partition(".")
+    for whole, of, name in table.parts_of[job.workload.name]:
         if of == "field" and name in job.workload.fields:
             values[whole] = job.field(name)
         elif name in OF_ROLE and (paths := job.paths(of)):

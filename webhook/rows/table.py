@@ -490,6 +490,15 @@ class Table(File):
             for name, rules in self.rules_of.items()
         }
 
+    @cached_property
+    def parts_of(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
+        """The same, those of fields and roles only: whole, and before and behind the dot."""
+        parts = {name: (each.partition(".") for each in quoted) for name, quoted in self.quoted_of.items()}
+        return {
+            workload: [(f"{of}.{name}", of, name) for of, _, name in each if of not in {"job", "shape"}]
+            for workload, each in parts.items()
+        }
+
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
         """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object.
 
