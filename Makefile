@@ -152,7 +152,7 @@ release: helm images sbom ## Write a release into dist/release-VERSION; needs a 
 	@$(BIN)/python -m testbed.release.release $(if $(DIRTY),--dirty) $(if $(RELEASE_KEY),--key "$(RELEASE_KEY)")
 
 .PHONY: release-before
-release-before: control-plane ## Build the release before this one, which a test upgrades from (minutes, once)
+release-before: control-plane helm ## Build the release before this one, which a test upgrades from (minutes, once)
 	@$(BIN)/python -m testbed.release.release --before
 
 .PHONY: clean

@@ -179,9 +179,8 @@ def read(metadata: Mapping[str, Any]) -> Place | None:
     Raises:
         ContractError: It cannot be read.
     """
-    annotations = metadata.get("annotations") or {}
-    text = annotations.get(keys.PLACE)
-    return _before(annotations) if text is None else parse(str(text))
+    text = (metadata.get("annotations") or {}).get(keys.PLACE)
+    return None if text is None else parse(str(text))
 
 
 def job(metadata: Mapping[str, Any], group: str = "") -> str:
@@ -200,8 +199,7 @@ def job(metadata: Mapping[str, Any], group: str = "") -> str:
 def _count(said: Mapping[str, Any], key: str) -> int:
     text = said.get(key, "")
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_WORKERS:
-        why = f"{key} is {text[:40]!r}: it must be a whole number from 1"
-        raise ContractError(f"annotation {why}") if key in _OLD_NUMBERS else _unreadable(why)
+        raise _unreadable(f"{key} is {text[:40]!r}: it must be a whole number from 1")
     return int(text)
 
 
@@ -234,50 +232,3 @@ def _label(source: str) -> str:
 
 def _unreadable(why: str) -> ContractError:
     return ContractError(f"annotation {keys.PLACE} cannot be read: {why}")
-
-
-# ---- What releases up to 0.1.0 wrote; read for one release ----
-
-_WORKERS: Final = keys.PREFIX + "workers"
-_INDEX: Final = keys.PREFIX + "index"
-_TOPOLOGY_KEY: Final = keys.PREFIX + "topology-key"
-_BLOCK_SIZE: Final = keys.PREFIX + "block-size"
-_PODS_PER_JOB: Final = keys.PREFIX + "pods-per-job"
-_OLD_NUMBERS: Final = (_WORKERS, keys.NODE_CONFIG, _BLOCK_SIZE, _PODS_PER_JOB)
-OLD: Final = (_WORKERS, _INDEX, _TOPOLOGY_KEY, _BLOCK_SIZE, _PODS_PER_JOB)
-"""Annotations in place of the one, beside `keys.NODE_CONFIG`."""
-
-
-def _before(annotations: Mapping[str, Any]) -> Place | None:
-    """The place of a pod behind the gate."""
-    if _WORKERS not in annotations:
-        return None
-    workers, size = (_count(annotations, key) for key in (_WORKERS, keys.NODE_CONFIG))
-    unit = keys.HOSTNAME if size == 1 else annotations.get(_TOPOLOGY_KEY)
-    if not unit:
-        raise ContractError(f"annotation {_TOPOLOGY_KEY} is missing: node config {size} needs it")
-    return Place(Placer.GATE, workers, size, unit, _index(annotations.get(_INDEX, "")))
-
-
-def block_before(metadata: Mapping[str, Any]) -> Place | None:
-    """The place of a pod of several units that the scheduler places; it did not say how many workers.
-
-    Raises:
-        ContractError: It cannot be read.
-    """
-    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
-    if _BLOCK_SIZE not in annotations:
-        return None
-    size = _count(annotations, _BLOCK_SIZE)
-    completion = Term("labels/batch.kubernetes.io/job-completion-index")
-    terms: tuple[Term, ...]
-    if _PODS_PER_JOB in annotations:
-        terms = (Term("labels/jobset.sigs.k8s.io/job-index", _count(annotations, _PODS_PER_JOB)), completion)
-    elif "leaderworkerset.sigs.k8s.io/group-index" in labels:
-        pods = _count(annotations, "leaderworkerset.sigs.k8s.io/size")
-        of_group = Term("labels/leaderworkerset.sigs.k8s.io/group-index", pods)
-        terms = (of_group, Term("labels/leaderworkerset.sigs.k8s.io/worker-index"))
-    else:
-        training = Term(f"{LABEL}{keys.TRAINING}replica-index")
-        terms = (training if training.source.removeprefix(LABEL) in labels else completion,)
-    return Place(Placer.AFFINITY, 2 * size, size, annotations.get(_TOPOLOGY_KEY, keys.SERVER_4), Index(terms))

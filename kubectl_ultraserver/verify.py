@@ -134,7 +134,7 @@ def unknown(case: Case) -> Iterator[Fault]:
     lacking = [worker.name for worker in case.workers if worker.place is None and not worker.problem]
     if case.place is None or lacking:
         who = f"{few(lacking)}: " if case.place else ""
-        text = f"{who}no annotation {PLACE}: the webhook did not change it, or one up to 0.1.0 did"
+        text = f"{who}no annotation {PLACE}: the webhook did not change it"
         yield Fault("place", text, lacking[0] if lacking else case.called.name)
     for worker in case.workers:
         if worker.problem:

@@ -65,7 +65,6 @@ def main() -> None:
     type=click.Path(path_type=Path),
     help="The webhook's rule table, a file or a directory: its shapes say which nodes make units.",
 )
-@click.option("--unit", multiple=True, hidden=True, expose_value=False, help="Ignored: the table says it.")
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")

@@ -132,7 +132,7 @@ def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) 
     ],
     ids=["unchanged", "changed", "denied", "one changed", "one denied", "another kind"],
 )
-@pytest.mark.parametrize("form", ["diff", "yaml", "json", "json-old", "why", "patch"])
+@pytest.mark.parametrize("form", ["diff", "yaml", "json", "why", "patch"])
 def test_preview_exits_like_kubectl_diff(tmp_path: Path, objects: list[Any], code: int, form: str) -> None:
     assert run("preview", _file(tmp_path / "x.yaml", *objects), "-o", form).exit_code == code
 

@@ -115,7 +115,7 @@ def test_texts_of_objects_and_the_names_of_their_files_are_clean(value: Any, tmp
         (tmp_path / f"no{NAME}",),
     ):
         assert len([*previews(*words)]) == len(FORMS)
-    for form in sorted({*FORMS} - {"patch", "json-old"}):
+    for form in sorted({*FORMS} - {"patch"}):
         ran("preview", new, "--pods", "-o", form)
 
 

@@ -12,14 +12,21 @@ from testbed.images import layout, product
 from testbed.release.source import ReleaseError
 
 
-def write(files: Path, out: Path, archives: Mapping[str, Path], date: int) -> None:
-    """Writes the chart, ``install.yaml`` and one such file for each recommended set of values.
+def write(
+    files: Path,
+    out: Path,
+    archives: Mapping[str, Path],
+    date: int,
+    sets: Mapping[str, Mapping[str, object]] | None = None,
+) -> None:
+    """Writes the chart, and one manifest for each set of values.
 
     Args:
         files: what the release is made of; its chart gets the digests.
         out: the folder of the release.
         archives: of the images, by their names and tags.
         date: of the commit, in seconds since 1970: the same commit gives the same files.
+        sets: by the manifest's name; ``install`` and the recommended ones by default.
 
     Raises:
         ReleaseError: the chart has no place for a digest.
@@ -28,7 +35,7 @@ def write(files: Path, out: Path, archives: Mapping[str, Path], date: int) -> No
     folder = files / "manifests" / "chart"
     pin(folder / "values.yaml", archives)
     pack(folder, out / f"{chart.NAME}-chart-{product.version(files)}.tgz", date)
-    for name, values in {"install": {}, **_named()}.items():
+    for name, values in (sets or {"install": {}, **_named()}).items():
         (out / f"{name}.yaml").write_text(chart.rendered(values, folder), encoding="utf-8")
 
 

@@ -19,8 +19,8 @@ import time
 from pathlib import Path
 
 from testbed import chart
-from testbed.images import layout, product
-from testbed.kits import build, kit, progress
+from testbed.images import product
+from testbed.kits import kit, progress
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c
 from testbed.release import installs, provenance, record, signature, source
 from testbed.release.pyz import write as plugin
@@ -29,8 +29,8 @@ DIST = product.REPOSITORY / "dist"
 BILL = DIST / "sbom.cdx.json"
 SUMS = "SHA256SUMS"
 ABOUT = "release.json"
-BEFORE = "603d9fda2c928e9cdd75d1f7ad77697f4b3069c4"
-"""The commit of the release before this one: 0.1.0."""
+BEFORE = "61684e23369530e2b72a7f2ba1622156889b0023"
+"""The commit of the release before this one: 0.2.0."""
 
 
 def folder(version: str) -> Path:
@@ -97,17 +97,6 @@ class Writer:
     def manifests(self) -> None:
         """The chart with the images' digests, and what Helm renders of it."""
         installs.write(self._files, self._out, self.archives(), int(self._state.date()))
-
-    def kustomized(self) -> None:
-        """The same of the release before, which had no chart: its overlay ``eks``; images by digest."""
-        path = self._out / "install-eks.yaml"
-        kubectl = str(build.CONTROL_PLANE.program("kubectl"))
-        command = [kubectl, "kustomize", "manifests/overlays/eks", f"--output={path}"]
-        self._report.phase(path.name, command, cwd=self._files, env=self._env)
-        text = path.read_text(encoding="utf-8")
-        for image, archive in self.archives().items():
-            text = text.replace(f" image: {image}\n", f" image: {image}@{layout.digest(archive)}\n")
-        path.write_text(text, encoding="utf-8")
 
     def archives(self) -> dict[str, Path]:
         """Where the archives of the product's images are, by name and tag of the image."""
@@ -208,7 +197,7 @@ def write_before() -> Path:
         writer = Writer(commit, files, out, report)
         writer.images(built)
         writer.packages()
-        writer.kustomized()
+        installs.write(files, out, writer.archives(), int(commit.date()), sets={"install": {}})
         writer.about()
         writer.sums()
         before().parent.mkdir(exist_ok=True)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contract import keys
-from contract.keys import HOSTNAME, JOB, SERVER_2, SERVER_4
+from contract.keys import HOSTNAME, JOB, SERVER_4
 from contract.place import (
     MOST_TERMS,
     MOST_WORKERS,
     NAME,
-    OLD,
     ContractError,
     Index,
     Place,
     Placer,
     Term,
-    block_before,
     job,
     parse,
     read,
@@ -32,7 +28,6 @@ COMPLETION = "batch.kubernetes.io/job-completion-index"
 OF_JOB = "jobset.sigs.k8s.io/job-index"
 OF_GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 GATED = f"placer=gate workers=16 size=4 unit={SERVER_4} index=labels/{REPLICA}"
-WORKERS, INDEX, TOPOLOGY_KEY, BLOCK_SIZE, PODS_PER_JOB = OLD
 
 labels = st.sampled_from([REPLICA, COMPLETION, SERVER_4, "rack", "a_b.c"])
 numbers = st.integers(0, 999_999)
@@ -109,7 +104,7 @@ def test_what_cannot_be_read_is_told_in_words(old: str, new: str, why: str) -> N
 
 def test_a_pod_that_says_nothing_takes_no_node() -> None:
     for metadata in ({}, {"annotations": None}, {"annotations": {JOB: "team.train"}}):
-        assert read(metadata) is block_before(metadata) is None
+        assert read(metadata) is None
 
 
 @pytest.mark.parametrize(
@@ -171,71 +166,3 @@ def test_the_job_of_a_pod(
     labels: dict[str, str], annotations: dict[str, str], group: str, found: str
 ) -> None:
     assert job({"labels": labels, "annotations": annotations}, group) == found
-
-
-# ---- What 0.1.0 wrote ----
-
-
-def before(**changes: str | None) -> dict[str, Any]:
-    """A worker's annotations of 0.1.0, some otherwise; None for one that is missing."""
-    said = {"workers": "16", "node-config": "4", "topology-key": SERVER_4, "index": f"labels/{REPLICA}"}
-    said |= {key.replace("_", "-"): value for key, value in changes.items()}  # type: ignore[dict-item]
-    return {keys.PREFIX + key: value for key, value in said.items() if value is not None}
-
-
-@pytest.mark.parametrize(
-    ("annotations", "found"),
-    [
-        (before(), GATED),
-        (before(index="name"), GATED.replace(f"labels/{REPLICA}", "name")),
-        (
-            before(node_config="1", topology_key=None),
-            GATED.replace("size=4", "size=1").replace(SERVER_4, HOSTNAME),
-        ),
-        (before() | {keys.PLACE: GATED.replace("gate", "kueue")}, GATED.replace("gate", "kueue")),
-        (before(workers="many"), f"{WORKERS} is 'many': it must be a whole number from 1"),
-        (before(node_config=None), f"{keys.NODE_CONFIG} is '': it must be a whole number from 1"),
-        (before(topology_key=""), f"{TOPOLOGY_KEY} is missing: node config 4 needs it"),
-        (before(index=None), "'': it must be 'name', 'labels/KEY' or 'env/NAME'"),
-    ],
-)
-def test_the_annotations_of_the_release_before_are_read(annotations: dict[str, str], found: str) -> None:
-    if found.startswith("placer="):
-        assert str(read({"annotations": annotations})) == found
-    else:
-        with pytest.raises(ContractError, match=found):
-            read({"annotations": annotations})
-
-
-@pytest.mark.parametrize(
-    ("said", "labels", "size", "number"),
-    [
-        ({}, {REPLICA: "5", COMPLETION: "1"}, 4, 5),
-        ({}, {COMPLETION: "6"}, 4, 6),
-        ({PODS_PER_JOB: "2"}, {OF_JOB: "3", COMPLETION: "1"}, 4, 7),
-        (
-            {"leaderworkerset.sigs.k8s.io/size": "8"},
-            {OF_GROUP: "2", "leaderworkerset.sigs.k8s.io/worker-index": "3"},
-            4,
-            19,
-        ),
-        ({TOPOLOGY_KEY: SERVER_2}, {REPLICA: "3"}, 2, 3),
-    ],
-    ids=["operator", "job", "jobset", "leaderworkerset", "pairs"],
-)
-def test_the_blocks_of_the_release_before_are_read(
-    said: dict[str, str], labels: dict[str, str], size: int, number: int
-) -> None:
-    metadata = {"labels": labels, "annotations": {BLOCK_SIZE: str(size)} | said}
-    found = block_before(metadata)
-    assert found
-    assert (found.placer, found.size, found.number({"metadata": metadata})) == (Placer.AFFINITY, size, number)
-    assert found.unit == (SERVER_2 if size == 2 else SERVER_4)
-    assert found.workers > found.size  # it is of several units; how many, they did not say
-    assert read(metadata) is None
-
-
-@pytest.mark.parametrize("size", ["0", "many", ""])
-def test_a_block_size_that_is_none_is_told(size: str) -> None:
-    with pytest.raises(ContractError, match=f"{BLOCK_SIZE} is '{size}'"):
-        block_before({"annotations": {BLOCK_SIZE: size}})

@@ -51,7 +51,7 @@ def test_of_a_job_without_a_place_it_is_said_that_nothing_can_be_told() -> None:
     pods = workers("train", 4, [*FIRST[:3], "n2-0"])
     for made in pods:
         made["metadata"]["annotations"] = {}
-    none = f"no annotation {PLACE}: the webhook did not change it, or one up to 0.1.0 did"
+    none = f"no annotation {PLACE}: the webhook did not change it"
     verdict = verify(work(pods, changed(THREE, n1_0={"ready": False}), job=stored(mutated=False)))
     assert (verdict.text, verdict.known) == ("cannot tell whether it is placed whole", False)
     assert said(verdict) == [

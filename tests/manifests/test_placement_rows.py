@@ -15,7 +15,7 @@ from hypothesis import given
 
 from common.pointers import pointer
 from contract import keys
-from contract.place import OLD, Index, Place, Placer, Term
+from contract.place import Index, Place, Placer, Term
 from placement.decide import decide
 from placement.model import Node, Pod
 from placement.plan import Tuning
@@ -255,7 +255,6 @@ FORGED = {
         "annotations": {
             keys.JOB: "team-b.victim",
             keys.PLACE: "placer=gate workers=24 size=2 unit=topology.kubernetes.io/zone index=name",
-            **dict.fromkeys((*OLD, keys.NODE_CONFIG), "2"),
             keys.OPENED: "2026-01-01T00:00:00Z",
             "mine": "x",
         },

@@ -16,7 +16,7 @@ from tests.nodes.commands import steps, type_in
 
 INSTALL = "docs/install.md"
 CHECK, IMPORT = "From a release, without a clone", "Import the images"
-APPLY, UPGRADE = "Apply a release's manifests", "From 0.1.0"
+APPLY = "Apply a release's manifests"
 
 
 @dataclass(frozen=True)
@@ -37,20 +37,15 @@ class Person:
         return str(json.loads((self.folder / release.ABOUT).read_text(encoding="utf-8"))["version"])
 
     @property
-    def manifest(self) -> str:
-        """The name of the file that installs it: of 0.1.0, which was kustomized, that of an overlay."""
-        return "install.yaml" if (self.folder / "install.yaml").exists() else "install-eks.yaml"
-
-    @property
     def serves(self) -> str:
         """The image that the release's manifest has the serving Pods run."""
-        text = (self.folder / self.manifest).read_text(encoding="utf-8")
+        text = (self.folder / "install.yaml").read_text(encoding="utf-8")
         (found,) = {*re.findall(r" image: (ultraserver-webhook:.*)", text)}
         return str(found)
 
     def types(self, heading: str) -> None:
         """Runs what the document shows under a heading, in the folder."""
-        type_in(INSTALL, heading, self.folder, self.plane.kubectl, {"install.yaml": self.manifest})
+        type_in(INSTALL, heading, self.folder, self.plane.kubectl)
 
     def imports_on(self, node: Node) -> None:
         """Runs on a node what the document shows for it."""

@@ -111,7 +111,7 @@ def test_pods_that_cannot_be_listed_are_an_error_in_words(api: FakeApi) -> None:
 
 
 def test_without_a_cluster_it_says_so(tmp_path: Path) -> None:
-    for command in (["open", "--all"], ["run"], ["run", "--unit=example.com/rack=8"]):  # as a release before
+    for command in (["open", "--all"], ["run"]):
         done = call(*command, f"--kubeconfig={tmp_path}/none")
         assert done.exit_code == 1
         assert "cannot reach the API server" in done.output

@@ -10,7 +10,7 @@ import pytest
 
 from contract import keys
 from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
-from contract.place import OLD, Placer
+from contract.place import Placer
 from placement.decide import decide
 from placement.plan import Failure, Keeping, Memory
 from placement.read import read_pod
@@ -73,13 +73,9 @@ class Tenant:
         return {key: self.one(*among) for key, among in values.items() if self._random.random() < 0.8}
 
     def place(self) -> dict[str, str]:
-        """What it says about its place, by this release or the one before."""
+        """What it says about its place."""
         said = {key: found for key, among in PLACE.items() if (found := self.one(*among)) is not None}
-        before = dict(zip(OLD, [said.get(key, "") for key in ("workers", "index", "unit")], strict=False))
-        before |= {keys.NODE_CONFIG: said.get("size", "")}
-        return self.one(
-            before, {}, *[{keys.PLACE: " ".join(f"{key}={value}" for key, value in said.items())}] * 3
-        )
+        return self.one({}, *[{keys.PLACE: " ".join(f"{key}={value}" for key, value in said.items())}] * 4)
 
     def term(self) -> dict[str, Any]:
         """A node selector term."""

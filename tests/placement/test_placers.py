@@ -113,15 +113,12 @@ def test_a_pod_without_a_number_waits_and_is_told_unless_others_place_it(
 
 
 def of_before(form: str, name: str, unit: str = "", pins: int = 0, bound: int = 0) -> list[Pod]:
-    """The workers of a job as 0.1.0 wrote it, or before the label had the kind; some with pin or node."""
+    """The workers of a job as they were before the label had the kind; some with pin or node."""
     found = []
     for index in range(4):
         raw: dict[str, Any] = stored.worker(name, index, 4)
         metadata, spec = raw["metadata"], raw["spec"]
-        if form == "0.1.0":
-            old = (("workers", "4"), ("topology-key", SERVER_4), ("index", f"labels/{stored.INDEX}"))
-            metadata["annotations"] = {keys.NODE_CONFIG: "4"} | {keys.PREFIX + key: said for key, said in old}
-        elif form == "LeaderWorkerSet":
+        if form == "LeaderWorkerSet":
             metadata["annotations"][keys.PLACE] += f" group=labels/{GROUP}"
             metadata["labels"][GROUP] = "0"
         if index < pins:
@@ -134,7 +131,7 @@ def of_before(form: str, name: str, unit: str = "", pins: int = 0, bound: int = 
     return [pod for pod in found if pod]
 
 
-@pytest.mark.parametrize("form", ["0.1.0", "PyTorchJob", "LeaderWorkerSet"])
+@pytest.mark.parametrize("form", ["PyTorchJob", "LeaderWorkerSet"])
 def test_jobs_of_a_release_before_are_placed_opened_to_the_end_and_hold_what_they_have(form: str) -> None:
     """Whether they wait, were opened in part, or lack a worker. A new one of the name is another job."""
     pods = [

@@ -150,11 +150,3 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
     assert "  no rule  the webhook's record" in job
     assert "MPIJob default/train\n  refused: " in refused
     assert "\n  reason   invalid job\n  denied   " in refused
-
-
-def test_the_old_list_stays_for_one_release() -> None:
-    """``-o json-old`` prints what ``-o json`` of 0.1.0 did."""
-    (old,) = json.loads(shown("json-old", mpijob()))
-    assert (old["source"], old["object"]) == ("<stdin>:1", "MPIJob default/train")
-    assert (old["verdict"], old["facts"]["workers"]) == ("allowed", "4")
-    assert old["patch"] == items(mpijob())[0]["patch"]

@@ -74,7 +74,7 @@ JOBS = mpijobs().map(_exact).filter(_settled)
 
 
 def _shown(text: str) -> Any:
-    answer = BOTH.post("/preview?namespace=default", data=text)
+    answer = BOTH.post("/v1/preview?namespace=default", data=text)
     assert answer.status_code == 200
     (shown,) = answer.get_json()["items"]
     return shown

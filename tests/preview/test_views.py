@@ -37,13 +37,13 @@ def client() -> Client:
 def ask(client: Client, body: Any, accept: str | None = None, query: str = "") -> TestResponse:
     """The answer to a body: bytes and text as they are, anything else as JSON."""
     data = body if isinstance(body, bytes | str) else json.dumps(body)
-    return client.post(f"/preview{query}", data=data, headers={"Accept": accept} if accept else {})
+    return client.post(f"/v1/preview{query}", data=data, headers={"Accept": accept} if accept else {})
 
 
 @pytest.mark.parametrize("form", [json.dumps, dump_yaml], ids=["JSON", "YAML"])
 def test_a_document_is_read_as_json_or_yaml_whatever_the_content_type(client: Client, form: Any) -> None:
     for content_type in ("application/json", "application/yaml", "text/plain", None):
-        answer = client.post("/preview", data=form(mpijob()), content_type=content_type)
+        answer = client.post("/v1/preview", data=form(mpijob()), content_type=content_type)
         (shown,) = answer.get_json()["items"]
         assert (shown["verdict"], shown["job"]["shape"]) == ("placed", "four-node")
 
@@ -69,7 +69,6 @@ def test_a_client_that_accepts_anything_gets_json_with_everything(client: Client
         ("text/x-diff", "diff"),
         ("application/json-patch+json", "patch"),
         ("text/plain", "why"),
-        ("application/vnd.ultraserver-webhook.preview-old+json", "json-old"),
     ],
 )
 def test_a_client_gets_the_form_that_it_accepts_as_the_command_prints_it(
@@ -91,7 +90,7 @@ def test_a_form_that_there_is_not_is_406_naming_those_there_are(client: Client) 
     assert answer.status_code == 406
     assert answer.get_json()["error"] == (
         "cannot answer as text/html; can as application/json, application/yaml, text/x-diff, "
-        "application/json-patch+json, text/plain, application/vnd.ultraserver-webhook.preview-old+json"
+        "application/json-patch+json, text/plain"
     )
 
 

@@ -33,11 +33,6 @@ def told(size: int = 4, placer: str = "affinity", index: str = INDEX) -> dict[st
     }
 
 
-def before(size: str = "4", **more: str) -> dict[str, str]:
-    """The same as 0.1.0 wrote it."""
-    return {OURS + "block-size": size, OURS + "topology-key": keys.SERVER_4, keys.ADDED: "{}"} | more
-
-
 def pod(
     index: int | str, annotations: dict[str, str], *, role: str = "worker", owner: str = "MPIJob", **spec: Any
 ) -> dict[str, Any]:
@@ -91,7 +86,7 @@ def test_consecutive_workers_are_one_block_and_a_pod_is_of_the_block_that_it_sel
 @examples(50)
 @given(
     index=st.integers(0, 99).map(str) | st.text(max_size=4),
-    said=st.sampled_from([told(), told(2), told(4, "gate"), before(), before("0"), before("many")])
+    said=st.sampled_from([told(), told(2), told(4, "gate")])
     | st.text(max_size=60).map(lambda text: {keys.PLACE: f"placer=affinity {text}"}),
     role=st.sampled_from(["worker", "launcher", "other"]),
     taken=st.booleans(),
@@ -151,12 +146,12 @@ def test_the_templates_of_what_takes_nodes_say_how_it_is_placed(
 def test_what_the_author_says_about_the_place_does_not_survive() -> None:
     job = mpijob(8, annotations={keys.NODE_CONFIG: "2"})
     template = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
-    mine = {keys.PLACE: "placer=gate workers=1 size=1 unit=zone", OURS + "block-size": "0"}
+    mine = {keys.PLACE: "placer=gate workers=1 size=1 unit=zone", keys.OPENED: "0"}
     template["metadata"] = {"annotations": mine}
     found = outcome(DEFAULT, job)
     said = get(found.after, (*WORKER, "metadata", "annotations"))
     assert said[keys.PLACE].startswith("placer=affinity workers=8 size=2 ")
-    assert OURS + "block-size" not in said
+    assert keys.OPENED not in said
     assert [text.partition(" ")[0] for text in found.warnings] == ["replaced", "removed"]
 
 
@@ -181,27 +176,6 @@ def test_terms_of_the_author_stay_beside_those_of_the_block() -> None:
 )
 def test_a_pod_that_something_else_places_or_that_is_of_no_block_is_left_alone(said: dict[str, str]) -> None:
     assert outcome(DEFAULT, pod(5, said)).operations == ()
-
-
-JOBSET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
-COMPLETION = "batch.kubernetes.io/job-completion-index"
-OLD: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
-    "MPIJob": ({MPI + "replica-index": "6"}, {}, "1"),
-    "Job": ({COMPLETION: "6"}, {}, "1"),
-    "JobSet": ({JOBSET + "job-index": "3", COMPLETION: "0"}, {OURS + "pods-per-job": "2"}, "1"),
-    "LeaderWorkerSet": ({LWS + "group-index": "2", LWS + "worker-index": "5"}, {LWS + "size": "8"}, "5"),
-    "without": ({}, {}, ""),
-}
-"""By kind: labels and annotations that Pods of jobs from before have, and the block in units of four."""
-
-
-@pytest.mark.parametrize(("labels", "annotations", "block"), OLD.values(), ids=OLD.keys())
-def test_a_pod_of_a_job_from_before_gets_its_block_still(
-    labels: dict[str, str], annotations: dict[str, str], block: str
-) -> None:
-    plain = pod(0, before(**annotations))
-    plain["metadata"]["labels"] = {keys.JOB: "default.train", **labels}
-    assert (block_of(after(DEFAULT, plain)) or "") == block
 
 
 TYPE = {"key": INSTANCE_TYPE, "operator": "In", "values": ["trn1.32xlarge"]}

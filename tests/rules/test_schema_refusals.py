@@ -43,10 +43,6 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
             (7, "/shapes/0", "no row is called 'multinode'; did you mean 'multi-node'?"),
         ],
     ),
-    "a change of a row of 0.1.0": (
-        "rules:\n  - {name: healthy-nodes, mode: enforce}\n",
-        [(5, "/rules/0", "no row is called 'healthy-nodes'; it comes with the value hyperpod of the chart")],
-    ),
     "a role that is not a name": (
         RULE.replace("worker", "the-boss") + "    warn: w\n",
         [

@@ -37,7 +37,7 @@ def said_by(job: OpenJob) -> Place | None:
         return None
     metadata = _texts(job.object)
     try:
-        return place.read(metadata) or place.block_before(metadata) or job.workload.place
+        return place.read(metadata) or job.workload.place
     except ContractError:
         return None
 

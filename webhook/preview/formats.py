@@ -11,7 +11,7 @@ from webhook.documents import dump_yaml
 from webhook.preview.cases import FAILURES, Case
 from webhook.preview.lines import unified
 from webhook.preview.pods import told
-from webhook.preview.report import document, explained
+from webhook.preview.report import document
 from webhook.preview.run import Preview
 from webhook.preview.sentence import headline, totals
 from webhook.preview.why import as_why
@@ -63,11 +63,6 @@ def as_json(previews: Iterable[Preview]) -> str:
     return json.dumps(document(previews), indent=2) + "\n"
 
 
-def as_old_json(previews: Iterable[Preview]) -> str:
-    """The same as it was printed by 0.1.0; deprecated."""
-    return json.dumps([explained(item) for item in previews], indent=2) + "\n"
-
-
 def as_patch(previews: Iterable[Preview]) -> str:
     """The RFC 6902 patch of each document, one JSON list a line."""
     return "".join(json.dumps(list(item.outcome.operations)) + "\n" for item in previews)
@@ -116,13 +111,12 @@ FORMATS: Final[Mapping[str, Callable[[Iterable[Preview]], str]]] = {
     "diff": as_diff,
     "yaml": as_yaml,
     "json": as_json,
-    "json-old": as_old_json,
     "why": as_why,
     "patch": as_patch,
 }
 """What a preview is shown as."""
 
-WITHOUT_PODS: Final = frozenset({"patch", "json-old"})
+WITHOUT_PODS: Final = frozenset({"patch"})
 """Formats that have no place for the Pods of a job."""
 
 PIPELINES: Final[Mapping[str, Callable[[Sequence[Case]], str]]] = {

@@ -63,16 +63,6 @@ def _pods(shown: Preview) -> dict[str, Any]:
     }
 
 
-def explained(shown: Preview) -> Mapping[str, Any]:
-    """The same as 0.1.0 printed it."""
-    item, outcome = item_of(shown), shown.outcome
-    same = {"verdict": outcome.verdict} | {
-        key: item[key] for key in ("reason", "table", "warnings", "denials", "patch")
-    }
-    said = {"facts": dict(outcome.facts), "rules": [rule._asdict() for rule in outcome.rules]}
-    return {"source": shown.source, "object": shown.title, **said, **same}
-
-
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:
     """What it would be if what is in shadow were enforced; None where that is the same."""
     if not outcome.would or not outcome.shadow:

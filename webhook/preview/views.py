@@ -23,7 +23,6 @@ TYPES: Final = {
     "text/x-diff": "diff",
     "application/json-patch+json": "patch",
     "text/plain": "why",
-    "application/vnd.ultraserver-webhook.preview-old+json": "json-old",
 }
 """Media type -> format; the first is the answer to a client that takes anything."""
 CURL: Final = "application/x-www-form-urlencoded"
@@ -35,15 +34,14 @@ TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 def preview_blueprint(
     source: TableSource, work: Work = inline, allowed_hosts: Sequence[str] = ()
 ) -> Blueprint:
-    """Returns the page, ``POST /v1/preview``, ``/preview``, its path up to 0.2.0, and ``/v1/openapi.json``.
+    """Returns the page, ``POST /v1/preview`` and ``/v1/openapi.json``.
 
     ``allowed_hosts`` are names by which people address it, beside IP addresses and localhost.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
     guard(blueprint, allowed_hosts)
     blueprint.add_url_rule("/", "page", partial(page, source, work), methods=["GET", "POST"])
-    for path in ("/v1/preview", "/preview"):
-        blueprint.add_url_rule(path, path[1:], partial(show, source, work), methods=["POST"])
+    blueprint.add_url_rule("/v1/preview", "preview", partial(show, source, work), methods=["POST"])
     blueprint.add_url_rule("/v1/openapi.json", "openapi", openapi)
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
     blueprint.add_url_rule("/readyz", "readyz", partial(ready, source))

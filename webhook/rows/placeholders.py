@@ -92,7 +92,7 @@ FAULT: Final[dict[str, str]] = {
 """For rules that match ``fault``; all are text."""
 
 SCRIPTS: Final = ("script.wait", "script.init")
-"""The text of ``webhook/initscript``; in 0.1.0 each of the two containers had a text of its own."""
+"""The text of ``webhook/initscript``."""
 
 
 def names(node: Json) -> Iterator[str]:

@@ -20,29 +20,6 @@ ROWS: Final[Mapping[str, AbstractSet[str]]] = {
 }
 """The sections of rows, and the keys that a new one has beside its name."""
 
-GONE: Final = {
-    "together-required-by-job-label": "together-required is for every kind now",
-    "together-preferred-by-job-label": "together-preferred is for every kind now",
-    "group-together": "together-required is for every kind now",
-    "kueue-working-ultraservers": "nodes-with-server-id is for jobs in a queue, too",
-    **dict.fromkeys(
-        ["blocks", "block-label", "blocks-whole-by-job-label", "pods-per-job", "pods-per-job-of-node"],
-        "blocks-whole and job-label do that now",
-    ),
-    "hostfile-mount": "hostfile mounts it now",
-    "output-directory-taken": "hostfile-for-launcher has `mountFree` now",
-    "t9k-shared-memory-mount": "t9k-shared-memory mounts it now",
-    "loose-pods-share": "it is part of loose-pod now, which comes with the value pods of the chart",
-    "loose-pod": "it comes with the value pods of the chart",
-    "block-of-missed-job": "it comes with the value missedJobs of the chart",
-    "neuron-scheduler": "it comes with the value neuronScheduler of the chart",
-    **dict.fromkeys(
-        ["image-pull-secret", "gpu-instance-type", "healthy-nodes"],
-        "it comes with the value hyperpod of the chart",
-    ),
-}
-"""Rules of 0.1.0 that are not in the packaged table any more, and where to look."""
-
 MAPS = ("values", "candidates", "deviceCounts")
 
 POLICIES: Final = "policies"
@@ -107,7 +84,6 @@ def strays(base: Draft, over: Document) -> Iterator[Problem]:
             name = row["name"]
             if name not in there and not needed & row.keys():
                 hint = did_you_mean(name, there)
-                hint = f"; {GONE[name]}" if section == "rules" and name in GONE else hint
                 path = (section, at)
                 told = f"no row is called {name!r}{hint}; a new one says {' and '.join(sorted(needed))}"
                 yield Problem(over.source, over.line_of(path), pointer(path), told)

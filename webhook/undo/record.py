@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from common.pointers import pointer
-from contract import keys, place
+from contract import keys
 from webhook.objects.lists import TERMS
 from webhook.objects.tree import Json, drop, get, map_at, maps_at, put, shared
 from webhook.undo.budget import Budget, OverBudgetError
@@ -23,7 +23,7 @@ KEYS = (keys.ADDED, keys.ADDED_TO_POD)
 _ENDS = tuple(pointer((key,)) for key in KEYS)
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
-_PLACING = (keys.JOB, keys.PLACE, keys.NODE_CONFIG, keys.OPENED, *place.OLD)
+_PLACING = (keys.JOB, keys.PLACE, keys.OPENED)
 CLAIMS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _PLACING))
 """What says whose a job's pods are and what nodes they hold: computed, and never taken over from anybody."""
 GATES = ("spec", "schedulingGates")

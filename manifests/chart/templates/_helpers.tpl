@@ -88,9 +88,7 @@ spec:
 {{- end }}
 {{/* In CEL: what places a Pod, by annotation, and whether the sender is an operator. */}}
 {{- define "marks" -}}
-['ultraserver-webhook.io/place', 'ultraserver-webhook.io/job', 'ultraserver-webhook.io/workers',
-          'ultraserver-webhook.io/node-config', 'ultraserver-webhook.io/topology-key', 'ultraserver-webhook.io/index',
-          'ultraserver-webhook.io/block-size', 'ultraserver-webhook.io/pods-per-job']
+['ultraserver-webhook.io/place', 'ultraserver-webhook.io/job']
 {{- end }}
 {{- define "operator" }}authorizer.group('ultraserver-webhook.io').resource('jobidentities').check('write').allowed(){{ end }}
 {{/* The binding of an admission policy: (list NAME COMPONENT ACTIONS). */}}

@@ -1,18 +1,14 @@
-"""Helm takes over what kubectl installed before there was a chart, and goes on and back, under a load."""
+"""Helm takes over what kubectl installed, upgrades and rolls back, under a load."""
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from testbed.images import product
+from testbed import chart
 from testbed.nodes import story
-from testbed.plane.jobs import text, together
 from testbed.plane.kubectl import Object
 from testbed.plane.load import jobs_keep_coming
 from tests.nodes.install.installation import INSTALL, NAMESPACE, TEAM, Installation
-from tests.plane.manifests.objects import KUSTOMIZED
 
 PROGRAMS = ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-placement")
 
@@ -26,8 +22,7 @@ def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_admission(instal
 
     installed.run(INSTALL, "Uninstall")
     installed.kubectl.wait_for(gone, "namespaces")
-    lines = KUSTOMIZED.read_text(encoding="utf-8").replace(":0.2.0", f":{product.version()}").splitlines()
-    installed.kubectl.run("apply", "-f", "-", stdin=text(together(*map(json.loads, lines))))
+    installed.kubectl.run("apply", "-f", "-", stdin=chart.rendered())
     installed.wait_places()
     before = installed.bundles()
     with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:

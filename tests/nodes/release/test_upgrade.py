@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -16,11 +14,8 @@ from testbed.nodes.plane import RealPlane
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.load import jobs_keep_coming, places
 from testbed.waiting import until
-from tests.nodes.person import APPLY, CHECK, UPGRADE, Person
+from tests.nodes.person import APPLY, CHECK, Person
 from tests.nodes.replicas import CONFIG, restarts, wait_for_table
-
-BEFORE = "ultraserver-webhook.io/workers"
-"""An annotation of 0.1.0 on what waits."""
 
 
 def lasting(name: str, *, suspend: bool = False) -> Object:
@@ -30,28 +25,6 @@ def lasting(name: str, *, suspend: bool = False) -> Object:
     launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
     launcher["containers"][0]["command"] = ["sleep", "3600"]
     return job
-
-
-def with_placement(old: Person, folder: Path) -> None:
-    """Adds what the release before had for whole-job admission: an overlay of its source archive."""
-    with tarfile.open(next(old.folder.glob("*.tar.gz"))) as archive:
-        archive.extractall(folder, filter="data")
-    (overlay,) = folder.glob("*/manifests/overlays/placement")
-    text = old.plane.kubectl.run("kustomize", str(overlay)).stdout
-    for image in re.findall(r" image: (.*@.*)", (old.folder / old.manifest).read_text(encoding="utf-8")):
-        text = text.replace(f" image: {image.partition('@')[0]}\n", f" image: {image}\n")
-    old.plane.kubectl.apply(text)
-    own = old.plane.kubectl.in_namespace(story.NAMESPACE)
-    # As it came, 0.1.0's program ended at once: it listened on an empty name, which nothing resolves.
-    own.run("set", "env", "deployment/ultraserver-placement", "ULTRASERVER_PLACEMENT_METRICS_HOST=0.0.0.0")
-    story.rolled_out(own, "ultraserver-placement")
-    inside = old.plane.kubectl.in_namespace("default")
-
-    def gates() -> bool:
-        worker = inside.create(lasting("probe"), "--dry-run=server")["spec"]["mpiReplicaSpecs"]["Worker"]
-        return {"name": GATE} in worker["template"]["spec"].get("schedulingGates", ())
-
-    until(gates, "the gate in a new job", seconds=story.SECONDS)
 
 
 def waits(inside: Kubectl, name: str) -> list[str]:
@@ -78,7 +51,7 @@ def people(bare: RealPlane, release_before: Path, release_folder: Path) -> tuple
 
 @pytest.mark.limit(200, "four rollouts, in each of which two Pods wait ten seconds before they end")
 def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
-    bare: RealPlane, people: tuple[Person, Person], tmp_path: Path
+    bare: RealPlane, people: tuple[Person, Person]
 ) -> None:
     """Nor a job of the release before: one runs, one waits for its nodes, and one is suspended."""
     old, new = people
@@ -87,27 +60,19 @@ def test_an_upgrade_from_the_release_before_and_the_way_back_lose_no_admission(
     old.types(APPLY)
     inside = bare.kubectl.in_namespace("default")
     until(lambda: places(bare.kubeconfig, "default"), "a job that the release before places")
-    with_placement(old, tmp_path)
     inside.create(lasting("suspended", suspend=True))
     inside.create(lasting("running"))
     before = restarts(story.placed(inside, "running", 2))
     inside.create(lasting("waiting"))
-    waiting = inside.wait_for(
-        lambda found: len(found["items"]) == 2, "pods", "-l", story.of_job("waiting", "worker")
-    )
-    assert BEFORE in waiting["items"][0]["metadata"]["annotations"]
+    inside.wait_for(lambda pods: len(pods["items"]) == 2, "pods", "-l", story.of_job("waiting", "worker"))
     uids = waits(inside, "waiting")
     stored = specs(inside)
 
     with jobs_keep_coming(bare.kubeconfig, "default", a_second=4) as load:
         load.more(20)
-        for person, heading, whose in (
-            (new, UPGRADE, new),
-            (old, APPLY, old),
-            (new, UPGRADE, new),
-        ):
-            person.types(heading)
-            assert story.serving(bare.kubectl) == {whose.serves}
+        for person in (new, old, new):
+            person.types(APPLY)
+            assert story.serving(bare.kubectl) == {person.serves}
             load.more(20)
     sys.stderr.write(f"upgrade, back, upgrade: {load}\n")
     assert load.lost == []

@@ -176,7 +176,7 @@ def test_a_whole_installation_passes(installed: Installed) -> None:
 @contextlib.contextmanager
 def unpulled(made: Installed) -> Iterator[None]:
     waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
-    said = {"name": "webhook", "image": f"{NAME}:0.2.0", "ready": False, "state": {"waiting": waiting}}
+    said = {"name": "webhook", "image": f"{NAME}:0.3.0", "ready": False, "state": {"waiting": waiting}}
     said |= {"restartCount": 0, "imageID": ""}
     conditions = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]
     change = {"phase": "Pending", "conditions": conditions, "containerStatuses": [said]}
@@ -338,7 +338,7 @@ CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
     "image": (
         unpulled,
         {
-            "pods": ("fail", f"image {NAME}:0.2.0, which names no registry, cannot be pulled"),
+            "pods": ("fail", f"image {NAME}:0.3.0, which names no registry, cannot be pulled"),
             "tables": ("fail", "no replica runs"),
         },
     ),

@@ -9,8 +9,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 from contract import keys
-from contract.keys import GATE, JOB, NODE_CONFIG, PLACE
-from contract.place import OLD
+from contract.keys import GATE, JOB, PLACE
 from testbed import chart
 from testbed.experiment.attacks import repelling
 from testbed.mpijob import mpijob
@@ -33,7 +32,6 @@ GATES = {"schedulingGates": [{"name": GATE}]}
 PLACED = {
     PLACE: "placer=gate workers=2 size=2 unit=topology.kubernetes.io/zone index=name",
     JOB: "a.b",
-    **dict.fromkeys((*OLD, NODE_CONFIG), "2"),
 }
 """What whole-job admission reads from a pod, as a person would write it to hold a zone."""
 TABLE = """\

@@ -61,11 +61,7 @@ def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_s
     two = people.marked_job(people.unplaceable(2, name="two"), place=pair)
     rack = f"placer=gate workers=4 size=2 unit=example.com/rack index=labels/{INDEX}"
     racked = people.marked_job(people.unplaceable(name="rack"), place=rack)
-    # As 0.1.0 writes it, whose webhook may still serve when this guard is there.
-    old = {"workers": "4", "node_config": "4", "topology_key": SERVER_4, "index": f"labels/{INDEX}"}
-    before = people.marked_job(people.unplaceable(name="before"), gate=True, **old)
-    blocks = people.marked_job(people.unplaceable(8, name="blocks"), topology_key=SERVER_4, block_size="4")
-    assert_done(tries(ada, together(right, ranks, two, racked, before, blocks), "create", "--dry-run=server"))
+    assert_done(tries(ada, together(right, ranks, two, racked), "create", "--dry-run=server"))
 
     wrong = [
         *(
@@ -80,7 +76,6 @@ def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_s
             )
         ),
         {"job": "team-b.victim"},
-        {"workers": "5"},  # as 0.1.0 wrote it, for another size
     ]
     for role in ("Launcher", "Worker"):
         forged = [people.marked_job(people.unplaceable(), role, **PLACED | each) for each in wrong]

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from tests.docs.blocks import REPOSITORY
-
 Object = dict[str, Any]
 NAMESPACE = "ultraserver-webhook"
-KUSTOMIZED = REPOSITORY / "tests" / "data" / "kustomized-0.2.0.jsonl"
-"""What the overlay ``eks`` of 0.2.0 was, an object a line, before there was a chart."""
 
 
 def of_kind(objects: Iterable[Object], kind: str) -> list[Object]:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import pytest
 
 from contract import keys
-from contract.place import OLD
 from testbed.plane.controllers import CONTROLLERS
 from testbed.plane.kubectl import Object
 from tests.plane.manifests.conftest import Build
@@ -160,8 +159,8 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         found = [item for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith(names)]
         return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(found)))
 
-    placing = {keys.PLACE, keys.NODE_CONFIG, *OLD}
-    assert named("jobs", "pods") == placing | {
+    assert named("jobs", "pods") == {
+        keys.PLACE,
         keys.GATE,
         keys.JOB,
         keys.BLOCK,
@@ -169,10 +168,10 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         keys.INJECT,
         keys.OPENED,
     }
-    # All that is on a Pod; the opt-out is its author's, and two are on Secrets.
+    # All that is on a Pod; opt-out and node config are the author's, and two are on Secrets.
     ours = {value for value in vars(keys).values() if _is_key(value)}
-    others = {keys.INJECT, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT}
-    assert named("bindings") == {*ours, *OLD} - others
+    others = {keys.INJECT, keys.NODE_CONFIG, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT}
+    assert named("bindings") == ours - others
 
 
 def _is_key(value: object) -> bool:
