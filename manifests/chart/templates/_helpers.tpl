@@ -227,8 +227,7 @@ request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraser
   || oldObject.spec.schedulingGates.exists(each, each != {{ $gate }} && !(each in object.spec.?schedulingGates.orValue([])))
   || object.spec.?nodeSelector.orValue({}).exists(key, object.spec.nodeSelector[?key] != oldObject.spec.?nodeSelector[?key]
     && key != 'kubernetes.io/hostname'
-    && !(oldObject.metadata.?annotations[?'ultraserver-webhook.io/place'].orValue('') + ' ').contains(' unit=' + key + ' ')
-    && oldObject.metadata.?annotations[?'ultraserver-webhook.io/topology-key'].orValue('') != key)
+    && !(oldObject.metadata.?annotations[?'ultraserver-webhook.io/place'].orValue('') + ' ').contains(' unit=' + key + ' '))
   || [object, oldObject].exists(pod, pod.metadata.?annotations.orValue({}).exists(key, key != {{ $opened }}
     && object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]))
   || object.metadata.?labels != oldObject.metadata.?labels

@@ -65,7 +65,7 @@ def installed_by_kubectl(kubectl: Kubectl) -> None:
     """Applies ``install.yaml``; the certificate program writes caBundles, the autoscaler a replica."""
     kubectl.run("apply", "-f", "-", stdin=chart.rendered())
     bundle = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
-    for part in yaml.safe_load_all(chart.rendered()):
+    for part in filter(None, yaml.safe_load_all(chart.rendered())):
         if part["kind"] in {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}:
             patch = [
                 {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
