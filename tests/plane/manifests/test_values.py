@@ -16,7 +16,7 @@ from certs import development
 from certs.metrics import Metrics as CertificateMetrics
 from placement.metrics import Metrics as PlacementMetrics
 from testbed import chart
-from tests.docs.blocks import text_of
+from tests.docs.blocks import anchors
 from tests.helpers import load_text
 from tests.plane.guard.people import TABLE
 from tests.plane.manifests.conftest import Build
@@ -294,8 +294,8 @@ def exported(folder: Path) -> set[str]:
 def test_every_alert_leads_to_a_heading_of_the_document(built: Callable[..., Build]) -> None:
     (rule,) = of_kind(built(monitoring={"enabled": True}), "PrometheusRule")
     for alert in (alert for group in rule["spec"]["groups"] for alert in group["rules"]):
-        document, _, heading = alert["annotations"]["runbook"].partition(": ")
-        assert f"## {heading}\n" in text_of(document)
+        page, _, heading = alert["annotations"]["runbook_url"].partition("#")
+        assert heading in anchors(f"docs/{page.removeprefix('https://ultraserver-webhook.io/docs/')}")
 
 
 def test_the_monitor_finds_the_metrics_ports(built: Callable[..., Build]) -> None:
