@@ -12,6 +12,17 @@ from common.texts import printable
 
 ESCAPE: Final = f"\0{secrets.token_hex(8)}"
 """Stands for the escape character of our colours until the text leaves: no file can contain it."""
+_COLOURS: Final = {
+    "+++": None,
+    "---": None,
+    "@@": "cyan",
+    "+": "green",
+    "-": "red",
+    "  placed": "green",
+    "  not placed": "yellow",
+    "  refused": "red",
+}
+"""Of lines of a preview, and of its verdict, by their beginning; without a colour they are bold."""
 _NOT_OURS = re.compile(r"[^\n\t]+")
 _COLOUR = rf"(?:{ESCAPE}\[[\d;]*m)*"
 _COMMAND = re.compile(rf"^((?:{ESCAPE}\[[\d;]*m|[ \t])*):({_COLOUR}:)", re.MULTILINE)
@@ -40,6 +51,19 @@ def shown(text: str) -> str:
 def style(text: str, **how: Any) -> str:  # noqa: ANN401 - click's
     """The text made printable, with colours as `click.style` has them, for `say`."""
     return click.style(shown(text), **how).replace("\x1b", ESCAPE)
+
+
+def coloured(text: str) -> str:
+    """A preview, with its sentence and diff, in colours; `say` takes them away where nobody sees them."""
+    return "".join(_line(line) for line in text.splitlines(keepends=True))
+
+
+def _line(line: str) -> str:
+    start = next((start for start in _COLOURS if line.startswith(start)), None)
+    if start is None:
+        return line
+    length, colour = len(start) if start.startswith(" ") else len(line), _COLOURS[start]
+    return style(line[:length], fg=colour, bold=not colour or None) + line[length:]
 
 
 def clean(text: str) -> str:

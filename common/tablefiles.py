@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import yaml
 
 SUFFIXES: Final = (".yaml", ".yml")
 
@@ -11,6 +13,9 @@ MOST_BYTES: Final = 1024 * 1024
 
 MOST_FILES: Final = 64
 """Each costs as much work as all rows before it."""
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""The plugin's one file has PyYAML in Python alone."""
 
 
 def table_files(path: Path) -> Sequence[Path]:
@@ -43,3 +48,25 @@ def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
         with file.open("rb") as opened:
             texts.append((str(path / file.name if path.is_dir() else path), opened.read(MOST_BYTES + 1)))
     return texts
+
+
+def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, Any]]:
+    """Returns sections of a table: maps by key, rows by name, those of later texts over earlier ones.
+
+    Whether the texts make a table is the webhook's to say.
+
+    Raises:
+        ValueError: if a text cannot be read.
+    """
+    table: dict[str, dict[str, Any]] = {section: {} for section in sections}
+    try:
+        for tables in (yaml.load(text, _Loader) for text in texts):  # noqa: S506 - a safe one
+            for section, there in table.items():
+                rows = tables.get(section) or {}
+                for name, row in (
+                    rows.items() if isinstance(rows, dict) else ((row["name"], row) for row in rows)
+                ):
+                    there[name] = there.get(name, {}) | row if isinstance(row, dict) else row
+    except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"a file of the rule table is invalid: {type(error).__name__}: {error}") from error
+    return table

@@ -43,7 +43,7 @@ class RestApi(ABC):
 
     @abstractmethod
     def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
-        """Send one request, a body that is not None as JSON; ``most``: bytes of the answer, None for any.
+        """Send one request, a body that is not bytes as JSON; ``most``: bytes of the answer, None for any.
 
         Raises:
             TooLongError: The answer has more bytes.

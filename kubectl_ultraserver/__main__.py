@@ -13,23 +13,22 @@ from typing import Any, NoReturn, cast
 
 import click
 
-from common.exits import Program, say
+from common.exits import Program, coloured, say
+from common.files import files_of, read_text
 from common.texts import printable
 from kube.api import ApiError, ForbiddenError
 from kubectl_ultraserver.check.gather import Gatherer, look
 from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
-from kubectl_ultraserver.preview import Asker, lines, report
+from kubectl_ultraserver.preview import Asker, UnreadableError, lines, report
 from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
 from kubectl_ultraserver.servers import is_selected, servers
+from kubectl_ultraserver.service import OffError
 from kubectl_ultraserver.terminal import checked, drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.web import serve
 from kubectl_ultraserver.why import why
-from webhook.cli import files_of, read_text
-from webhook.documents import DocumentError, read_documents
-from webhook.preview.run import EMPTY
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
 """Exit codes of ``verify`` and, in its words, of ``preview``; the others but ``check`` have 0 and 2 only."""
@@ -117,7 +116,7 @@ def why_command(lister: Lister, job: JobName, form: str) -> None:
 @click.option("--web", is_flag=True, help="Open the installation's page of previews, until Ctrl-C.")
 @connected
 def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: bool, web: bool) -> None:
-    """Show what the cluster would make of objects, also by a dry run.
+    """Show what the installation and, by a dry run, the API server would make of objects.
 
     Exits with 0 if both say the same (and --fit finds nodes), 1 if not, 2 if one is refused or not read.
     """
@@ -126,22 +125,30 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
     if web:
         serve(cast("ProxiedApi", lister.api), say)
         return
+    namespace = click.get_current_context().params["namespace"]
     try:
         texts = [read_text(file) for path in files for file in files_of(Path(path))]
-        documents = [each for source, text in texts for each in read_documents(text, source)]
         asker = Asker(lister.api, lister.namespace)
-        asked_for = click.get_current_context().params["namespace"] or None
-        found = list(asker.look(documents, asked_for, fits=fits))
-    except DocumentError as error:
+        shown = [asker.look(source, data, namespace, fits=fits) for source, data in texts]
+    except UnreadableError as error:
         _fail(str(error))
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
+    except OffError as error:
+        say(f"note: only the dry run is done: {printable(str(error))}", err=True)
+        how = {"output": form if form == "json" else "", "namespace": namespace}
+        options = [f"--{key}={value}" for key, value in how.items() if value]
+        codes = [cast("ProxiedApi", lister.api).dry_run(*text, *options) for text in texts]
+        sys.exit(FAILED if any(codes) else NOT_WHOLE if fits else WHOLE)
+    found = [each for _, seen in shown for each in seen]
     if not found:
-        _fail(EMPTY)
+        _fail("no objects to look at")
     if form == "json":
         _json({"items": [report(*each) for each in found]})
     else:
-        _lines(line for each in found for line in lines(*each))
+        for text, seen in shown:
+            say(coloured(text), nl=False)
+            _lines(line for each in seen for line in lines(*each, among=len(seen)))
     differs = any(findings or (fit and not fit.fits) for _, findings, fit in found)
     refused = any(asked.stored is None for asked, *_ in found)
     sys.exit(FAILED if refused else NOT_WHOLE if differs else WHOLE)

@@ -1,26 +1,24 @@
-"""What the API server made of an object beside what the rule table says: each difference explained; pure.
+"""Why the API server does otherwise with an object than the installation's preview says; pure.
 
 Rules and selectors are read here as the API server reads them. Its match conditions (CEL) are not, nor is it
 known here whether the webhook answered: then all possible reasons are named.
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from common.pointers import numbered, parse_pointer
 from common.quantities import thousandths
-from contract.keys import JOB
+from common.texts import printable
+from contract.keys import ADDED, ADDED_TO_POD, JOB
 from kube.api import Object
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.objects import NAME, labels, maps, name_of, templates, text, unmet
-from webhook.engine.changes import changes
-from webhook.objects.tree import map_at, same, shown
-from webhook.preview.run import Preview
-from webhook.undo import record
+from kubectl_ultraserver.objects import NAME, at, labels, mapped, maps, name_of, templates, text, unmet
 
-_NUMBER: Final = re.compile(r"/\d+(?=/|$)")
+RECORDS: Final = (ADDED, ADDED_TO_POD)
+"""Annotations that say by which table the webhook added something."""
 
 
 @dataclass(frozen=True)
@@ -28,22 +26,30 @@ class Asked:
     """An object that was created as a dry run.
 
     Attributes:
-        shown: The object, and what becomes of it by the table.
-        table: What the table is called, and why it is not the installation's.
+        answer: What the preview service says of it.
         resource: Group and plural name of its kind; empty where that is not served.
         stored: As it would be stored; None where it is refused.
         refusal: Why it is.
         registrations: All MutatingWebhookConfigurations; None where they may not be read.
-        namespace: Its Namespace; empty where that may not be read.
+        space: Its Namespace; empty where that may not be read.
     """
 
-    shown: Preview
-    table: tuple[str, str]
+    answer: Object
     resource: tuple[str, str] = ("", "")
     stored: Object | None = None
     refusal: str = ""
     registrations: Sequence[Object] | None = None
-    namespace: Object = field(default_factory=dict)
+    space: Object = field(default_factory=dict)
+
+    @property
+    def received(self) -> Object:
+        """The object as its author wrote it."""
+        return mapped(self.answer, "received")
+
+    @property
+    def namespace(self) -> str:
+        """Where it is created."""
+        return text(self.answer, "object", "namespace")
 
     def hooks(self, *, ours: bool) -> list[Object]:
         """The webhooks of the installation, or all others."""
@@ -63,41 +69,40 @@ class Asked:
 
     def unmet(self, hook: Object) -> str:
         """What of a webhook's selectors keeps the object out; empty where nothing does, or nobody may say."""
-        where = f"namespace {self.shown.namespace}"
-        both = (("namespaceSelector", where, self.namespace), ("objectSelector", "it", self.shown.object))
+        where = f"namespace {self.namespace}"
+        both = (("namespaceSelector", where, self.space), ("objectSelector", "it", self.received))
         for selector, who, labelled in both:
-            if labelled and (why := unmet(map_at(hook, (selector,)), labels(labelled))):
+            if labelled and (why := unmet(mapped(hook, selector), labels(labelled))):
                 return f"{who} is excluded by its {selector}: label {why}"
         return ""
 
 
 def explain(asked: Asked) -> list[Finding]:
-    """Why the API server does otherwise than the table says; empty where it does as that says."""
-    ours, there, (whose, note) = asked.shown.outcome, _tables(asked), asked.table
+    """Why the API server does otherwise than the service says; empty where it does not."""
+    there, table, denials = tables(asked), asked.answer["table"], asked.answer["denials"]
     if asked.stored is None:
         return _refused(asked)
     found = tuple(unlike(asked))
-    if there - {ours.revision}:
-        what = f"its replicas answer by table {', '.join(sorted(there))}; {whose} here is {ours.revision}"
+    if there - {table}:
+        what = f"its replicas answer by table {', '.join(sorted(there))}; the preview service by {table}"
         remedy = "wait a minute if the table was just changed; else kubectl ultraserver check"
-        return [Finding("webhook", NAME, what + note, found, remedy)]
-    if not there and (ours.denials or found):
-        would = f"though {whose} would {'refuse' if ours.denials else 'change'} it{note}"
-        return list(_idle(asked, would))
+        return [Finding("webhook", NAME, what, found, remedy)]
+    if not there and (denials or found):
+        return list(_idle(asked, f"though the rule table would {'refuse' if denials else 'change'} it"))
     names = ", ".join(text(hook, "name") for hook in asked.matching(ours=False))
     said = "changed what this one sets; or a policy did"
     return [Finding("webhook", names or "unknown", said, found)] if found else []
 
 
 def _refused(asked: Asked) -> list[Finding]:
-    denials, (whose, note) = asked.shown.outcome.denials, asked.table
+    denials = asked.answer["denials"]
     if denials and asked.refusal.endswith("; ".join(denials)):
         return []
     ours = any(f'webhook "{text(hook, "name")}" denied' in asked.refusal for hook in asked.hooks(ours=True))
-    said = f"refuses it{f', by another table: {whose} here would not{note}' if ours else ''}: {asked.refusal}"
+    other = ", by another table: that of the preview service would not" if ours else ""
     taken = asked.refusal.endswith("already exists")
     remedy = "kubectl ultraserver why, for the one that is there; or another name" if taken else ""
-    return [Finding("program", "kube-apiserver", said, (), remedy)]
+    return [Finding("program", "kube-apiserver", f"refuses it{other}: {asked.refusal}", (), remedy)]
 
 
 def _idle(asked: Asked, would: str) -> Iterator[Finding]:
@@ -134,40 +139,48 @@ def _silent(asked: Asked, hook: Object, would: str) -> Finding:
     return Finding("webhook", text(hook, "name"), why, said, remedy)
 
 
-def _tables(asked: Asked) -> set[str]:
+def tables(asked: Asked) -> set[str]:
     """The revisions of the tables by which the webhook answered, by its records; none if it did nothing."""
     before, found = (
-        {one.table for each in templates(obj) for key in record.KEYS if (one := record.read(each, key))}
-        for obj in (asked.shown.object, asked.stored)
+        {table for each in templates(obj) for key in RECORDS if (table := _table(each, key))}
+        for obj in (asked.received, asked.stored)
     )
-    return found if asked.shown.outcome.revision in found else found - before
+    return found if asked.answer["table"] in found else found - before
 
 
-def unlike(asked: Asked) -> list[str]:
-    """Each field that the table sets, or takes away, and that would be stored otherwise."""
-    outcome, after, found = asked.shown.outcome, asked.shown.outcome.after, []
+def _table(template: Object, key: str) -> str:
+    try:
+        return text(json.loads(labels(template, "annotations").get(key, "")), "table")
+    except (ValueError, RecursionError):
+        return ""
+
+
+def unlike(asked: Asked) -> Iterator[str]:
+    """Yields each field that the table sets, or takes away, and that would be stored otherwise."""
+    changes, job = asked.answer["changes"], asked.answer["job"]
     given = next((label for one in templates(asked.stored) if (label := labels(one).get(JOB))), "")
-    if given and "job" in outcome.facts and not name_of(after):  # told from others by the review's uid
-        after = json.loads(json.dumps(after).replace(outcome.facts["job"], given))
-    ours = {_NUMBER.sub("/*", change.path): change.after is None for change in asked.shown.changes}
-    for path, wanted, there, _ in changes(after, asked.stored, {}):
-        place = _NUMBER.sub("/*", path)
-        mine = any(place.startswith(one) or one.startswith(place) for one in ours)
-        kept = wanted is None and ours.get(place)
-        if (kept or not _covers(there, wanted)) and mine and not record.is_at(place):
-            found.append(f"{path}: {_said(there)}, not {_said(wanted)}")
-    return found
+    if given and job and not name_of(asked.received):  # told from others by the review's uid
+        changes = json.loads(json.dumps(changes).replace(job["id"], given))
+    for change in changes:
+        path, before, wanted = numbered(parse_pointer(change["path"])), change["before"], change["after"]
+        around, there = at(asked.stored, *path[:-1]), at(asked.stored, *path)
+        if isinstance(around, list):  # of which the items may have other places
+            there = next((one for one in around if _covers(one, wanted or before)), None)
+        if path[-1] not in RECORDS and not (there is None if wanted is None else _covers(there, wanted)):
+            yield f"{change['path']}: {_said(there)}, not {_said(wanted)}"
 
 
 def _covers(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON
     """Whether a value has all that another has; the API server adds its defaults beside that."""
     if isinstance(wanted, dict) and isinstance(found, dict):
-        return all(_covers(found.get(key), value) for key, value in wanted.items() if key not in record.KEYS)
+        return all(_covers(found.get(key), value) for key, value in wanted.items() if key not in RECORDS)
     if isinstance(wanted, list) and isinstance(found, list):
         return all(any(_covers(there, item) for there in found) for item in wanted)
-    equal = same(found, wanted) or 0 < thousandths(str(found)) == thousandths(str(wanted))
+    equal = found == wanted or 0 < thousandths(str(found)) == thousandths(str(wanted))
     return equal or wanted in (None, {}, [])
 
 
 def _said(value: Any) -> str:  # noqa: ANN401 - JSON
-    return "nothing" if value is None else shown(value, 80)
+    return (
+        "nothing" if value is None else printable(json.dumps(value, sort_keys=True, ensure_ascii=False), 80)
+    )

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from contract import place as contract
-from contract.keys import TRAINING
+from contract.keys import ADDED, JOB, TRAINING
 from contract.place import ContractError, Place
 from kube.api import Object
 from kubectl_ultraserver.names import JobName
@@ -57,6 +57,9 @@ class Case:
         registration: The MutatingWebhookConfiguration that jobs of its kind are sent by; None where there is
             none, empty where it may not be read.
         rules: The ConfigMap with the rule table; None where there is none, empty where it may not be read.
+        answer: What the preview service says of a job that the webhook did not change; empty where it was not
+            asked.
+        unasked: Why it does not answer.
         lease: The Lease of the placement program; None where there is none.
         workloads: Kueue's Workloads in the namespace.
         kueue: Whether Kueue's API is there.
@@ -71,6 +74,8 @@ class Case:
     events: tuple[Object, ...] = ()
     registration: Object | None = field(default_factory=dict)
     rules: Object | None = None
+    answer: Object = field(default_factory=dict)
+    unasked: str = ""
     lease: Object | None = None
     workloads: tuple[Object, ...] = ()
     kueue: bool = False
@@ -84,6 +89,12 @@ class Case:
     def title(self) -> str:
         """``mpijob team-b/train``."""
         return f"{self.kind} {self.namespace}/{self.called.name}"
+
+    @property
+    def marked(self) -> bool:
+        """Whether the webhook added something to the job or its pods."""
+        both = (*templates(self.job), *self.pods)
+        return any(ADDED in labels(found, "annotations") or JOB in labels(found) for found in both)
 
     @property
     def makers(self) -> set[str]:

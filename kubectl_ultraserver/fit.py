@@ -1,25 +1,24 @@
 """Which UltraServers a job would get that is not there yet, or what it would wait for; placement decides."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from typing import Final, NamedTuple
 
+import jsonpatch
+
 from contract.keys import GATE, PLACE
 from contract.place import NAME, ContractError, Index, Place, Placer, Term, read
 from kube.api import Object
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.objects import at, labels, metadata, text
+from kubectl_ultraserver.objects import at, labels, mapped, metadata, text
 from kubectl_ultraserver.scheduling import decision_of, reason, silence
 from kubectl_ultraserver.seen import Fleet
 from placement.claims import POD_CLAIM, Claim, read_claim
 from placement.model import Pod
 from placement.plan import Tuning
 from placement.read import read_pod
-from webhook.engine import Request
-from webhook.engine.evaluate import opened
-from webhook.objects.tree import get, map_at
 
 
 class Fit(NamedTuple):
@@ -48,18 +47,23 @@ _WHO: Final = {
 
 
 def fit(
-    case: Case, earlier: tuple[Pod, ...], priorities: Mapping[str, int], templates: Mapping[str, Object]
+    case: Case,
+    parts: Iterable[Object],
+    earlier: tuple[Pod, ...],
+    priorities: Mapping[str, int],
+    templates: Mapping[str, Object],
 ) -> Fit | None:
     """What placement would decide about a job if it were created now; None for one that takes no whole nodes.
 
     Args:
         case: The job as it would be stored, and the cluster.
+        parts: Its Pods by the preview service, equal ones together.
         earlier: Pods of jobs that would be created before it.
         priorities: Values of the priority classes by name; that of the default one without a name.
         templates: ResourceClaimTemplates of the job's namespace, by name.
     """
     try:
-        place, own = _pods(case, priorities, templates)
+        place, own = _pods(case, parts, priorities, templates)
     except ContractError as error:
         return Fit(fits=False, units=(), text=str(error))
     if place is None:
@@ -82,28 +86,34 @@ def fit(
 
 
 def _pods(
-    case: Case, priorities: Mapping[str, int], claims_of: Mapping[str, Object]
+    case: Case, parts: Iterable[Object], priorities: Mapping[str, int], claims_of: Mapping[str, Object]
 ) -> tuple[Place | None, tuple[Pod, ...]]:
     """The pods that take nodes, as an operator would make them: with the number that their names end in."""
     job, called, fleet = case.job, case.called.name, case.fleet
-    found = opened(fleet.table, Request(job, case.namespace))
-    groups = [group for group in (found[0].groups if found else ()) if group.takes_nodes and group.replicas]
-    place = next((place for one in groups if (place := read(metadata(get(job, one.template))))), None)
-    if place is None:
+    made = [(jsonpatch.apply_patch(part["pod"], part["preview"]["patch"]), part) for part in parts]
+    taking = [
+        (found, pod)
+        for pod, part in made
+        if (found := read(metadata(pod)))
+        for _ in range(part["first"], part["last"] + 1)
+    ]
+    if not taking:
         return None, ()
+    place = taking[0][0]
     placed = replace(place, placer=Placer.GATE, index=Index((Term(NAME),)))
-    templates = [map_at(job, one.template) for one in groups for _ in range(one.replicas)]
     # A LeaderWorkerSet is as many jobs as it has replicas; other kinds have no groups.
     sets = at(job, "spec", "replicas") if place.group else 1
     pods = []
-    for group, (index, template) in product(range(1 if sets is None else sets), enumerate(templates)):
+    for group, (index, template) in product(
+        range(1 if sets is None else sets), enumerate(pod for _, pod in taking)
+    ):
         marks = {
             "labels": labels(template) | ({place.group: str(group)} if place.group else {}),
             "annotations": labels(template, "annotations") | {PLACE: str(placed)},
         }
         name = f"{called}-{group}-{index}"
         own = {"namespace": case.namespace, "name": name, "uid": f"{case.namespace}/{name}"}
-        spec = {**map_at(template, ("spec",)), "schedulingGates": [{"name": GATE}]}
+        spec = {**mapped(template, "spec"), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(text(spec, "priorityClassName"), 0)
         pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}})
         pods += [replace(pod, job=pod.job or called, created=case.fleet.now)] if pod else []

@@ -11,16 +11,17 @@ from urllib.parse import quote
 from common.exits import progress
 from kube.api import ForbiddenError, Object, leases
 from kube.rest import RestApi
+from kubectl_ultraserver import service
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.kueue import owned
 from kubectl_ultraserver.names import JobName, belongs, job_of
 from kubectl_ultraserver.objects import NAME, at, maps, name_of, text
-from kubectl_ultraserver.seen import Fleet, table_of
+from kubectl_ultraserver.seen import Fleet
+from kubectl_ultraserver.table import Table, read
 from placement.claims import API, READERS, Inventory
 from placement.model import COMPONENT, Pod
 from placement.read import LIVE, read_node, read_pod
 from placement.topology import Topology
-from webhook.rows.table import Table
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class Lister:
         inventory, unseen = self._claims()
         nodes = {node.name: node for node in map(read_node, self.items("/api/v1/nodes"))}
         topology = Topology(inventory.nodes(nodes).values())
-        fleet = Fleet(topology, (), table=self._table, inventory=inventory, now=datetime.now(UTC))
+        fleet = Fleet(topology, (), table=self.table, inventory=inventory, now=datetime.now(UTC))
         names = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
         try:
             found = self._pods("/api/v1/pods", names)
@@ -107,7 +108,7 @@ class Lister:
         )
         uid = text(case.job, "metadata", "uid")
         own = f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
-        return replace(
+        case = replace(
             case,
             space=self._get(f"/api/v1/namespaces/{self.namespace}") or {},
             events=tuple(events),
@@ -117,6 +118,16 @@ class Lister:
             workloads=tuple(self._workloads(own)),
             kueue=bool(self.kueue),
         )
+        return self.answered(case, case.job) if case.job and not case.marked else case
+
+    def answered(self, case: Case, job: Object) -> Case:
+        """The same with what the preview service says of the job, at the time when it was created."""
+        made = text(job, "metadata", "creationTimestamp")
+        how = {"namespace": case.namespace, **({"time": made} if made else {})}
+        try:
+            return replace(case, answer=service.item(self.api, job, **how))
+        except service.OffError as error:
+            return replace(case, unasked=str(error))
 
     def _pods(self, path: str, names: set[str]) -> list[tuple[Pod, str]]:
         """The pods that stand on some nodes or on none, and their jobs' names."""
@@ -148,12 +159,13 @@ class Lister:
         return self._get(RULES)
 
     @cached_property
-    def _table(self) -> Table:
-        return table_of(self._rules)[0]
+    def table(self) -> Table:
+        """The installation's rule table."""
+        return read(self._rules)
 
     def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
         """API version and name of the resources of jobs in the rule table that are served, or of one kind."""
-        kinds = dict.fromkeys(kind for row in self._table.workloads for kind in row.kinds)
+        kinds = self.table.kinds
         for version, _, wanted in (found.rpartition("/") for found in kinds):
             if version in self.served and kind in ("", wanted.lower()):
                 for found in maps(self.api.get(f"/apis/{version}"), "resources"):

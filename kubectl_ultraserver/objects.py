@@ -4,43 +4,56 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kube.api import Object
-from webhook.objects.tree import get, map_at, maps_at, nodes
 
 NAME: Final = "ultraserver-webhook"
 """The namespace of an installation, and the name of most of its objects."""
 
 
-def at(found: object, *path: str) -> Any:  # noqa: ANN401 - JSON of any shape
-    """What is at a path of keys; None where there is nothing."""
-    return get(found, path)
+def at(found: object, *path: str | int) -> Any:  # noqa: ANN401 - JSON of any shape
+    """What is at a path of keys and positions; None where there is nothing."""
+    for part in path:
+        if isinstance(found, dict):
+            found = found.get(part)
+        elif isinstance(found, list) and isinstance(part, int) and part < len(found):
+            found = found[part]
+        else:
+            return None
+    return found
+
+
+def mapped(found: object, *path: str | int) -> Object:
+    """The map at a path; empty for anything else."""
+    there = at(found, *path)
+    return there if isinstance(there, dict) else {}
 
 
 def text(found: object, *path: str) -> str:
     """The text at a path; empty for anything else."""
-    found = get(found, path)
+    found = at(found, *path)
     return found if isinstance(found, str) else ""
 
 
 def number(found: object, *path: str) -> int:
     """The whole number at a path; 0 for anything else."""
-    found = get(found, path)
+    found = at(found, *path)
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
 
 
 def maps(found: object, *path: str) -> list[Object]:
     """The maps of the list at a path."""
-    return list(maps_at(found, path))
+    there = at(found, *path)
+    return [item for item in there if isinstance(item, dict)] if isinstance(there, list) else []
 
 
 def labels(found: Object, kind: str = "labels") -> dict[str, str]:
     """The labels of an object, or its ``annotations``."""
-    marks = map_at(found, ("metadata", kind))
+    marks = mapped(found, "metadata", kind)
     return {key: value for key, value in marks.items() if isinstance(value, str)}
 
 
 def metadata(found: object) -> Object:
     """The metadata of an object."""
-    return map_at(found, ("metadata",))
+    return mapped(found, "metadata")
 
 
 def name_of(found: Object) -> str:
@@ -60,7 +73,11 @@ def holds(found: Object, kind: str) -> bool:
 
 def templates(found: object) -> Iterator[Object]:
     """The pod templates of an object of any kind."""
-    return (node for _, node in nodes(found) if maps(node, "spec", "containers"))
+    if maps(found, "spec", "containers") and isinstance(found, dict):
+        yield found
+    inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    for node in inner:
+        yield from templates(node)
 
 
 def unmet(selector: object, has: Mapping[str, str]) -> str:
@@ -68,7 +85,7 @@ def unmet(selector: object, has: Mapping[str, str]) -> str:
 
     See Kubernetes, "Labels and Selectors".
     """
-    exact = map_at(selector, ("matchLabels",)).items()
+    exact = mapped(selector, "matchLabels").items()
     said = [{"key": key, "operator": "In", "values": [value]} for key, value in exact]
     for each in (*said, *maps(selector, "matchExpressions")):
         key, operator, values = text(each, "key"), text(each, "operator"), each.get("values") or []

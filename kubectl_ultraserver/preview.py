@@ -1,60 +1,84 @@
-"""``preview``: what the rule table says of objects, what the API server does, and where there is room."""
+"""``preview``: what the installation says of objects, what the API server does, and where there is room."""
 
-import time
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import re
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import cached_property
 from http import HTTPStatus
 from urllib.parse import quote
 
 from common.exits import style
-from common.texts import printable
+from common.texts import folded, printable
 from kube.api import ForbiddenError, Object
+from kube.rest import loaded
+from kubectl_ultraserver import service
 from kubectl_ultraserver.asked import Asked, explain
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fit import Fit, fit
 from kubectl_ultraserver.listing import HOOKS, LEASE, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import maps, name_of, number, text
-from kubectl_ultraserver.seen import Fleet, table_of
+from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.terminal import listed
 from placement.claims import API
 from placement.model import Pod
-from webhook.documents import Document
-from webhook.preview.formats import as_diff
-from webhook.preview.report import item_of
-from webhook.preview.run import preview
-from webhook.preview.terminal import coloured, summary
 
 Seen = tuple[Asked, list[Finding], Fit | None]
-"""A document: what the table and the API server say, why these differ, and what placement would decide."""
+"""An object: what the service and the API server say, why these differ, and what placement would decide."""
+
+
+class UnreadableError(Exception):
+    """A file that the service cannot read; the message says where and why."""
 
 
 class Asker(Lister):
     """Previews objects that are not there yet."""
 
-    def look(self, documents: Iterable[Document], asked_for: str | None, *, fits: bool) -> Iterator[Seen]:
-        """Look at documents, of the namespace asked for; with ``fits`` jobs take their nodes in this order.
+    _earlier: tuple[Pod, ...] = ()
+    """Of the jobs that were looked at before, which take their nodes first."""
+
+    def look(self, source: str, data: bytes, asked_for: str, *, fits: bool) -> tuple[str, list[Seen]]:
+        """Look at the objects of a file, of the namespace asked for; with ``fits`` jobs take nodes in turn.
+
+        Returns:
+            What the service says of them, for people; and all that is said of each.
 
         Raises:
-            DocumentError: One is not an object.
+            UnreadableError: It has no objects, or cannot be read.
+            OffError: The service does not answer.
             ApiError: The API server cannot be reached, or does not say what there is.
         """
-        table, *called = table_of(self._rules)
-        fleet, earlier, sent = self.fleet() if fits else None, tuple[Pod, ...](), None
-        with suppress(ForbiddenError):
-            sent = list(self.items(HOOKS))
-        for shown in preview(table, documents, asked_for, time.time(), context=self.namespace):
+        how = {"default_namespace": self.namespace, **({"namespace": asked_for} if asked_for else {})}
+        try:
+            answers = maps(loaded(service.ask(self.api, data, format="json", **how)), "items")
+            preview = service.ask(self.api, data, format="diff", **how).decode()
+        except service.RefusedError as error:
+            raise UnreadableError(f"{source}: {error}".replace(": request:", ":", 1)) from error
+        for answer in answers:
+            answer["source"]["file"] = source
             # What this installation sends is found out, and no note on the default's is needed.
-            asked = self._ask(Asked(replace(shown, notes=()), (called[0], called[1]), registrations=sent))
-            found = self._fit(asked, fleet, earlier) if fleet and asked.stored else None
-            earlier += found.pods if found else ()
-            yield asked, explain(asked), found
+            for note in answer["notes"]:
+                preview = preview.replace(f"{folded(printable(note), '  note     ')}\n", "")
+        preview = re.sub(r"(?m)^(--- )?request(?=:\d)", lambda at: (at[1] or "") + printable(source), preview)
+        return preview, [self._seen(answer, fits=fits) for answer in answers]
 
-    def _ask(self, asked: Asked) -> Asked:
+    def _seen(self, answer: Object, *, fits: bool) -> Seen:
+        asked = self._create(Asked(answer, registrations=self._sent))
+        fit = self._fit(asked) if fits and asked.stored else None
+        self._earlier += fit.pods if fit else ()
+        return asked, explain(asked), fit
+
+    @cached_property
+    def _sent(self) -> list[Object] | None:
+        """All that is sent to webhooks; None where that may not be read."""
+        try:
+            return list(self.items(HOOKS))
+        except ForbiddenError:
+            return None
+
+    def _create(self, asked: Asked) -> Asked:
         """Have an object created as a dry run."""
-        obj, there = asked.shown.object, quote(asked.shown.namespace, safe="")
+        obj, there = asked.received, quote(asked.namespace, safe="")
         version, kind = text(obj, "apiVersion"), text(obj, "kind")
         root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
         served = self.api.get(root) if version in {"v1", *self.served} else None
@@ -70,16 +94,23 @@ class Asker(Lister):
             resource=(version.rpartition("/")[0], plural),
             stored=answer if status < HTTPStatus.BAD_REQUEST else None,
             refusal=text(answer, "message"),
-            namespace=self._get(f"/api/v1/namespaces/{there}") or {},
+            space=self._get(f"/api/v1/namespaces/{there}") or {},
         )
 
-    def _fit(self, asked: Asked, fleet: Fleet, earlier: tuple[Pod, ...]) -> Fit | None:
+    def _fit(self, asked: Asked) -> Fit | None:
         job = asked.stored or {}
         name = name_of(job) or text(job, "metadata", "generateName")
         called = JobName(text(job, "kind").lower(), name)
-        lease = self._get(LEASE)
-        case = Case(called, asked.shown.namespace, job, (), fleet, lease=lease)
-        return fit(case, earlier, self._priorities, self._templates(asked.shown.namespace))
+        case = Case(called, asked.namespace, job, (), self._fleet, lease=self._get(LEASE))
+        try:
+            answer = service.item(self.api, job, pods="true", namespace=asked.namespace)
+        except service.OffError as error:
+            return Fit(fits=False, units=(), text=f"is not known: {error}")
+        return fit(case, answer["pods"], self._earlier, self._priorities, self._templates(asked.namespace))
+
+    @cached_property
+    def _fleet(self) -> Fleet:
+        return self.fleet()
 
     def _templates(self, namespace: str) -> dict[str, Object]:
         """The ResourceClaimTemplates of a namespace by name, as far as they may be read."""
@@ -94,12 +125,13 @@ class Asker(Lister):
         return {key: value for name, value, default in named for key in (name, *([""] if default else []))}
 
 
-def lines(asked: Asked, findings: list[Finding], fit: Fit | None) -> Iterator[str]:
-    """For people: what is changed and why, by which table, what the server says, and what it would get."""
-    shown, (whose, note) = asked.shown, asked.table
-    yield coloured(as_diff([shown])).rstrip("\n")
-    yield from summary(shown)
-    yield f"  table    {whose}, revision {shown.outcome.revision}{note}"
+def lines(asked: Asked, findings: list[Finding], fit: Fit | None, *, among: int) -> Iterator[str]:
+    """For people: by which table it was looked at, what the server says, and what it would get."""
+    if among > 1:
+        title = "{file}:{line}".format(**asked.answer["source"])
+        kind, name = text(asked.received, "kind"), name_of(asked.received) or "*"
+        yield style(f"{title}: {kind} {asked.namespace}/{name}", bold=True)
+    yield f"  table    the rule table, revision {asked.answer['table']}"
     answer = "would store something else:" if findings else "would store that"
     refusal = "would not store it:" if findings else "refuses it, as the table says"
     yield f"  server   {answer if asked.stored else refusal}"
@@ -110,10 +142,9 @@ def lines(asked: Asked, findings: list[Finding], fit: Fit | None) -> Iterator[st
 
 
 def report(asked: Asked, findings: list[Finding], fit: Fit | None) -> dict[str, object]:
-    """The same for programs: what ``ultraserver-webhook preview -o json`` has, and the rest beside it."""
+    """The same for programs, with all that ``ultraserver-webhook preview -o json`` has."""
     return {
-        "preview": item_of(asked.shown),
-        "table": "".join(asked.table),
+        "preview": {key: value for key, value in asked.answer.items() if key != "received"},
         "server": {"stores": bool(asked.stored), "findings": [asdict(one) for one in findings]},
         "fit": fit and {key: value for key, value in fit._asdict().items() if key != "pods"},
     }

@@ -11,7 +11,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.message import Message
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -51,15 +51,16 @@ class _Connection(http.client.HTTPConnection):
 class ProxiedApi(RestApi):
     """An API server that a socket leads to, over one kept connection."""
 
-    def __init__(self, path: str) -> None:
-        """Take the path of the socket; nothing is sent yet."""
-        self._connection = _Connection(path)
+    def __init__(self, path: str, kubectl: Sequence[str] = ()) -> None:
+        """Take the path of the socket, and the kubectl that listens there; nothing is sent yet."""
+        self._connection, self._kubectl = _Connection(path), kubectl
 
     def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
         """See `RestApi`."""
         given, headers = None, {"Accept": "application/json"}
         if body is not None:
-            given, headers["Content-Type"] = json.dumps(body), content_type
+            given = body if isinstance(body, bytes) else json.dumps(body)
+            headers["Content-Type"] = content_type
         try:
             self._connection.request(verb, path, given, headers)
             response = self._connection.getresponse()
@@ -71,6 +72,12 @@ class ProxiedApi(RestApi):
             self._connection.close()
             raise TooLongError
         return response.status, data
+
+    def dry_run(self, source: str, data: bytes, *options: str) -> int:
+        """Have kubectl create the objects of a file as a dry run and print the answers; its exit status."""
+        named = "-" if source == "<stdin>" else source
+        command = [*self._kubectl, "create", "--dry-run=server", f"--filename={named}", *options]
+        return subprocess.run(command, check=False, input=data).returncode  # noqa: S603 - kubectl
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
         """Send a request as it is, on a connection of its own: several threads may.
@@ -115,7 +122,7 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     atexit.register(_end, process)
     if process.stdout is None or not process.stdout.readline():  # it says where it listens when it does
         raise ApiError(f"cannot reach the API server: {process.communicate()[1].strip()}")
-    return ProxiedApi(path), found.stdout.strip() or "default"
+    return ProxiedApi(path, words), found.stdout.strip() or "default"
 
 
 def _end(process: subprocess.Popen[str]) -> None:

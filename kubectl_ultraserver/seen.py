@@ -7,41 +7,18 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
-from common.tablefiles import ordered
 from contract.keys import NEURON, NODE_IDS, ULTRASERVER
-from kube.api import Object
-from kubectl_ultraserver.objects import text
+from kubectl_ultraserver.table import Table
 from placement.believe import believed
 from placement.claims import Inventory
 from placement.cluster import shown
 from placement.model import Node, Pod, Taken
 from placement.plan import Tuning
-from placement.topology import UNITS, Topology
-from webhook.objects.tree import map_at
-from webhook.rows.table import Table
-from webhook.rules.load import load_default, load_texts
-from webhook.rules.problems import TableError
+from placement.topology import Topology
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 MODE: Final = ULTRASERVER + "mode"
 """The node label with the modes that a node supports, joined by ``_``."""
-
-
-def table_of(rules: Object | None) -> tuple[Table, str, str]:
-    """The rule table of a ConfigMap, or the packaged one; what it is called, and why it is not the former.
-
-    Args:
-        rules: The installation's; None where there is none, empty where it may not be read.
-    """
-    why = "does not exist" if rules is None else "may not be read"
-    if texts := map_at(rules, ("data",)):
-        try:
-            table = load_texts([(name, text(texts[name])) for name in ordered(texts)], "rules")
-        except TableError:
-            why = "is invalid"
-        else:
-            return table, "the rule table", ""
-    return load_default(), "the packaged table", f"; the installation's rule table {why}"
 
 
 @dataclass(frozen=True)
@@ -53,7 +30,7 @@ class Fleet:
         pods: The pods that have not ended, as far as they stand on nodes with Neuron devices, or wait.
         owners: For each pod's uid the name of its job, where it has one.
         unseen: What could not be listed and why that matters, in a sentence; empty where all was.
-        table: The installation's rule table, or the packaged one.
+        table: The installation's rule table.
         inventory: What there is of claims.
         now: The time.
     """
@@ -62,7 +39,7 @@ class Fleet:
     pods: tuple[Pod, ...]
     owners: dict[str, str] = field(default_factory=dict)
     unseen: str = ""
-    table: Table = field(default_factory=load_default)
+    table: Table = field(default_factory=Table)
     inventory: Inventory = field(default_factory=Inventory)
     now: datetime = EARLIEST
 
@@ -95,16 +72,14 @@ class Fleet:
     @cached_property
     def units(self) -> dict[str, int]:
         """By node label how many nodes make a unit, the largest first: those of the table and the usual."""
-        rows = {shape.topology_key: shape.node_config for shape in self.table.shapes if shape.topology_key}
-        return dict(sorted((dict(UNITS) | rows).items(), key=lambda unit: -unit[1]))
+        return dict(sorted(self.table.units, key=lambda unit: (-unit[1], unit[0])))
 
     def has(self, node: Node) -> bool:
         """Whether a node is of an UltraServer, working or not."""
-        rows = self.table.candidates
         return (
             MODE in node.labels
             or any(size > 1 and key in node.labels for key, size in self.units.items())
-            or node.labels.get(rows.instance_type_label) in rows.instance_types
+            or node.labels.get(self.table.type_label) in self.table.types
         )
 
     def may_take(self, node: Node) -> bool:

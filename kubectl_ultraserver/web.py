@@ -18,11 +18,11 @@ from urllib.parse import parse_qs
 
 from kube.api import ApiError
 from kube.rest import decoded
-from kubectl_ultraserver.objects import NAME
-from kubectl_ultraserver.proxy import ProxiedApi, Reply
-from webhook.limits import BODY
+from kubectl_ultraserver.proxy import ProxiedApi
+from kubectl_ultraserver.service import SERVICE, reason
 
-SERVICE: Final = f"/api/v1/namespaces/{NAME}/services/{NAME}-preview:http/proxy"
+BODY: Final = 3 * 1024 * 1024
+"""Bytes of a form that are passed on: the service takes no more."""
 PATHS: Final = re.compile(r"/(static/[a-z]+\.(css|js))?")
 """What is passed on: dots could lead out of the service, to anything that the user may read."""
 POLICY: Final = "Content-Security-Policy"
@@ -35,12 +35,6 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
 }
-_REMEDIES: Final = {
-    403: "an administrator can give you the Role of docs/preview.md",
-    404: "install the chart with the value preview: true",
-    503: f"see kubectl --namespace {NAME} get deployment {NAME}-preview",
-}
-_REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
 
 
 class Web(ThreadingHTTPServer):
@@ -115,7 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
             own = {name: reply.headers[name] for name in _HEADERS if name in reply.headers}
             self._answer(reply.status, own, reply.data)
         else:
-            self._say(reply.status, reason(reply))
+            self._say(reply.status, reason(*decoded(reply.status, reply.data)))
 
     def _say(self, status: int, text: str) -> None:
         self._answer(status, _HEADERS, f"{text}\n".encode())
@@ -129,16 +123,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Log nothing: the terminal shows the address."""
-
-
-def reason(reply: Reply) -> str:
-    """Returns why a reply is not the page, and what to do."""
-    _, answer = decoded(reply.status, reply.data)
-    if POLICY in reply.headers:
-        remedy = "an administrator can add the name of the API server to the chart's value previewHosts"
-        return f"the preview service refuses ({reply.status}): {answer.get('error')}; {remedy}"
-    remedy = _REMEDIES.get(reply.status, _REMEDY)
-    return f"the API server answers {reply.status}: {answer.get('message')}; {remedy}"
 
 
 def _same(given: str, secret: str) -> bool:
@@ -155,7 +139,7 @@ def serve(api: ProxiedApi, say: Callable[[str], object]) -> None:
         for verb in ("GET", "POST"):
             reply = api.pass_on(verb, f"{SERVICE}/", b"", {})
             if reply.status != HTTPStatus.OK:
-                raise ApiError(reason(reply))
+                raise ApiError(reason(*decoded(reply.status, reply.data)))
         say(f"Open {web.url} in a browser; the address works once, and Ctrl-C ends the page.")
         # A browser of the terminal returns only when the user closes it.
         threading.Thread(target=webbrowser.open, args=(web.url,), daemon=True).start()

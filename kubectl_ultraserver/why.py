@@ -1,18 +1,15 @@
 """What a job waits for, in each of the ways by which jobs are placed; and why one was not mutated."""
 
 from collections.abc import Iterator
-from math import inf
 
 from common.times import time_of
 from contract import keys
 from kubectl_ultraserver.containers import launcher, missing, unstarted
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import queued
-from kubectl_ultraserver.objects import NAME, labels, maps, metadata, templates, text
+from kubectl_ultraserver.objects import NAME, labels, maps, metadata, text
 from kubectl_ultraserver.scheduling import unplaced
-from kubectl_ultraserver.seen import table_of
 from kubectl_ultraserver.verify import misplaced
-from webhook.engine import Request, evaluate
 
 _ABOUT = {"node": "node", "claim": "pod"}
 """What a problem of `misplaced` is about, where that is not an UltraServer."""
@@ -37,11 +34,7 @@ def _misplaced(case: Case) -> Iterator[Finding]:
 
 def unmutated(case: Case) -> Iterator[Finding]:
     """Why the webhook added nothing to a job; nothing for one that has something, or was not read."""
-    marked = any(
-        keys.ADDED in labels(found, "annotations") or keys.JOB in labels(found)
-        for found in (*templates(case.job), *case.pods)
-    )
-    if case.job and not marked:
+    if case.job and not case.marked:
         why, remedy = _reason(case)
         blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
         what = "added blocks to its pods, and nothing to the job" if blocks else "added nothing"
@@ -55,14 +48,12 @@ def _reason(case: Case) -> tuple[str, str]:
     if label in keys.OFF:
         remedy = f"kubectl label namespace {there} {keys.INJECT}-; {RECREATE}"
         return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
-    table, whose, note = table_of(case.rules)
-    made = time_of(metadata(case.job).get("creationTimestamp"))
-    outcome = evaluate(table, Request(case.job, there, now=made.timestamp() if made else inf))
-    note = f"{note}, by the policy: {outcome.facts['policy']}" if "policy" in outcome.facts else note
-    if outcome.denials:
-        return f", and {whose} would refuse the job: {outcome.denials[0]}{note}", RECREATE
-    if not outcome.operations:
-        return f": {outcome.reason}{note}", ""
+    made, answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
+    note = f", by the policy: {answer['policy']}" if answer.get("policy") else ""
+    if denials := answer.get("denials"):
+        return f", and the rule table would refuse the job: {denials[0]}{note}", RECREATE
+    if answer and not answer["patch"]:
+        return f": {answer['reason']}{note}", ""
     if case.registration is None:
         return f": no MutatingWebhookConfiguration sends {case.job.get('kind')}s to it", RECREATE
     registered = time_of(metadata(case.registration).get("creationTimestamp"))
@@ -70,10 +61,14 @@ def _reason(case: Case) -> tuple[str, str]:
         return ": it was registered after the job was created", RECREATE
     written = (time_of(entry.get("time")) for entry in maps(case.rules, "metadata", "managedFields"))
     if made and any(time and made < time for time in written):
-        return f": {whose} would now, and was changed after the job was created", RECREATE
+        now = "would now, and was" if answer else "was"
+        return f": the rule table {now} changed after the job was created", RECREATE
     policies = {text(hook, "failurePolicy") for hook in maps(case.registration, "webhooks")}
     ignored = " (its failurePolicy is Ignore)" if "Ignore" in policies else ""
-    why = f", though {whose} would: it was not called, or did not answer{ignored}{note}"
+    if answer:
+        why = f", though the rule table would: it was not called, or did not answer{ignored}{note}"
+    else:
+        why = f": it was not called, did not answer{ignored}, or leaves such a job alone; {case.unasked}"
     return why, f"kubectl -n {NAME} get pods; then {RECREATE}"
 
 

@@ -19,6 +19,12 @@ UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
 """Those of the packaged table."""
 
 
+def units_of(shapes: Iterable[Mapping[str, object]]) -> Units:
+    """The kinds of unit of shapes as a rule table has them, and those of the packaged table."""
+    said = ((row.get("topologyKey"), row.get("nodeConfig")) for row in shapes)
+    return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}
+
+
 class Unit(NamedTuple):
     """The nodes that share a value of a topology label, which is its id, by name; and their names."""
 

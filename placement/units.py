@@ -5,10 +5,8 @@ from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 
-import yaml
-
-from common.tablefiles import read_texts
-from placement.topology import UNITS, Units
+from common.tablefiles import merged, read_texts
+from placement.topology import UNITS, Units, units_of
 
 _log = logging.getLogger("placement")
 
@@ -49,12 +47,5 @@ def _texts(path: Path | None) -> tuple[bytes, ...]:
 
 @lru_cache(maxsize=2)
 def _units(texts: tuple[bytes, ...]) -> Units:
-    """Those of all rows; whether the files make a table is the webhook's to say, which admits no job else."""
-    rows: dict[str, dict[str, object]] = {}
-    try:
-        for row in (row for text in texts for row in yaml.load(text, yaml.CSafeLoader).get("shapes") or ()):
-            rows[row["name"]] = rows.get(row["name"], {}) | row
-    except (yaml.YAMLError, AttributeError, LookupError, TypeError, RecursionError) as error:
-        raise ValueError(f"a file of the rule table is invalid: {type(error).__name__}: {error}") from error
-    said = ((row.get("topologyKey"), row.get("nodeConfig")) for row in rows.values())
-    return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}
+    """Those of all rows."""
+    return units_of(merged(texts, "shapes")["shapes"].values())

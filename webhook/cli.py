@@ -12,7 +12,8 @@ from typing import Any, NoReturn
 
 import click
 
-from common.exits import Program, say
+from common.exits import Program, coloured, say
+from common.files import files_of, read_text
 from common.texts import did_you_mean, folded, printable
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
@@ -20,7 +21,7 @@ from webhook.preview.cases import FAILURES, Case, case_of, unreadable
 from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff
 from webhook.preview.run import EMPTY, Preview, preview
 from webhook.preview.sentence import headline, totals
-from webhook.preview.terminal import coloured, failed, summary
+from webhook.preview.terminal import failed, summary
 from webhook.rules.draft import ROWS, Draft
 from webhook.rules.lint_policies import notes
 from webhook.rules.load import build, installed_draft, load_installed
@@ -328,14 +329,6 @@ def _refused(error: TableError) -> str:
     return f"{error}\nthe rule table is wrong in {count} place{'s' if count > 1 else ''}"
 
 
-def files_of(path: Path, *, recursive: bool = False) -> list[Path]:
-    """A directory's files as kubectl takes them, anything else as it is."""
-    if not path.is_dir():
-        return [path]
-    files = path.rglob("*") if recursive else path.iterdir()
-    return sorted(file for file in files if file.suffix in {".yaml", ".yml", ".json"} and not file.is_dir())
-
-
 def _read(path: Path) -> list[Document] | DocumentError | OSError:
     """The documents of a file, Lists opened; or why it cannot be read."""
     try:
@@ -351,13 +344,6 @@ def _told(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
         text = folded(printable(str(error)), "error: ").removeprefix("error: ")
         return text, (error.source, error.line, error.message)
     return printable(f"{error.filename}: {error.strerror}"), (str(error.filename), 1, str(error.strerror))
-
-
-def read_text(path: Path) -> tuple[str, bytes]:
-    """What a file is called in messages, and its content; - is standard input."""
-    if str(path) == "-":
-        return "<stdin>", sys.stdin.buffer.read()
-    return str(path), path.read_bytes()
 
 
 def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:

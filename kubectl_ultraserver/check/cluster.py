@@ -50,7 +50,7 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
     lost = [node.name for node in found if all(node.unit(key) is None for key in units)]
     bare = [node.name for node in found if not _devices(node)]
     if not found:
-        types = ", ".join(fleet.table.candidates.instance_types)
+        types = ", ".join(fleet.table.types)
         yield Line(WARN, "there is no UltraServer node", f"add nodes of {types}; until then jobs wait", NEEDS)
     elif not (lost or bare):
         yield Line(PASS, f"{len(found)} nodes of {len(fleet.topology.units_by(units[0]))} UltraServers")

@@ -3,29 +3,25 @@
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Final
 
-from common.tablefiles import ordered
+import yaml
+
 from contract.keys import INJECT, OFF
 from contract.place import Placer
 from kube.api import ApiError, ForbiddenError, Object
 from kubectl_ultraserver.check import cluster, installed
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, program
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.kueue import QUEUE
 from kubectl_ultraserver.listing import HOOKS, LEASE, RULES, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import NAME, at, labels, maps, name_of, number, text
-from kubectl_ultraserver.seen import Fleet, table_of
+from kubectl_ultraserver.seen import Fleet
+from kubectl_ultraserver.service import OffError, ready
 from placement.model import COMPONENT
 from placement.topology import Topology
-from webhook.documents import read_documents
-from webhook.engine import Request, evaluate
-from webhook.objects.tree import map_at, put
-from webhook.rows.policies import Mode
-from webhook.rules.load import load_texts
-from webhook.rules.problems import TableError
 
 HOME: Final = f"/api/v1/namespaces/{NAME}"
 ADMISSION: Final = HOOKS.rpartition("/")[0]
@@ -41,10 +37,7 @@ CREATED: Final = {
     "validatingadmissionpolicies validatingadmissionpolicybindings",
 }
 """By API group, what an installation consists of."""
-POD, JOB = (
-    found.value
-    for found in read_documents(files("kubectl_ultraserver.check").joinpath("trial.yaml").read_bytes())
-)
+POD, JOB = yaml.safe_load_all(files("kubectl_ultraserver.check").joinpath("trial.yaml").read_bytes())
 """A pod like the webhook's own, and a plain job of one UltraServer."""
 
 
@@ -125,33 +118,34 @@ def _left_out(seen: Gatherer) -> Iterator[Line]:
 
 
 def _tables(seen: Gatherer) -> Iterator[Line]:
-    texts, revision, problem = at(seen.api.get(RULES), "data") or {}, "", ""
+    says, off = dict[str, str](), ""
     try:
-        revision = load_texts([(name, texts[name]) for name in ordered(texts)], NAME).revision
-    except TableError as error:
-        problem = str(error).partition("\n")[0]
-    return installed.tables(seen.replicas, revision, problem)
+        says = ready(seen.api)
+    except OffError as error:
+        off = str(error)
+    problem = text(says, "problem") if seen.api.get(RULES) else "it does not exist"
+    yield from installed.previews(says, off, version("ultraserver-webhook"))
+    yield from installed.tables(seen.replicas, text(says, "table"), problem)
 
 
 def _job(seen: Gatherer) -> Iterator[Line]:
     if cluster.MPIJOBS not in seen.kinds:
         return iter([Line(WARN, "the API server has no MPIJobs", "install mpi-operator", cluster.NEEDS)])
-    there, now = f"/namespaces/{seen.namespace}", datetime.now(UTC)
+    there = f"/namespaces/{seen.namespace}"
     came, refused = seen.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
     nothing = Fleet(Topology(()), ())  # a job on trial has no pods that could be on nodes
     space, rules = seen.api.get(f"/api/v1{there}") or {}, seen.api.get(RULES)
     called, sent = JobName("mpijob", name_of(JOB)), seen.registrations[MUTATING]
     case = Case(called, seen.namespace, came, (), nothing, space, registration=sent, rules=rules)
-    outcome = evaluate(table_of(rules)[0], Request(JOB, seen.namespace, now=now.timestamp()))
-    wanted = bool(outcome.operations) and labels(space).get(INJECT) not in OFF
+    case = seen.answered(case, JOB)
+    wanted = bool(case.answer.get("patch")) and labels(space).get(INJECT) not in OFF
     return installed.job(came, refused, case, wanted=wanted)
 
 
 def _placement(seen: Gatherer) -> Iterator[Line]:
-    rows = table_of(seen.api.get(RULES))[0].rules
-    placers = {row.placer for row in rows if row.mode is Mode.ENFORCE}
-    lease, kueue = seen.api.get(LEASE), bool(seen.kueue)
-    yield from installed.placement(lease, datetime.now(UTC), gates=Placer.GATE in placers, kueue=kueue)
+    placers, kueue = seen.table.placers, bool(seen.kueue)
+    lease, now = seen.api.get(LEASE), datetime.now(UTC)
+    yield from installed.placement(lease, now, gates=Placer.GATE in placers, kueue=kueue)
     yield from installed.queues(counts=Placer.KUEUE in placers, kueue=kueue)
 
 
@@ -159,16 +153,9 @@ def _levels(seen: Gatherer) -> Iterator[Line]:
     """What Kueue is asked for in each shape, and what its Topologies have."""
     if not seen.kueue:
         return iter(())
-    table, asked = table_of(seen.api.get(RULES))[0], set[str]()
-    for shape in table.shapes:
-        job = put(JOB, ("spec", "mpiReplicaSpecs", "Worker", "replicas"), shape.workers.number)
-        job = put(job, ("metadata",), {"name": name_of(JOB), "labels": {QUEUE: "any"}})
-        job = evaluate(table, Request(job, seen.namespace, now=datetime.now(UTC).timestamp())).after
-        asks = map_at(job, ("spec", "mpiReplicaSpecs", "Worker", "template", "metadata", "annotations"))
-        asked |= {text(asks, key) for key in asks if key.endswith("required-topology")}
     topologies = seen.items(f"{seen.kueue}/topologies")
     has = {text(level, "nodeLabel") for each in topologies for level in maps(each, "spec", "levels")}
-    return installed.levels(asked, has)
+    return installed.levels(seen.table.levels, has)
 
 
 def _guard(seen: Gatherer) -> Iterator[Line]:
@@ -211,7 +198,7 @@ def look(seen: Gatherer, *, pre: bool) -> Iterator[Line]:
     for name, judge in (CLUSTER | (BEFORE if pre else AFTER)).items():
         try:
             found = [*judge(seen)]
-        except ForbiddenError as error:
+        except (ForbiddenError, OffError) as error:
             found = [Line(WARN, f"not looked at: {error}", "check as an administrator", "kubectl.md#check")]
         except ApiError as error:
             found = [Line(FAIL, str(error), "does the API server answer?", "kubectl.md#check")]

@@ -87,8 +87,16 @@ def certificates(replicas: Replicas, now: datetime) -> Iterator[Line]:
             yield Line(status, text_, f"{LOGS}{NAME}-certs", "operations.md#the-certificate")
 
 
+def previews(says: Object, off: str, own: str) -> Iterator[Line]:
+    """Whether the preview service answers, and is of the plugin's ``own`` release."""
+    there = text(says, "version")
+    text_ = off or f"the installation is {there or 'older than 0.3'}, this plugin is {own}"
+    remedy = "jobs are placed without it; preview, why and check say less" if off else "use one release"
+    yield Line(PASS if there == own else WARN, text_, remedy, "preview.md#in-a-cluster")
+
+
 def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
-    """Whether every replica answers, by the table of the ConfigMap; ``problem`` is why that has none."""
+    """Whether every replica answers, by the table of previews; ``problem`` is what is wrong with that."""
     link = "operations.md#the-rule-table"
     if problem:
         yield Line(FAIL, f"the ConfigMap {NAME}-rules: {problem}", "correct or restore it", link)
@@ -101,9 +109,10 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
         elif said.get("problem"):
             yield Line(FAIL, f"{pod}: {printable(text(said, 'problem'), 200)}", f"{LOGS}{NAME}", link)
         else:
-            text_ = f"{pod} answers, by table {said.get('table')}; the ConfigMap has {revision}"
+            table = said.get("table")
+            text_ = f"{pod} answers, by table {table}" + (f"; previews by {revision}" if revision else "")
             remedy = "kubelets bring a change within two minutes: check again"
-            yield Line(PASS if said.get("table") == revision else WARN, text_, remedy, link)
+            yield Line(PASS if revision in ("", table) else WARN, text_, remedy, link)
 
 
 def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:

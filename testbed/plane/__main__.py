@@ -9,8 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from testbed import chart
 from testbed.kits.progress import say
-from testbed.plane import nodes, placement, webhook
+from testbed.plane import nodes, placement, previews, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import KubectlError
 from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_c
@@ -55,6 +56,11 @@ def _serve(folder: Path, options: argparse.Namespace) -> None:
             say(f"the webhook is registered and asked at {server.url}/mutate")
             placement.start(running, "placement", rules=rules)
             say("whole-job admission runs, and the guard's policies are there")
+            try:
+                stack.enter_context(previews.previews(running, chart.NAME, rules))
+                say("previews are served")
+            except previews.NoAddressError as error:
+                say(f"previews are not served: {error}")
         program = shlex.quote(str(kubectl.binary))
         say(f"\n  export KUBECONFIG={shlex.quote(str(running.kubeconfig))}")
         say(f"  alias kubectl={program}")

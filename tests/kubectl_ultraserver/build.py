@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import click
 from click.testing import CliRunner
 
 from common.exits import ESCAPE
+from common.times import time_of
 from contract import keys
 from contract.keys import GATE, JOB, PLACE
 from kubectl_ultraserver import __main__ as cli
@@ -20,7 +22,11 @@ from placement.read import read_pod
 from placement.topology import Topology
 from testbed.mpijob import mpijob
 from testbed.plane.nodes import TRN2U
+from tests.kubectl_ultraserver.api import table_of
 from tests.placement.world import KEYS, NOW, servers
+from webhook.documents import read_documents
+from webhook.preview.report import document
+from webhook.preview.run import preview
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,7 +164,18 @@ def case(found: Case, **known: Any) -> Case:
         "webhooks": [{"failurePolicy": "Ignore"}],
     }
     given = {"lease": lease, "registration": registration, "rules": rules(), **known}
+    if "answer" not in given and found.job and not found.marked and given["rules"]:
+        given["answer"] = answer(found.job, given["rules"])
     return replace(found, **given)
+
+
+def answer(job: Object, rules: Object) -> Object:
+    """What the preview service says of a job at its creation, by the table of a ConfigMap."""
+    made = time_of(job["metadata"].get("creationTimestamp")) or NOW
+    documents = read_documents(json.dumps(job), "request")
+    shown = preview(table_of(rules), documents, NAMESPACE, made.timestamp())
+    (found,) = document(shown)["items"]
+    return found
 
 
 def rules(line: str = "", **metadata: Any) -> Object:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import pytest
+
 from contract import keys
-from kubectl_ultraserver.asked import Asked, explain
-from kubectl_ultraserver.seen import table_of
+from kubectl_ultraserver.asked import Asked, explain, unlike
 from testbed.mpijob import mpijob
-from tests.kubectl_ultraserver.build import rules
-from webhook.documents import read_documents
+from tests.kubectl_ultraserver.api import table_of
+from tests.kubectl_ultraserver.build import answer, rules
 from webhook.engine import Request, evaluate
-from webhook.preview.run import preview
 
 WOULD = "though the rule table would change it"
 HOOK = {
@@ -30,15 +29,13 @@ def registered(name: str, hook: dict[str, Any]) -> dict[str, Any]:
 
 def said(stored: dict[str, Any], *registrations: dict[str, Any], **labels: str) -> list[tuple[str, str, Any]]:
     """What is said of a job of four workers that would be stored so."""
-    table, whose, note = table_of(rules())
-    (shown,) = preview(table, read_documents(json.dumps(mpijob(4)).encode(), "file"), "team")
-    sent = {"resource": ("kubeflow.org", "mpijobs"), "namespace": {"metadata": {"labels": labels}}}
-    found = explain(Asked(shown, (whose, note), stored=stored, registrations=registrations, **sent))
+    sent = {"resource": ("kubeflow.org", "mpijobs"), "space": {"metadata": {"labels": labels}}}
+    found = explain(Asked(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
     return [(each.name, each.text, each.details) for each in found]
 
 
 def test_a_job_that_is_stored_as_the_table_says_needs_no_explanation() -> None:
-    after = evaluate(table_of(rules())[0], Request(mpijob(4), "team")).after
+    after = evaluate(table_of(rules()), Request(mpijob(4), "team")).after
     assert said(after, registered("ultraserver-webhook", HOOK)) == []
 
 
@@ -71,3 +68,30 @@ def test_what_keeps_the_webhook_from_being_called_is_the_only_reason() -> None:
         f"is not called, {WOULD}: namespace team is excluded by its namespaceSelector: "
         f"label {keys.INJECT} is false, not NotIn false"
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "stored", "said"),
+    [
+        (("/spec/env/0", None, {"name": "a"}), {"env": [{"name": "b"}, {"name": "a", "value": ""}]}, []),
+        (("/spec/env/0", None, {"name": "a"}), {"env": [{"name": "b"}]}, ['nothing, not {"name": "a"}']),
+        (("/spec/cpu", None, 1), {"cpu": "1000m"}, []),
+        (("/spec/cpu", 2, 1), {"cpu": 2}, ["2, not 1"]),
+        (("/spec/gates/1", {"name": "a"}, None), {"gates": [{"name": "b"}]}, []),
+        (("/spec/gates/1", {"name": "a"}, None), {"gates": [{"name": "a"}]}, ['{"name": "a"}, not nothing']),
+        (("/spec/label", "a", None), {"label": "a"}, ['"a", not nothing']),
+        (("/spec/label", "a", None), {}, []),
+        (("/metadata/annotations/ultraserver-webhook.io~1added", None, "{}"), {}, []),
+    ],
+)
+def test_a_field_that_is_stored_otherwise_is_named_wherever_it_is_in_a_list(
+    change: tuple[str, Any, Any], stored: dict[str, Any], said: list[str]
+) -> None:
+    """Protects people from differences that are none: defaults, quantities, and items that others moved."""
+    path, before, after = change
+    shown = {
+        "received": {},
+        "job": None,
+        "changes": [{"path": path, "before": before, "after": after, "rule": None}],
+    }
+    assert list(unlike(Asked(shown, stored={"spec": stored}))) == [f"{path}: {text}" for text in said]

@@ -19,7 +19,7 @@ from kubectl_ultraserver.check import cluster, installed
 from kubectl_ultraserver.check.line import Line, program
 from kubectl_ultraserver.objects import NAME
 from tests.docs.blocks import REPOSITORY, anchors
-from tests.kube.fake import FakeApi
+from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import case, fleet, run, stored, work
 from tests.placement.stored import store_nodes
 from tests.placement.world import NOW, servers
@@ -172,8 +172,13 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         ["fail the certificate of p ended on 2026-11-20"],
     ),
     (installed.tables(replica(), "r1", ""), ["pass p answers, by table r1"]),
-    (installed.tables(replica(), "r2", ""), ["warn p answers, by table r1; the ConfigMap has r2"]),
+    (installed.tables(replica(), "r2", ""), ["warn p answers, by table r1; previews by r2"]),
     (installed.tables(replica(problem="unusable table files"), "r1", ""), ["fail p: unusable table files"]),
+    (installed.tables(replica(), "", ""), ["pass p answers, by table r1"]),
+    (installed.previews({"version": "1"}, "", "1"), ["pass the installation is 1, this plugin is 1"]),
+    (installed.previews({"version": "1"}, "", "2"), ["warn the installation is 1, this plugin is 2"]),
+    (installed.previews({}, "", "2"), ["warn the installation is older than 0.3, this plugin is 2"]),
+    (installed.previews({}, "it is off", "2"), ["warn it is off"]),
     (installed.tables({"p": "no route"}, "r1", ""), ["fail p did not answer: no route"]),
     (installed.tables({}, "", "nothing there"), ["fail the ConfigMap", "fail no replica runs"]),
     (installed.bundles({"M": hooks()}, installed.authorities(BUNDLE)), ["pass M: is trusted"]),
@@ -298,8 +303,8 @@ def test_the_chart_refuses_the_versions_that_fail() -> None:
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
-    made = FakeApi()
+def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    made = Cluster()
     store_nodes(made, 2)
     made.put("/version", {"gitVersion": "v1.36.3"})
     made.put("/apis", {"groups": []})
@@ -307,7 +312,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     return made
 
 
-def test_it_exits_with_what_it_found_and_goes_on_where_something_may_not_be_read(api: FakeApi) -> None:
+def test_it_exits_with_what_it_found_and_goes_on_where_something_may_not_be_read(api: Cluster) -> None:
     api.refuse = "GET /api/v1/nodes"
     code, out, _ = run("check")
     assert code == cli.BROKEN

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 
 from contract import keys
 from kubectl_ultraserver import __main__ as cli
-from kubectl_ultraserver.listing import Lister
+from kubectl_ultraserver.listing import RULES, Lister
 from testbed import chart
-from tests.kube.fake import FakeApi
+from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import NAMESPACE, rules, run, stored, workers
 from tests.placement.stored import path_of, store_nodes
 
@@ -25,9 +25,9 @@ MPIJOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
 
 
 @pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Three UltraServers, and a job on the first."""
-    made = FakeApi(page=2)
+    made = Cluster(page=2)
     store_nodes(made, 3)
     made.put("/apis", {"groups": [{"versions": [{"groupVersion": "kubeflow.org/v2beta1"}]}]})
     made.put("/apis/kubeflow.org/v2beta1", {"resources": [{"name": "mpijobs", "kind": "MPIJob"}]})
@@ -38,7 +38,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     return made
 
 
-def test_verify_exits_with_what_it_found(api: FakeApi) -> None:
+def test_verify_exits_with_what_it_found(api: Cluster) -> None:
     assert run("verify", "train")[0] == 0
     del api.objects[f"/api/v1/namespaces/{NAMESPACE}/pods/train-worker-3"]
     code, out, _ = run("verify", "mpijob/train")
@@ -54,7 +54,7 @@ def test_verify_exits_with_what_it_found(api: FakeApi) -> None:
     assert err == "error: there is no job nobody in namespace team\n"
 
 
-def test_json_has_everything(api: FakeApi) -> None:
+def test_json_has_everything(api: Cluster) -> None:
     assert api.objects
     verdict = json.loads(run("verify", "train", "-o", "json")[1])
     assert verdict["whole"] is True
@@ -75,7 +75,7 @@ def test_json_has_everything(api: FakeApi) -> None:
         assert [server["id"] for server in found] == ids
 
 
-def test_colours_are_for_terminals_that_want_them(api: FakeApi) -> None:
+def test_colours_are_for_terminals_that_want_them(api: Cluster) -> None:
     assert api.objects
     escape = re.compile("\x1b\\[")
     assert escape.search(run("topology", color=True)[1])
@@ -83,7 +83,7 @@ def test_colours_are_for_terminals_that_want_them(api: FakeApi) -> None:
     assert not escape.search(run("topology")[1])
 
 
-def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: FakeApi) -> None:
+def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: Cluster) -> None:
     stray = workers("x", 1, ["n2-0"], size=1)[0]
     stray["metadata"] |= {"labels": {}, "ownerReferences": [{"name": "\u2192", "controller": True}]}
     api.put(path_of(stray), stray)
@@ -92,7 +92,7 @@ def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: FakeApi) -> 
     assert "A team/?\n" in done.stdout
 
 
-def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: FakeApi) -> None:
+def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: Cluster) -> None:
     stray = workers("x", 1, ["n2-0"], size=1)[0]
     stray["metadata"] |= {
         "name": "x",
@@ -107,7 +107,7 @@ def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: FakeAp
     assert run("topology", "-o", "json")[1].replace("\n", "").isprintable()
 
 
-def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: FakeApi) -> None:
+def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: Cluster) -> None:
     api.refuse = "GET /api/v1/pods?"
     code, out, _ = run("verify", "train")
     assert code == 0
@@ -119,7 +119,7 @@ def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: FakeApi) -> 
     assert "it needs the right to list nodes: docs/kubectl.md" in err
 
 
-def test_pods_that_hold_no_neuron_node_are_not_kept(api: FakeApi) -> None:
+def test_pods_that_hold_no_neuron_node_are_not_kept(api: Cluster) -> None:
     elsewhere = workers("web", 1, ["somewhere"], size=1)[0]
     waits = workers("waits", 1, size=1)[0]
     waits["metadata"]["annotations"] = {}
@@ -129,7 +129,7 @@ def test_pods_that_hold_no_neuron_node_are_not_kept(api: FakeApi) -> None:
     assert names == [f"train-worker-{index}" for index in range(4)]
 
 
-def test_why_asks_the_rule_table_where_the_manifests_put_it(api: FakeApi) -> None:
+def test_why_asks_the_rule_table_where_the_manifests_put_it(api: Cluster) -> None:
     (made,) = [found["metadata"] for found in chart.objects() if found["kind"] == "ConfigMap"]
     api.put(f"/api/v1/namespaces/{made['namespace']}/configmaps/{made['name']}", rules("mode: off\n"))
     api.put(f"{MPIJOBS}/train", stored(mutated=False))
@@ -139,19 +139,19 @@ def test_why_asks_the_rule_table_where_the_manifests_put_it(api: FakeApi) -> Non
     assert "added nothing: the whole rule table is switched off" in run("why", "train")[1]
 
 
-def test_files_that_are_not_there_or_no_objects_are_named(api: FakeApi, tmp_path: Path) -> None:
-    assert api.objects
+def test_files_that_are_not_there_or_no_objects_are_named(api: Cluster, tmp_path: Path) -> None:
+    api.put(RULES, rules())
     (tmp_path / "list.yaml").write_text("- 1\n")
     words = "with apiVersion and kind, and this is [1]"
     for given, said in (
         (tmp_path / "no.yaml", f"{tmp_path}/no.yaml: No such file or directory"),
         (tmp_path, f"{tmp_path}/list.yaml:1:1: a Kubernetes object is a map {words}"),
-        ("-", "no objects to look at"),
+        ("-", "<stdin>: no objects to look at"),
     ):
         assert run("preview", "-f", str(given), input="") == (2, "", f"error: {said}\n")
 
 
-def test_a_job_that_is_written_wrongly_is_refused(api: FakeApi) -> None:
+def test_a_job_that_is_written_wrongly_is_refused(api: Cluster) -> None:
     assert api.objects
     code, _, err = run("why", "a/b/c")
     assert code == 2
@@ -159,7 +159,7 @@ def test_a_job_that_is_written_wrongly_is_refused(api: FakeApi) -> None:
 
 
 def test_a_list_tells_how_far_it_is_where_somebody_looks(
-    api: FakeApi, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    api: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Lister(api, NAMESPACE).fleet()
     assert capsys.readouterr().err == ""

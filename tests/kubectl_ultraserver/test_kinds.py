@@ -12,13 +12,14 @@ from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import HOOKS, RULES, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import NAME, templates
-from kubectl_ultraserver.seen import MODE, table_of
+from kubectl_ultraserver.seen import MODE
 from kubectl_ultraserver.servers import servers
+from kubectl_ultraserver.table import read
 from kubectl_ultraserver.terminal import verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from placement.model import Node
-from tests.kube.fake import FakeApi
+from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import NAMESPACE, THREE, case, event, fleet, pod, rules, run, work
 from tests.placement.stored import path_of, store_nodes
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
@@ -102,9 +103,8 @@ def test_a_pod_that_failed_is_followed_by_the_one_in_its_place() -> None:
 
 def test_units_are_those_of_the_installations_table() -> None:
     shape = "{name: rack, workers: multiple of 18, nodeConfig: 18, topologyKey: example.com/rack}"
-    table, _, lacks = table_of(rules(f"shapes: [{shape}]\n"))
-    assert not lacks
-    (api := FakeApi()).put(RULES, rules(f"shapes: [{shape}]\n"))
+    table = read(rules(f"shapes: [{shape}]\n"))
+    (api := Cluster()).put(RULES, rules(f"shapes: [{shape}]\n"))
     assert Lister(api, NAMESPACE).fleet().units["example.com/rack"] == 18
     nodes = [Node(f"r{n}", {"example.com/rack": "r", HOSTNAME: f"r{n}", MODE: "1"}) for n in range(17)]
     (rack,) = servers(fleet(nodes, table=table))
@@ -132,9 +132,10 @@ def test_units_are_those_of_the_installations_table() -> None:
 
 
 @pytest.fixture
-def stored_jobset(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+def stored_jobset(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """A JobSet that admission left alone, without pods, in a cluster that serves no other kind."""
-    api = FakeApi()
+    api = Cluster()
+    api.put(RULES, rules())
     store_nodes(api, 1)
     found = jobset(1, 4)
     found["metadata"] |= {"namespace": NAMESPACE, "annotations": {"ultraserver-webhook.io/inject": "false"}}
@@ -148,7 +149,7 @@ def stored_jobset(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     return api
 
 
-def test_the_object_of_a_job_of_any_kind_in_the_table_is_read(stored_jobset: FakeApi) -> None:
+def test_the_object_of_a_job_of_any_kind_in_the_table_is_read(stored_jobset: Cluster) -> None:
     code, out, _ = run("why", "train")
     assert code == 0
     assert out.startswith("jobset team/train:\n* operator the controller of JobSets: ")

@@ -16,8 +16,8 @@ import pytest
 from kube.api import ApiError
 from kubectl_ultraserver import web
 from kubectl_ultraserver.proxy import ProxiedApi, Reply
+from kubectl_ultraserver.service import SERVICE
 from tests.kubectl_ultraserver.build import run
-from webhook.limits import BODY
 
 PAGE = "default-src 'none'"
 
@@ -151,13 +151,13 @@ def test_a_form_goes_on_with_its_length_and_its_origin_and_without_the_cookie(
     sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Content-Type": "multipart/form-data"}
     got = ask(page, "/", "POST", b"object=x", Cookie=page.cookie, **sent)
     assert got.status == 200
-    assert api.asked == [Asked("POST", f"{web.SERVICE}/?", b"object=x", sent)]
+    assert api.asked == [Asked("POST", f"{SERVICE}/?", b"object=x", sent)]
     assert got.headers[web.POLICY] == PAGE
     assert "gunicorn" not in got.headers["Server"]
 
 
 def test_a_body_without_a_length_or_too_long_is_refused(page: web.Web, api: FakeProxy) -> None:
-    for length, status in (("", 411), ("-1", 413), (str(BODY + 1), 413)):
+    for length, status in (("", 411), ("-1", 413), (str(web.BODY + 1), 413)):
         assert ask(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == status
     assert not api.asked
 

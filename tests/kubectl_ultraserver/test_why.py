@@ -256,16 +256,16 @@ def test_after_the_kill_switch_it_is_the_switch_that_is_named_and_no_outage() ->
     )
 
 
-@pytest.mark.parametrize(
-    ("found", "why"),
-    [({}, "may not be read"), (None, "does not exist"), (rules("mode: perhaps\n"), "is invalid")],
-)
-def test_where_the_installations_table_cannot_be_asked_it_is_said_that_it_was_not(
-    found: Object | None, why: str
-) -> None:
-    text, _ = untouched(rules=found)
-    assert text.startswith("added nothing, though the packaged table would: it was not called")
-    assert text.endswith(f"; the installation's rule table {why}")
+def test_where_the_preview_service_does_not_answer_it_is_said_that_it_was_not_asked() -> None:
+    text, _ = untouched(answer={}, unasked="the API server answers 404: x")
+    assert text == (
+        "added nothing: it was not called, did not answer (its failurePolicy is Ignore), "
+        "or leaves such a job alone; the API server answers 404: x"
+    )
+    on = rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
+    assert untouched(answer={}, rules=on)[0] == (
+        "added nothing: the rule table was changed after the job was created"
+    )
 
 
 def test_what_an_installations_rows_refuse_is_said_with_their_words() -> None:

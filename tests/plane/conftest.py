@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.plane import nodes, webhook
+from testbed.plane import nodes, previews, webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import NOBODY_COMES_LATE, leave
 from testbed.plane.kubectl import Kubectl
@@ -30,6 +30,15 @@ def control_plane(tools: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
         nodes.create(running.kubectl, nodes.ultraserver_nodes(ULTRASERVERS) + nodes.plain_nodes(PLAIN_NODES))
         running.kubectl.apply(NOBODY_COMES_LATE)
         yield running
+
+
+@pytest.fixture(scope="session")
+def passed_on() -> None:
+    """Asked for by what needs the API server to pass requests on to this machine."""
+    try:
+        previews.address()
+    except previews.NoAddressError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")

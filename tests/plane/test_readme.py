@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from contract.keys import OPENED
+from testbed import chart
 from testbed.plane import nodes
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import come_back, leave
 from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.previews import answering, previews
 from testbed.plane.webhook import RunningWebhook
 from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Step, blocks_of
 from tests.plane.guard import people
+from tests.rules.tables import EXTENDS
 
 MASKS = session.MASKS | {
     "node": (r"ip-172-32-\d+-\d+\.", "NODE."),
@@ -48,6 +51,17 @@ def default_namespace(control_plane: ControlPlane, registered_webhook: RunningWe
     leave(inside)
 
 
+@pytest.fixture(scope="module")
+def served(control_plane: ControlPlane, passed_on: None) -> Iterator[None]:
+    """The installation's preview service, by the packaged table, as the registered webhook."""
+    assert passed_on is None
+    rules = control_plane.folder / "packaged.yaml"
+    rules.write_text(EXTENDS, encoding="utf-8")
+    with previews(control_plane, chart.NAME, rules) as inside:
+        answering(inside)
+        yield
+
+
 def all_placed(inside: Kubectl) -> None:
     """Waits until every MPIJob has all its pods, and each has a node."""
     jobs = [job["spec"]["mpiReplicaSpecs"] for job in inside.get_json("mpijobs")["items"]]
@@ -68,6 +82,7 @@ def with_kubectl(step: Step) -> bool:
     return step.command.startswith("kubectl ")
 
 
+@pytest.mark.usefixtures("served")
 @pytest.mark.limit(40, "kubectl and its plugin are what is shown: six processes")
 @pytest.mark.parametrize("document", session.documents_with(with_kubectl))
 def test_a_session_goes_as_shown(

@@ -12,6 +12,8 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from werkzeug.test import Client, TestResponse
 
 from testbed.mpijob import mpijob
+from tests.helpers import load_text
+from tests.rules.tables import EXTENDS
 from webhook import limits
 from webhook.app import create_app
 from webhook.documents import dump_yaml
@@ -44,7 +46,7 @@ def post(client: Client, query: str = "", body: Any = JOB, **how: Any) -> TestRe
         (
             "pod=true",
             "unknown-parameter",
-            ("'pod'", "did you mean 'pods'?", "namespace, format, all-rules, pods"),
+            ("'pod'", "did you mean 'pods'?", "namespace, default-namespace, format, all-rules, pods, time"),
         ),
         ("pods=yes", "invalid-parameter", ("pods", "'yes'", "true, false")),
         ("all-rules=1", "invalid-parameter", ("all-rules", "'1'", "true, false")),
@@ -55,6 +57,8 @@ def post(client: Client, query: str = "", body: Any = JOB, **how: Any) -> TestRe
         ("namespace=-ml", "invalid-parameter", ("'-ml'",)),
         ("namespace=" + "m" * 64, "invalid-parameter", ("…",)),
         ("pods=true&pods=true", "repeated-parameter", ("pods is given 2 times",)),
+        ("time=tomorrow", "invalid-parameter", ("time", "'tomorrow'", "RFC 3339")),
+        ("time=2026-02-30T12:00:00Z", "invalid-parameter", ("time", "RFC 3339")),
         ("pods=true&format=patch", "invalid-parameter", ("format patch has no Pods",)),
     ],
 )
@@ -83,6 +87,19 @@ def test_the_pods_of_a_job_are_shown_if_the_query_asks(client: Client) -> None:
     (asked,), (other,) = (post(client, query).get_json()["items"] for query in ("pods=true", "pods=false"))
     assert [pods["group"] for pods in asked["pods"]] == ["launcher", "worker"]
     assert other["pods"] is None
+
+
+def test_policies_are_those_of_the_time_that_is_asked_for() -> None:
+    """Protects people who ask why a job was left alone whose exemption has ended since."""
+    rows = f"{EXTENDS}policies: [{{mode: off, reason: They move., until: 2026-11-21T12:00:00Z}}]"
+    client = Client(create_app(preview_blueprint(TableSource(load=lambda _: load_text(rows, "own.yaml")))))
+    for query, policy in (
+        ("", None),
+        ("time=2026-11-21T11:59:59Z", "They move."),
+        ("time=2026-11-21T12:00:00Z", None),
+    ):
+        (shown,) = post(client, query).get_json()["items"]
+        assert (shown["policy"], bool(shown["patch"])) == (policy, not policy)
 
 
 def test_more_pods_than_can_be_looked_at_in_time_are_refused(client: Client) -> None:

@@ -14,8 +14,7 @@ from testbed.mpijob import mpijob
 from tests.helpers import unfolded
 from tests.preview.schema import SCHEMA, assert_as_published
 from webhook.cli import main
-from webhook.documents import DocumentError, dump_yaml, read_documents
-from webhook.preview.run import preview
+from webhook.documents import dump_yaml
 from webhook.rules.load import load_installed
 
 NAME = "node.kubernetes.io~1instance-type"
@@ -109,15 +108,6 @@ def test_a_rule_is_told_with_the_file_and_line_that_decided(ours: tuple[str, str
     assert changes["subdomain"]["rule"]["source"] == {"file": ours[1], "line": 13}
     (label,) = [rule for rule in item["rules"] if rule["name"] == "job-label"]
     assert label["source"] == {"file": ours[1], "line": 5}
-
-
-def test_the_namespace_of_a_context_is_for_documents_that_name_none_and_refuses_none() -> None:
-    """Protects the plugin's users, as kubectl does: only -n has to be a document's."""
-    documents = read_documents("---\n".join(map(dump_yaml, [mpijob(), mpijob(namespace="own")])))
-    shown = preview(load_installed(), documents, context="team")
-    assert [each.namespace for each in shown] == ["team", "own"]
-    with pytest.raises(DocumentError, match="--namespace=own"):
-        preview(load_installed(), documents, "ml", context="team")
 
 
 def test_only_rules_for_such_an_object_are_told_unless_all_are_asked_for() -> None:

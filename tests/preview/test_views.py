@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -199,5 +200,9 @@ def test_more_than_a_body_may_have_is_413(client: Client) -> None:
 def test_an_app_of_its_own_serves_the_preview_and_nothing_else(client: Client) -> None:
     assert client.post("/mutate", json={}).status_code == 404
     assert client.get("/livez").get_json() == {"status": "ok"}
-    assert client.get("/readyz").get_json() == {"status": "ok", "table": load_installed().revision}
+    assert client.get("/readyz").get_json() == {
+        "status": "ok",
+        "table": load_installed().revision,
+        "version": version("ultraserver-webhook"),
+    }
     assert client.get("/v1/preview").status_code == 405

@@ -13,6 +13,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import BadRequest
 
 from common.texts import did_you_mean, printable
+from common.times import time_of
 from webhook import limits
 from webhook.documents import DocumentError, read_documents
 from webhook.preview.run import EMPTY, Preview, preview
@@ -23,6 +24,10 @@ SHOWN: Final = 60
 FORM: Final = "multipart/form-data"
 PARTS: Final = {"object", "old"}
 """Parts of a form: the documents, and the stored objects that they update."""
+
+
+_NAMES: Final = {"all-rules": "all_rules", "default-namespace": "context", "time": "now"}
+"""What `preview` calls a parameter that has another name there."""
 
 
 class ParameterError(BadRequest):
@@ -73,8 +78,13 @@ def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
             message = f"parameter {name} is given {len(texts)} times: give it once"
             raise ParameterError("repeated-parameter", message)
         text = checked(name, texts[0])
-        asked[name.replace("-", "_")] = text == "true" if known[name]["type"] == "boolean" else text
+        asked[_NAMES.get(name, name)] = _value(text, known[name])
     return asked
+
+
+def _value(text: str, schema: dict[str, Any]) -> str | bool | float:
+    moment = time_of(text) if "format" in schema else None
+    return moment.timestamp() if moment else text == "true" if schema["type"] == "boolean" else text
 
 
 def checked(name: str, text: str) -> str:
@@ -82,7 +92,8 @@ def checked(name: str, text: str) -> str:
     schema = schemas()[name]
     values = schema.get("enum", ["true", "false"])
     allowed = schema.get("description") or ", ".join(values)
-    if not (re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in values):
+    valid = re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in values
+    if not valid or ("format" in schema and not time_of(text)):
         message = f"parameter {name} is {printable(text, SHOWN)!r}; allowed is {allowed}"
         raise ParameterError("invalid-parameter", message)
     return text
@@ -102,7 +113,8 @@ def answer(
         read = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}
         old = read.pop("old", None)
         (documents,) = read.values()
-        items = preview(table, documents, now=time.time(), old=old, most_pods=limits.PREVIEW_PODS, **how)
+        how = {"now": time.time(), "old": old, "most_pods": limits.PREVIEW_PODS, **how}
+        items = preview(table, documents, **how)
     except DocumentError as error:
         return 400, str(error)
     return (200, render(items)) if items else (400, EMPTY)

@@ -13,7 +13,7 @@ from webhook.rows.table import Rule, Table
 
 def document(previews: Iterable[Preview]) -> Mapping[str, Any]:
     """Previews as one document."""
-    items = [item_of(one) for one in previews]
+    items = [item_of(one) | {"received": one.object} for one in previews]
     return {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview", "items": items}
 
 

@@ -1,40 +1,13 @@
-"""A preview for people at a terminal: coloured diff, and a few lines on what was decided and why."""
+"""A preview for people at a terminal, beside its diff: a few lines on what was decided and why."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 from common.exits import style
 from webhook.preview.cases import Case
 from webhook.preview.formats import as_diff
 from webhook.preview.pods import told
 from webhook.preview.run import Preview
-from webhook.preview.sentence import Verdict
 from webhook.preview.why import messages, row
-
-_COLOURS: Final = {
-    "+++": None,
-    "---": None,
-    "@@": "cyan",
-    "+": "green",
-    "-": "red",
-    f"  {Verdict.PLACED}": "green",
-    f"  {Verdict.NOT_PLACED}": "yellow",
-    f"  {Verdict.REFUSED}": "red",
-}
-"""Of lines of a diff, and of verdicts, by their beginning; without a colour they are bold."""
-
-
-def coloured(text: str) -> str:
-    """A sentence, or a diff with it, in colours; `say` takes them away where nobody sees them."""
-    return "".join(_line(line) for line in text.splitlines(keepends=True))
-
-
-def _line(line: str) -> str:
-    start = next((start for start in _COLOURS if line.startswith(start)), None)
-    if start is None:
-        return line
-    length, colour = len(start) if start.startswith(" ") else len(line), _COLOURS[start]
-    return style(line[:length], fg=colour, bold=not colour or None) + line[length:]
 
 
 def summary(item: Preview) -> list[str]:

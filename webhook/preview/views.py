@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
+from importlib.metadata import version
 from typing import Final
 
 from flask import Blueprint, Response, abort, request
@@ -49,9 +50,9 @@ def preview_blueprint(
 
 
 def ready(source: TableSource) -> dict[str, str]:
-    """Which table is in use; files that cannot be used are only reported."""
+    """The release, and which table is in use; files that cannot be used are only reported."""
     problem = source.watched.problem
-    detail = {"status": "ok", "table": source.table().revision}
+    detail = {"status": "ok", "table": source.table().revision, "version": version("ultraserver-webhook")}
     return {**detail, "problem": f"unusable table files: {problem}"} if problem else detail
 
 

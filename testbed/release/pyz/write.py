@@ -14,28 +14,16 @@ from pathlib import Path
 
 import yaml
 
-PACKAGES = ("contract", "common", "kube", "placement", "webhook", "kubectl_ultraserver")
+PACKAGES = ("contract", "common", "kube", "placement", "kubectl_ultraserver")
 """Of this project, what the plugin imports, and what those import."""
 LIBRARIES = ("click", "pyyaml", "jsonpatch", "jsonpointer")
 """Of others; of PyYAML only what is in Python."""
-HERE = Path(__file__).parent
-STANDINS = {
-    "pydantic/__init__.py": (HERE / "rows.py").read_text(encoding="utf-8"),
-    "pydantic/alias_generators.py": "from pydantic import to_camel as to_camel\n",
-    "pydantic/json_schema.py": "from pydantic import GenerateJsonSchema as GenerateJsonSchema\n",
-    "pydantic_core.py": "from pydantic import ErrorDetails as ErrorDetails, core_schema as core_schema\n",
-    "orjson.py": (HERE / "numbers.py").read_text(encoding="utf-8"),
-}
 MAIN = """\
 import sys
 
 if sys.version_info < (3, 11):
     sys.exit("kubectl-ultraserver needs Python 3.11 or later, and this is " + sys.version.split()[0])
 
-import yaml
-
-sys.modules["kubernetes"] = None  # where the machine has it: it needs the real pydantic
-yaml.CSafeLoader = yaml.SafeLoader
 from kubectl_ultraserver.__main__ import main
 
 main(prog_name="kubectl ultraserver")
@@ -85,7 +73,7 @@ def _own(files: Path, version: str) -> Iterator[tuple[str, bytes]]:
         for path in (files / package).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield str(path.relative_to(files)), path.read_bytes()
-    yield from ((name, text.encode()) for name, text in {**STANDINS, "__main__.py": MAIN}.items())
+    yield "__main__.py", MAIN.encode()
     about = f"Metadata-Version: 2.1\nName: ultraserver-webhook\nVersion: {version}\n"
     yield f"ultraserver_webhook-{version}.dist-info/METADATA", about.encode()
 

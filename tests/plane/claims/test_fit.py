@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
 from contract.keys import SERVER_4
 from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import TEAMS
 from testbed.mpijob import mpijob
 from testbed.plane import nodes
+from testbed.plane.placement import NAMESPACE
 from testbed.plane.plugin import eventually, previewed
+from testbed.plane.previews import answering, previews
 from tests.plane.bound import wait_count
 from tests.plane.claims.conftest import Fleet
 from tests.plane.claims.pods import GROUP, units, vllm
+
+
+@pytest.fixture(scope="module")
+def served(whole_fleet: Fleet, passed_on: None) -> Iterator[None]:
+    """The installation's preview service."""
+    assert passed_on is None
+    stage = whole_fleet.driver
+    with previews(stage.plane, NAMESPACE, stage.rules) as inside:
+        answering(inside)
+        yield
+
+
+pytestmark = pytest.mark.usefixtures("served")
 
 
 def test_a_job_that_claims_gets_what_the_preview_says_and_none_without_its_template(fleet: Fleet) -> None:

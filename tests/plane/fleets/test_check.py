@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -24,17 +25,18 @@ from kube.api import leases
 from testbed import chart
 from testbed.images import product
 from testbed.plane import managers, placement, webhook
+from testbed.plane import previews as served
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import end, together
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.placement import NAMESPACE
 from testbed.plane.plugin import account, eventually, plugin
+from testbed.plane.previews import runs
 from testbed.plane.webhook import NAME, RunningWebhook
 from testbed.release.pyz import write
 from testbed.waiting import until
 from tests.nodes.processes import about, processes
 from tests.plane.fleets.installed import MERGE
-from tests.plane.served import runs
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
 HOOKS = "/apis/admissionregistration.k8s.io/v1"
@@ -51,6 +53,7 @@ class Installed:
     running: RunningWebhook
     tls: Path
     pod: str
+    rules: Path
 
     def patch(self, path: str, change: Mapping[str, Any]) -> None:
         """Changes an object, once the API server lets it: it learns a moment later that a webhook is gone."""
@@ -59,6 +62,17 @@ class Installed:
             return self.inside.api.send("PATCH", path, change, MERGE)[0] == HTTPStatus.OK
 
         until(changed, f"a change of {path}")
+
+    @contextlib.contextmanager
+    def ruled(self, rows: str) -> Iterator[None]:
+        """The ConfigMap has other rows, and the preview service reads them."""
+        file = self.rules / "rules.yaml"
+        kept, path = file.read_text(encoding="utf-8"), f"{HOME}/configmaps/{NAME}-rules"
+        changes = ({"data": {file.name: each}} for each in (rows, kept))
+        file.write_text(rows, encoding="utf-8")
+        with self.patched(path, *changes):
+            yield
+        file.write_text(kept, encoding="utf-8")
 
     def says(self, of: str, *words: str, before: bool = False) -> Object:
         """The line of a check that has all these words, once there is one."""
@@ -103,15 +117,19 @@ def nothing(plane: ControlPlane) -> Kubectl:
 
 
 @pytest.fixture(scope="module")
-def installed(plane: ControlPlane, nothing: Kubectl) -> Iterator[Installed]:
+def installed(plane: ControlPlane, nothing: Kubectl, passed_on: None) -> Iterator[Installed]:
     """What the chart's default installs."""
+    assert passed_on is None
     rules, tls = placement.install(plane), plane.folder / "check-tls"
     running = webhook.start(plane.programs, tls, rules, "check", ["--host", "0.0.0.0"])  # noqa: S104
+    seen = Path(shutil.copytree(rules, plane.folder / "previews"))
+    previews, port = served.start(plane, seen)
+    ports = {NAME: int(running.url.rpartition(":")[2]), served.NAME: port}
     parts = managers.at(chart.objects(), running.url, running.ca)
     for part in parts:
-        if part["metadata"]["name"] == NAME and part["kind"] == "Deployment":
+        if part["metadata"]["name"] in ports and part["kind"] == "Deployment":
             (container,) = part["spec"]["template"]["spec"]["containers"]
-            container["ports"][0]["containerPort"] = int(running.url.rpartition(":")[2])
+            container["ports"][0]["containerPort"] = ports[part["metadata"]["name"]]
     plane.kubectl.apply(together(*(part for part in parts if part["kind"] != SCALED)))
     bundle = base64.b64encode(running.ca.read_bytes()).decode()
     home = plane.kubectl.in_namespace(NAMESPACE)
@@ -125,13 +143,17 @@ def installed(plane: ControlPlane, nothing: Kubectl) -> Iterator[Installed]:
     )
     pods = home.wait_for(lambda found: len(found["items"]) == 5, "pods")["items"]
     (pod,) = [found["metadata"]["name"] for found in pods if "serving" in str(found["metadata"]["labels"])]
-    made = Installed(plane, nothing, running, tls, pod)
+    made = Installed(plane, nothing, running, tls, pod, seen)
     for found in pods:
         runs(home, found["metadata"]["name"])
     program = placement.start(plane, "leader")
     webhook.asked(nothing, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
     yield made
-    for left in [one for one in plane.programs.running if one.name in {program.name, running.program.name}]:
+    for left in [
+        one
+        for one in plane.programs.running
+        if one.name in {program.name, running.program.name, previews.name}
+    ]:
         plane.programs.stop(left)
     for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
         home.delete(kind, NAME)
@@ -155,7 +177,7 @@ def test_a_cluster_is_looked_at_before(nothing: Kubectl, plane: ControlPlane, tm
     home = plane.kubectl.create_namespace(NAMESPACE)
     home.run("create", "quota", "few", "--hard=count/pods=0")
     home.wait_for(lambda found: found.get("status", {}).get("hard"), "resourcequota", "few")
-    found = Installed(plane, nothing, None, tmp_path, "").says(
+    found = Installed(plane, nothing, None, tmp_path, "", tmp_path).says(
         "namespace", "fail", "exceeded quota: few", before=True
     )
     assert found["remedy"]
@@ -169,6 +191,7 @@ def test_a_whole_installation_passes(installed: Installed) -> None:
     texts = [f"{line['check']}: {line['text']}" for line in found["lines"]]
     assert f"certificates: the certificate of {installed.pod} is valid for 29 days" in texts
     assert "guard: 4 policies refuse" in texts
+    assert f"tables: the installation is {product.version()}, this plugin is {product.version()}" in texts
     assert "job: an MPIJob in namespace check is changed in a dry run" in texts
     assert plugin(installed.inside, "check").returncode == 0
 
@@ -207,23 +230,13 @@ def untrusted(made: Installed) -> Iterator[None]:
 @contextlib.contextmanager
 def unreadable(made: Installed) -> Iterator[None]:
     """A table that is wrong, as nobody is asked about it."""
-    path, rules = f"{HOME}/configmaps/{NAME}-rules", "rules.yaml"
-    kept = made.plane.kubectl.in_namespace(NAMESPACE).get_json("configmap", f"{NAME}-rules")["data"][rules]
-    with (
-        made.without("validatingwebhookconfiguration", NAME),
-        made.patched(path, {"data": {rules: "kind: Nothing"}}, {"data": {rules: kept}}),
-    ):
+    with made.without("validatingwebhookconfiguration", NAME), made.ruled("kind: Nothing"):
         yield
 
 
 def shadowed(made: Installed) -> contextlib.AbstractContextManager[None]:
-    rules = made.plane.kubectl.in_namespace(NAMESPACE).get_json("configmap", f"{NAME}-rules")["data"][
-        "rules.yaml"
-    ]
-    path = f"{HOME}/configmaps/{NAME}-rules"
-    return made.patched(
-        path, {"data": {"rules.yaml": f"{rules}\nmode: shadow\n"}}, {"data": {"rules.yaml": rules}}
-    )
+    rows = (made.rules / "rules.yaml").read_text(encoding="utf-8")
+    return made.ruled(f"{rows}\nmode: shadow\n")
 
 
 @contextlib.contextmanager

@@ -16,14 +16,18 @@ from testbed import chart
 from testbed.mpijob import WORKER, mpijob
 from testbed.plane import webhook
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import end, together
+from testbed.plane.jobs import end, text, together
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.nodes import INSTANCE_TYPE
-from testbed.plane.plugin import account, previewed
+from testbed.plane.plugin import account, plugin, previewed
+from testbed.plane.previews import answering, previews
 from testbed.plane.webhook import RunningWebhook
+from testbed.waiting import until
+from tests.docs.blocks import blocks_of
+from tests.plane import recorder
 from tests.plane.fleets.installed import AWAY, installed
 from tests.plane.kinds.jobs import job
-from tests.plane.recorder import Patch, answering, patching
+from tests.plane.recorder import Patch, patching
 from webhook.rules.load import load_file
 
 NAME = "ultraserver-webhook"
@@ -39,11 +43,13 @@ class Live(NamedTuple):
 
     plane: ControlPlane
     namespace: Callable[..., Kubectl]
+    home: Kubectl
+    rules: Path
 
     def write_table(self, rows: str) -> None:
-        """Stores rows as the installation's table; the webhook keeps its own."""
-        found = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"{NAME}-rules"}}
-        self.plane.kubectl.in_namespace(NAME).apply(found | {"data": {"20-pods.yaml": rows}})
+        """Has the preview service use rows as the installation's table; the webhook keeps its own."""
+        self.rules.write_text(rows, encoding="utf-8")
+        answering(self.home, load_file(self.rules).revision)
 
 
 def of_another_type(_: Object) -> Patch:
@@ -65,7 +71,7 @@ def registered(plane: ControlPlane, running: RunningWebhook) -> Iterator[None]:
     theirs = ours | {"metadata": {"name": "zz"}, "webhooks": [hooks.pop("other")]}
     ours["webhooks"] = list(hooks.values())
     folder = plane.folder / "webhook"
-    with answering(folder, patching(of_another_type)) as url:
+    with recorder.answering(folder, patching(of_another_type)) as url:
         theirs["webhooks"][0]["clientConfig"]["url"] = url
         plane.kubectl.create(together(ours, theirs))
         with installed(plane, running, {}):
@@ -74,23 +80,34 @@ def registered(plane: ControlPlane, running: RunningWebhook) -> Iterator[None]:
             plane.kubectl.delete("mutatingwebhookconfiguration", name)
 
 
+@pytest.fixture(scope="module")
+def served(plane: ControlPlane, passed_on: None) -> Iterator[tuple[Kubectl, Path]]:
+    """The installation's preview service, and its table."""
+    assert passed_on is None
+    rules = plane.folder / "previews.yaml"
+    rules.write_bytes(ROWS.read_bytes())
+    with previews(plane, NAME, rules) as home:
+        yield home, rules
+
+
 @pytest.fixture
-def live(plane: ControlPlane, registered: None, namespace: Callable[..., Kubectl]) -> Iterator[Live]:
-    """The installation, and its table where the manifests put it."""
+def live(
+    plane: ControlPlane,
+    registered: None,
+    namespace: Callable[..., Kubectl],
+    served: tuple[Kubectl, Path],
+) -> Iterator[Live]:
+    """The installation with its own table."""
     assert registered is None
-    if plane.kubectl.run("get", "namespace", NAME, check=False).returncode:
-        plane.kubectl.create_namespace(NAME)
-    found = Live(plane, namespace)
+    found = Live(plane, namespace, *served)
     found.write_table(ROWS.read_text(encoding="utf-8"))
     return found
 
 
-def asked(
-    inside: Kubectl, *jobs: Object, kubeconfig: Path | None = None
-) -> tuple[int, list[Any], tuple[str, str]]:
-    """The exit status, what is said of the server for each object, and the table with its revision."""
+def asked(inside: Kubectl, *jobs: Object, kubeconfig: Path | None = None) -> tuple[int, list[Any], str]:
+    """The exit status, what is said of the server for each object, and the revision of the table."""
     code, items = previewed(replace(inside, kubeconfig=kubeconfig or inside.kubeconfig), *jobs)
-    return code, [item["server"] for item in items], (items[0]["table"], items[0]["preview"]["table"])
+    return code, [item["server"] for item in items], items[0]["preview"]["table"]
 
 
 def test_where_the_server_does_as_the_table_says_nothing_is_to_be_explained(live: Live) -> None:
@@ -101,7 +118,7 @@ def test_where_the_server_does_as_the_table_says_nothing_is_to_be_explained(live
     code, (plain, without_name, none, mistake), table = asked(inside, mpijob(4), unnamed, other, refused)
     for server in (plain, without_name, none):
         assert (server["stores"], server["findings"]) == (True, [])
-    assert table == ("the rule table", load_file(ROWS).revision)
+    assert table == load_file(ROWS).revision
     assert (mistake["stores"], mistake["findings"]) == (False, []), "both refuse it"
     assert code == 2
     assert asked(inside, mpijob(4), unnamed, other)[0] == 0
@@ -169,8 +186,8 @@ def test_a_table_that_is_not_the_one_that_serves_is_told(rows: str, live: Live) 
     live.write_table(f"{HEAD}{rows}\n")
     code, (server,), table = asked(live.namespace(), mpijob(4))
     (found,) = server["findings"]
-    here, there = table[1], load_file(ROWS).revision
-    assert found["text"] == f"its replicas answer by table {there}; the rule table here is {here}"
+    here, there = table, load_file(ROWS).revision
+    assert found["text"] == f"its replicas answer by table {there}; the preview service by {here}"
     assert code == 1
 
 
@@ -178,7 +195,7 @@ def test_a_refusal_by_a_table_that_is_not_the_one_here_is_told(live: Live) -> No
     live.write_table(f"{HEAD}mode: off\n")
     code, (server,), _ = asked(live.namespace(), REFUSED)
     (found,) = server["findings"]
-    assert found["text"].startswith("refuses it, by another table: the rule table here would not: ")
+    assert found["text"].startswith("refuses it, by another table: that of the preview service would not: ")
     assert code == 2
 
 
@@ -199,13 +216,20 @@ def test_who_may_only_create_jobs_is_told_what_could_not_be_looked_at(live: Live
     who = f"--serviceaccount={inside.namespace}:ada"
     inside.run("create", "role", "jobs", "--verb=create", "--resource=mpijobs.kubeflow.org")
     inside.run("create", "rolebinding", "jobs", "--role=jobs", who)
-    code, (server,), table = asked(inside, mpijob(4), kubeconfig=person)
+    (file := tmp_path / "job.json").write_text(text(mpijob(4)), encoding="utf-8")
+    words = ("preview", "-f", str(file))
+    done = plugin(inside, *words, kubeconfig=person)
+    assert (done.returncode, done.stdout) == (0, "mpijob.kubeflow.org/train created (server dry run)\n")
+    assert done.stderr.startswith("note: only the dry run is done: the API server answers 403: services ")
+    assert done.stderr.endswith("; an administrator can give you the Role of docs/preview.md\n")
+    (role,) = [block for block in blocks_of("docs/preview.md") if block.file == "previews.yaml"]
+    live.home.apply(role.text)
+    live.home.run("create", "rolebinding", "ada", "--role=ultraserver-previews", who)
+    until(lambda: not plugin(inside, *words, kubeconfig=person).stderr, "the right")
+    code, (server,), _ = asked(inside, mpijob(4), kubeconfig=person)
     (found,) = server["findings"]
-    note = "; the installation's rule table may not be read"
-    assert table[0] == f"the packaged table{note}"
     assert found["text"] == (
-        f"did nothing, though the packaged table would change it{note}: what is sent to it may not be read "
-        "(mutatingwebhookconfigurations)"
+        f"did nothing, {WOULD}: what is sent to it may not be read (mutatingwebhookconfigurations)"
     )
     assert code == 1
     kinds = "mutatingwebhookconfigurations.admissionregistration.k8s.io,namespaces"

@@ -12,8 +12,8 @@ from testbed.mpijob import mpijob
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.jobs import together
 from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.previews import NAME, previews
 from testbed.waiting import until
-from tests.plane.served import NAME, previews
 
 JOB = mpijob(4)
 RAW = f"/api/v1/namespaces/{{}}/services/{NAME}:http/proxy/v1/preview"
@@ -46,8 +46,9 @@ def proxy_role(namespace: str) -> Object:
 
 
 @pytest.fixture
-def served(plane: ControlPlane) -> Iterator[Kubectl]:
+def served(plane: ControlPlane, passed_on: None) -> Iterator[Kubectl]:
     """The chart's previews, in a namespace of this test."""
+    assert passed_on is None
     with previews(plane, "previews") as inside:
         yield inside
 

@@ -15,19 +15,20 @@ from testbed import chart
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl
 from testbed.plane.plugin import account, page, plugin
+from testbed.plane.previews import NAME, answering, previews
 from testbed.waiting import until
 from tests.docs.blocks import blocks_of
 from tests.plane.page.person import EXAMPLE, PLACED, answered, ask, console, sentences
-from tests.plane.served import NAME, previews
 
 PATH = f"/api/v1/namespaces/{chart.NAME}/services/{NAME}:http/proxy/"
 
 
 @pytest.fixture(scope="module")
-def served(control_plane: ControlPlane) -> Iterator[Kubectl]:
+def served(control_plane: ControlPlane, passed_on: None) -> Iterator[Kubectl]:
     """Kubectl of an administrator in the namespace of an installation, with its previews."""
+    assert passed_on is None
     with previews(control_plane, chart.NAME) as inside:
-        until(lambda: inside.api.send("GET", f"{PATH}readyz", None)[0] == HTTPStatus.OK, "the Service")
+        answering(inside)
         yield inside
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
+
 from contract.keys import SERVER_2, SERVER_4
 from kube.api import leases
 from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import ACCOUNT, NAMESPACE, TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane.plugin import eventually, previewed, texts
+from testbed.plane.previews import answering, previews
 
 
 def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
@@ -25,6 +30,16 @@ def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
     assert {row["labels"][SERVER_4] for row in rows} == {onto}
 
 
+@pytest.fixture
+def served(stage: Stage, passed_on: None) -> Iterator[None]:
+    """The installation's preview service."""
+    assert passed_on is None
+    with previews(stage.plane, NAMESPACE, stage.rules) as inside:
+        answering(inside)
+        yield
+
+
+@pytest.mark.usefixtures("served")
 def test_what_fits_gets_what_the_preview_says_and_what_waits_waits_for_that(stage: Stage) -> None:
     inside = stage.plane.kubectl.in_namespace(TEAMS[0])
     stage.start_program()

@@ -7,32 +7,59 @@ import socket
 import sys
 from collections.abc import Iterator
 from http import HTTPStatus
-
-import pytest
+from pathlib import Path
 
 from testbed import chart
 from testbed.plane import nodes
 from testbed.plane.controlplane import ControlPlane, answers_ok
 from testbed.plane.jobs import together
-from testbed.plane.kubectl import Kubectl
-from testbed.plane.process import free_ports
+from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.process import ClusterError, Program, free_ports
 from testbed.waiting import until
-from tests.plane.fleets.installed import MERGE
 
 NAME = f"{chart.NAME}-preview"
+MERGE = "application/merge-patch+json"
+
+
+class NoAddressError(ClusterError):
+    """The machine has loopback addresses only, to which the API server passes on nothing."""
+
+
+def start(plane: ControlPlane, rules: Path | None = None) -> tuple[Program, int]:
+    """The chart's command as a process of this machine, by a table or the default one; and its port."""
+    (port,) = free_ports(1)
+    (container,) = _parts()["Deployment"]["spec"]["template"]["spec"]["containers"]
+    own = ("--port=", "--rules=")
+    options = [option for option in container["args"] if not option.startswith(own)]
+    # As `serve` reads a table: of one file the rows alone, without those of whole-job admission.
+    options += [f"--port={port}", *([f"--rules={rules}", "--without-placement"] if rules else [])]
+    command = [sys.executable, "-m", "webhook", container["command"][1], *options]
+    program = plane.programs.start("previews", command, cwd=chart.REPOSITORY)
+    program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{port}/readyz"), 20)
+    return program, port
+
+
+def _parts() -> dict[str, Object]:
+    return {part["kind"]: part for part in chart.objects() if part["metadata"]["name"] == NAME}
+
+
+def answering(kubectl: Kubectl, revision: str = "") -> None:
+    """Waits until the API server passes on to the service, whose table has this revision."""
+    path = f"/api/v1/namespaces/{kubectl.namespace}/services/{NAME}:http/proxy/readyz"
+
+    def ready() -> bool:
+        status, answer = kubectl.api.send("GET", path, None)
+        return status == HTTPStatus.OK and revision in {"", answer["table"]}
+
+    until(ready, f"previews by table {revision or 'of any revision'}")
 
 
 @contextlib.contextmanager
-def previews(plane: ControlPlane, namespace: str) -> Iterator[Kubectl]:
+def previews(plane: ControlPlane, namespace: str, rules: Path | None = None) -> Iterator[Kubectl]:
     """The chart's Service and command, where a kubelet would run them: on an address of this machine."""
-    (port,) = free_ports(1)
-    parts = {part["kind"]: part for part in chart.objects() if part["metadata"]["name"] == NAME}
-    (container,) = parts["Deployment"]["spec"]["template"]["spec"]["containers"]
-    own = ("--port=", "--rules=")
-    options = [option for option in container["args"] if not option.startswith(own)]
-    command = [sys.executable, "-m", "webhook", container["command"][1], *options, f"--port={port}"]
-    program = plane.programs.start("previews", command, cwd=chart.REPOSITORY)
-    program.wait_ready(lambda: answers_ok(f"http://127.0.0.1:{port}/readyz"), 20)
+    address()
+    program, port = start(plane, rules)
+    parts = _parts()
     kubectl = plane.kubectl.share_namespace(namespace)
     pod = {
         "apiVersion": "v1",
@@ -55,6 +82,7 @@ def previews(plane: ControlPlane, namespace: str) -> Iterator[Kubectl]:
         yield kubectl
     finally:
         kubectl.delete("pod", "preview", at_once=True)
+        kubectl.delete("service", NAME)
         plane.programs.stop(program)
 
 
@@ -75,10 +103,14 @@ def runs(namespace: Kubectl, pod: str) -> None:
 
 
 def address() -> str:
-    """This machine's own, for the API server passes on nothing to loopback addresses; nothing is sent."""
+    """This machine's own; nothing is sent.
+
+    Raises:
+        NoAddressError: It has none.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
-        except OSError:
-            pytest.skip("this machine has loopback addresses only, to which the API server passes on nothing")
+        except OSError as error:
+            raise NoAddressError(str(NoAddressError.__doc__)) from error
         return str(probe.getsockname()[0])

@@ -1,0 +1,69 @@
+"""What an installation's rule table says of units, kinds and placers: the rows of its ConfigMap. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from common.tablefiles import merged, ordered
+from contract.place import Placer
+from kube.api import Object
+from kubectl_ultraserver.objects import mapped, text
+from placement.topology import UNITS, Units, units_of
+
+KINDS: Final = (
+    "kubeflow.org/v2beta1/MPIJob",
+    "kubeflow.org/v1/MPIJob",
+    "batch.tensorstack.dev/v1beta1/MPIJob",
+    "kubeflow.org/v1/PyTorchJob",
+    "batch/v1/Job",
+    "jobset.x-k8s.io/v1alpha2/JobSet",
+    "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
+)
+TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
+TYPES: Final = ("trn2u.48xlarge", "ml.trn2u.48xlarge")
+"""What every table has that extends the packaged one: no ConfigMap has these rows."""
+_SECTIONS: Final = ("candidates", "rules", "shapes", "values", "workloads")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a rule table.
+
+    Attributes:
+        kinds: Of jobs, as ``GROUP/VERSION/KIND``.
+        units: By which node labels nodes make units, and how many.
+        type_label: The node label with the instance type.
+        types: Instance types of UltraServers.
+        placers: Of the rows that are enforced.
+        levels: Those of Topologies that it asks Kueue for.
+    """
+
+    kinds: Sequence[str] = KINDS
+    units: Units = UNITS
+    type_label: str = TYPE_LABEL
+    types: Sequence[str] = TYPES
+    placers: frozenset[str] = frozenset()
+    levels: frozenset[str] = frozenset()
+
+
+def read(rules: Object | None) -> Table:
+    """Returns what the ConfigMap says, with what every table has; only that where it cannot be read."""
+    texts = mapped(rules, "data")
+    try:
+        rows = merged((text(texts, name) for name in ordered(texts)), *_SECTIONS)
+    except ValueError:
+        return Table()
+    kinds = (kind for row in rows["workloads"].values() for kind in row.get("kinds") or ())
+    candidates, units = rows["candidates"], units_of(rows["shapes"].values())
+    enforced = (row for row in rows["rules"].values() if row.get("mode", "enforce") == "enforce")
+    placers = frozenset(row["placer"] for row in enforced if "placer" in row)
+    level = rows["values"].get("kueueLevel")  # without it, of each shape its own
+    levels = {level} if level else {key for key, size in units if size > 1}
+    return Table(
+        tuple(dict.fromkeys((*KINDS, *kinds))),
+        units,
+        candidates.get("instanceTypeLabel", TYPE_LABEL),
+        tuple(dict.fromkeys((*(candidates.get("instanceTypes") or ()), *TYPES))),
+        placers,
+        frozenset(levels if Placer.KUEUE in placers else ()),
+    )

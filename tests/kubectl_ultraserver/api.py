@@ -1,0 +1,66 @@
+"""An API server in memory with an installation's preview service behind its service proxy."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from werkzeug.test import Client
+
+from kube.rest import decoded
+from kubectl_ultraserver.listing import RULES
+from kubectl_ultraserver.service import SERVICE
+from tests.kube.fake import FakeApi
+from webhook.app import create_app
+from webhook.preview.views import preview_blueprint
+from webhook.rules.load import load_texts
+from webhook.rules.source import TableSource
+
+if TYPE_CHECKING:
+    from kube.api import Object
+    from webhook.rows.table import Table
+
+MISSING = 'services "ultraserver-webhook-preview" not found'
+
+
+def table_of(rules: Object) -> Table:
+    """The rule table of a ConfigMap."""
+    return load_texts(sorted(rules["data"].items()), "rules")
+
+
+@dataclass
+class Cluster(FakeApi):
+    """An API server; what it answers for the service if `off` is not empty, is that, as 404."""
+
+    off: str = ""
+    dry_runs: list[tuple[str, ...]] = field(default_factory=list)
+
+    def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Any:
+        """As `kube.rest.RestApi`; the service has the table of the ConfigMap that is stored."""
+        assert most is None
+        self.asked.append(path)
+        if self.off or RULES not in self.objects:
+            return 404, json.dumps({"kind": "Status", "code": 404, "message": self.off or MISSING}).encode()
+        assert path.startswith(SERVICE), path
+        table = table_of(self.objects[RULES])
+        client = Client(create_app(preview_blueprint(TableSource(load=lambda _: table))))
+        answer = client.open(path.removeprefix(SERVICE), method=verb, data=body, content_type=content_type)
+        return answer.status_code, answer.data
+
+    def call(self, verb: str, path: str) -> tuple[int, Object]:
+        """As `fetch`, decoded."""
+        return decoded(*self.fetch(verb, path, None, "", None))
+
+    def dry_run(self, source: str, data: bytes, *options: str) -> int:
+        """As `kubectl_ultraserver.proxy.ProxiedApi`; a text that has `refused` in it is."""
+        self.dry_runs.append((source, *options))
+        return int(b"refused" in data)
+
+    def try_create(self, path: str, found: Object) -> tuple[int, Object]:
+        """Takes whatever it is, unless that has a name that is there."""
+        self.asked.append(path)
+        name = found["metadata"].get("name")
+        if f"{path}/{name}" in self.objects:
+            return 409, {"kind": "Status", "message": f'{path.rpartition("/")[2]} "{name}" already exists'}
+        return 201, found

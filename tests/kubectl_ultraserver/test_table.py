@@ -1,0 +1,48 @@
+"""What the plugin knows of every table, and reads of an installation's."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubectl_ultraserver import table
+from kubectl_ultraserver.table import Table, read
+from placement.topology import UNITS
+from testbed import chart
+from tests.kubectl_ultraserver.build import rules
+from webhook.rules.load import load_default
+
+
+def test_without_a_config_map_it_is_the_packaged_table() -> None:
+    """Protects nodes and jobs of what a table has that it does not write down."""
+    packaged = load_default()
+    kinds = [kind for row in packaged.workloads for kind in row.kinds if kind != "v1/Pod"]
+    assert tuple(dict.fromkeys(kinds)) == table.KINDS
+    assert packaged.candidates.instance_types == table.TYPES
+    assert packaged.candidates.instance_type_label == table.TYPE_LABEL
+    units = {(shape.topology_key, shape.node_config) for shape in packaged.shapes if shape.topology_key}
+    assert units <= UNITS
+    for nothing in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):
+        assert read(nothing) == Table()
+
+
+def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
+    own = rules(
+        "shapes: [{name: rack, workers: 18, nodeConfig: 18, topologyKey: rack}]\n"
+        "candidates: {instanceTypes: [trn9], instanceTypeLabel: type}\n"
+        "workloads: [{name: own, kinds: [example.com/v1/Train, batch/v1/Job]}]\n"
+        "rules: [{name: a, placer: gate}, {name: b, placer: kueue, mode: shadow}, {name: c, placer: me}]\n"
+    )
+    own["data"] |= {"z.yaml": "rules: [{name: c, mode: off}]", "z.txt": "["}
+    found = read(own)
+    assert found.kinds == (*table.KINDS, "example.com/v1/Train")
+    assert found.units == UNITS | {("rack", 18)}
+    assert (found.types, found.type_label) == (("trn9", *table.TYPES), "type")
+    assert (found.placers, found.levels) == (frozenset({"gate"}), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("values", "placers"), [({}, {"gate", "affinity"}), ({"kueue": True}, {"gate", "affinity", "kueue"})]
+)
+def test_what_the_chart_installs_says_who_places_jobs(values: dict[str, object], placers: set[str]) -> None:
+    (found,) = [each for each in chart.objects(values) if each["kind"] == "ConfigMap"]
+    assert read(found).placers == placers
