@@ -160,6 +160,7 @@ def installed(plane: ControlPlane, nothing: Kubectl, passed_on: None) -> Iterato
     # Its guard would refuse what other values of the chart let pass.
     home.delete("validatingadmissionpolicybindings,validatingadmissionpolicies")
     home.delete("deployments")
+    home.delete("service", served.NAME)
     end(home, "pods")
 
 
