@@ -21,7 +21,8 @@ KINDS: Final = (
 )
 TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 TYPES: Final = ("trn2u.48xlarge", "ml.trn2u.48xlarge")
-"""What every table has that extends the packaged one: no ConfigMap has these rows."""
+OFF: Final = dict.fromkeys(("kueue-chooses-nodes", "kueue-chooses-topology"), Placer.KUEUE)
+"""What the packaged table has, which others do not repeat; the placers are of rows that are off."""
 _SECTIONS: Final = ("candidates", "rules", "shapes", "values", "workloads")
 
 
@@ -55,8 +56,11 @@ def read(rules: Object | None) -> Table:
         return Table()
     kinds = (kind for row in rows["workloads"].values() for kind in row.get("kinds") or ())
     candidates, units = rows["candidates"], units_of(rows["shapes"].values())
-    enforced = (row for row in rows["rules"].values() if row.get("mode", "enforce") == "enforce")
-    placers = frozenset(row["placer"] for row in enforced if "placer" in row)
+    placers = frozenset(
+        row.get("placer", OFF.get(name, ""))
+        for name, row in rows["rules"].items()
+        if row.get("mode", name not in OFF and "enforce") == "enforce"
+    ) - {""}
     level = rows["values"].get("kueueLevel")  # without it, of each shape its own
     levels = {level} if level else {key for key, size in units if size > 1}
     return Table(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from contract.place import Placer
 from kubectl_ultraserver import table
 from kubectl_ultraserver.table import Table, read
 from placement.topology import UNITS
 from testbed import chart
 from tests.kubectl_ultraserver.build import rules
+from webhook.rows.policies import Mode
 from webhook.rules.load import load_default
 
 
@@ -19,6 +21,9 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
     assert tuple(dict.fromkeys(kinds)) == table.KINDS
     assert packaged.candidates.instance_types == table.TYPES
     assert packaged.candidates.instance_type_label == table.TYPE_LABEL
+    assert {
+        row.name: row.placer for row in packaged.rules if row.mode is Mode.OFF and row.placer is Placer.KUEUE
+    } == table.OFF
     units = {(shape.topology_key, shape.node_config) for shape in packaged.shapes if shape.topology_key}
     assert units <= UNITS
     for nothing in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):
