@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from gevent import get_hub
-from gevent.event import Event
+from webhook.serving.futures import result_of
 
 
 class Handshakes:
@@ -22,19 +21,11 @@ class Handshakes:
     def do(self, step: Callable[[], object]) -> BaseException | None:
         """Do a step in a thread and wait until it has ended.
 
-        When the greenlet is killed, a step that has not begun is dropped, and one that has is waited for.
-
         Returns:
             What the step raised.
         """
-        ended, wake = Event(), get_hub().loop.async_()  # a loop with nothing else to do waits for it too
-        wake.start(ended.set)
-        future = self._pool.submit(step)
-        future.add_done_callback(wake.send_ignoring_arg)
         try:
-            ended.wait()
-        finally:
-            future.cancel()
-            ended.wait()  # no socket is closed, nor its number given to another, while a thread uses it
-            wake.close()
-        return future.exception()
+            result_of(self._pool.submit(step))
+        except OSError as error:
+            return error
+        return None
