@@ -25,14 +25,14 @@ from gunicorn.http.body import ChunkedReader
 from gunicorn.workers.ggevent import GeventWorker
 
 from webhook.errors import code_of, reason_of
-from webhook.serving.peers import Peer, Peers, RefusedError, State
+from webhook.serving.peers import Peer, Peers, RefusedError
 from webhook.serving.settings import Listener
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application: ``app(environ, start_response)``."""
 
 _TURN_SECONDS = 0.25
-"""Deadlines are met within it, and so is gunicorn's heartbeat."""
+"""Between two of gunicorn's heartbeats."""
 _ACCEPTS_A_TURN = 16
 """So that a flood of newcomers leaves time for those who are there."""
 
@@ -80,9 +80,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         gevent.sleep(_TURN_SECONDS)  # for those who are queued at the listeners
         for server in servers:
             server.close()
-        self.peers.stop()
-        until = time.monotonic() + self.peers.limits.graceful_seconds
-        while len(self.peers) and time.monotonic() < until:
+        limits, begun = self.peers.limits, time.monotonic()
+        while len(self.peers) and (passed := time.monotonic() - begun) < limits.graceful_seconds:
+            if passed > limits.linger_seconds:  # till then a request may be on its way
+                self.peers.end_idle()
             self._turn()
 
     def timeout_ctx(self) -> AbstractContextManager[None]:
@@ -91,7 +92,6 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def _turn(self) -> None:
         self.tmp.notify()
-        self.peers.sweep()
         gevent.sleep(_TURN_SECONDS)
 
     def _connected(self, listener: Listener, name: Any, client: Any, addr: Any) -> None:  # noqa: ANN401
@@ -121,9 +121,11 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             raise RefusedError(411, "give a Content-Length; chunked bodies are not accepted")
         if req.body.reader.length > self.peers.limits.body:
             raise RefusedError(413, f"a body may have {self.peers.limits.body} bytes at most")
-        sock.expect_body(req)
+        sock.request = req
+        sock.expect()
         super().handle_request(listener_name, req, sock, addr)
-        sock.answered()
+        sock.flush()
+        sock.wait()
         gevent.sleep(0)  # who sends many requests at once has one turn like everyone else
 
     def _call(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -132,12 +134,13 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         wanted, body = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"].read()
         if len(body) < wanted:
             raise RefusedError(400, f"the body ended after {len(body)} of {wanted} bytes")
-        peer.enter(State.SERVED)
-        if peer.leaving:
-            gevent.sleep(0)  # it was told to go while its body came to its end; not while it is served
+        peer.serve()
         environ["wsgi.input"] = io.BytesIO(body)
         environ["wsgi.url_scheme"] = "https" if peer.listener.tls else "http"
-        return self.apps[peer.listener](environ, start_response)
+        response = self.apps[peer.listener](environ, start_response)
+        if not self.alive:
+            peer.request.force_close()
+        return response
 
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
         """Answer a request that is refused, or that the application failed at."""
