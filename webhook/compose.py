@@ -21,8 +21,7 @@ from webhook.preview.views import preview_blueprint
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource, Written, problem_of, usable
 from webhook.server import Application, Listener, TlsFiles
-from webhook.serving.futures import result_of
-from webhook.serving.longwork import LongWork
+from webhook.serving.longwork import LongWork, result_of
 from webhook.serving.worker import WsgiApp
 from webhook.state import CurrentState
 from webhook.watched import UnusableError

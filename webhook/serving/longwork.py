@@ -1,25 +1,26 @@
 """Long work, one piece at a time in another process, so that the loop goes on answering others.
 
-The process is that of a pool of the standard library. What waits stands in the order of its arrival, put back
-by its size: short work passes long work that came little before it, and is not passed for ever.
+The process is that of a pool of the standard library; `webhook.serving.process` is what it runs. What waits
+stands in the order of its arrival, put back by its size: short work passes long work that came little before.
 """
 
 import time
 from bisect import insort
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, TypeVar
 
 import gevent
 from gevent.event import AsyncResult, Event
 
 from webhook.rules.source import TableSource
 from webhook.serving import process
-from webhook.serving.futures import result_of
 from webhook.work import BusyError, FailedError, TooLargeError
+
+T = TypeVar("T")
 
 _BYTES_A_SECOND = 256 * 1024
 """By what a size puts a piece back: about the rate at which reviews are evaluated."""
@@ -39,15 +40,10 @@ class _Piece:
 
 
 class LongWork:
-    """Does work, each piece within one deadline for waiting and working; callable as `webhook.work.Work`."""
+    """Does work of the table in use; callable as `webhook.work.Work`."""
 
     def __init__(
-        self,
-        source: TableSource,
-        log: dict[str, Any],
-        *,
-        memory: int = 64 * 1024 * 1024,
-        seconds: float = 4.0,
+        self, source: TableSource, log: dict[str, Any], *, memory: int = 64 << 20, seconds: float = 4.0
     ) -> None:
         """Start the process.
 
@@ -55,12 +51,10 @@ class LongWork:
             source: Of the table in use.
             log: How the process logs, for `logging.config.dictConfig`.
             memory: Bytes by which the process may grow.
-            seconds: From asking for a piece to its end; below the ``timeoutSeconds`` of the manifests (5), or
-                work would be done for an API server that no longer waits.
+            seconds: From asking for a piece to its end; below the ``timeoutSeconds`` of the manifests (5).
         """
         self._source, self._log, self._memory, self._seconds = source, log, memory, seconds
-        self._waiting: list[_Piece] = []
-        self._more = Event()
+        self._waiting, self._more = list[_Piece](), Event()
         self._start()
         gevent.spawn(self._serve)
 
@@ -93,18 +87,26 @@ class LongWork:
             raise BusyError
         try:
             return result_of(self._pool.submit(process.work, seconds, self._source.written(), *piece.call))
-        except BrokenProcessPool as error:
-            self._start()
-            if time.monotonic() >= piece.until:
-                raise FailedError(f"it took longer than {seconds:.1f} s") from error
-            raise self._too_large() from error  # a library in C that was refused memory ends the process
-        except TooLargeError as error:
-            raise self._too_large() from error
-
-    def _too_large(self) -> TooLargeError:
-        return TooLargeError(f"it takes more than {self._memory >> 20} MiB of memory to evaluate")
+        except (BrokenProcessPool, TooLargeError) as error:
+            if isinstance(error, BrokenProcessPool):
+                self._start()
+                if time.monotonic() >= piece.until:
+                    raise FailedError(f"it took longer than {seconds:.1f} s") from error
+            # A library in C that is refused memory ends the process.
+            message = f"it takes more than {self._memory >> 20} MiB of memory to evaluate"
+            raise TooLargeError(message) from error
 
     def _start(self) -> None:
         settings = (self._source.written(), self._memory, self._log)
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), process.begin, settings)
         self._pool.submit(int)  # the process starts when it is first asked for something
+
+
+def result_of(future: Future[T]) -> T:
+    """The result of a future of another thread or process; the loop answers others meanwhile."""
+    ended, wake = Event(), gevent.get_hub().loop.async_()  # a loop with nothing else to do waits for it too
+    wake.start(ended.set)
+    future.add_done_callback(wake.send_ignoring_arg)
+    ended.wait()
+    wake.close()
+    return future.result()

@@ -110,7 +110,7 @@ class Peer:
             RefusedError: The head is too long, or the parts are too small.
             OSError: The peer went away, or had to go.
         """
-        data: bytes = self.sock.recv(min(size, _CHUNK))
+        data: bytes = self.sock.recv(size)
         self.ended = not data
         if self._turns.count(len(data)):
             raise RefusedError(400, "it comes in too many small parts; send 256 bytes or more at a time")
@@ -149,13 +149,6 @@ class Peer:
         self.sock.sendall(out)
         self._peers.release(self)
 
-    def forget(self) -> None:
-        """Drop what would have been sent."""
-        self._out.clear()
-
-    def setblocking(self, _: object) -> None:
-        """Nothing: waiting here holds up nobody else."""
-
     def shutdown(self, how: int) -> None:
         """As of a socket."""
         self.sock.shutdown(how)
@@ -167,8 +160,14 @@ class Peer:
                 self.flush()
             if self.answered and not self.ended and not self.evicted:
                 self._drain()
+        self.drop()
+
+    def drop(self) -> None:
+        """Close at once."""
         self._timer.close()
         self.sock.close()
+        # gunicorn's request knows the peer: together they would keep a body until the next collection.
+        self.request = None
 
     def _drain(self) -> None:
         """Send no more, and drop what comes until the peer closes: a reset could cut off the response."""

@@ -22,6 +22,7 @@ from gevent import socket
 from gevent.server import StreamServer
 from gunicorn.http import errors
 from gunicorn.http.body import ChunkedReader
+from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
 from webhook.errors import code_of, reason_of
@@ -38,12 +39,10 @@ _ACCEPTS_A_TURN = 16
 
 _FAILED: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 _STATUSES: Final = {
-    (errors.InvalidResponseHeader, errors.InvalidResponseHeaderName, errors.ConfigurationProblem): _FAILED,
     errors.UnsupportedTransferCoding: HTTPStatus.NOT_IMPLEMENTED,
     errors.LimitRequestLine: HTTPStatus.REQUEST_URI_TOO_LONG,
     errors.LimitRequestHeaders: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     errors.ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
-    errors.ForbiddenProxyRequest: HTTPStatus.FORBIDDEN,
     (errors.ParseException, ssl.SSLError): HTTPStatus.BAD_REQUEST,
 }
 """Errors of gunicorn and TLS -> status; the first that fits. Anything else is the application's."""
@@ -102,14 +101,12 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             if listener.tls:
                 peer.secure(self.app.tls.context())
             # All that gunicorn asks of the listening socket is its name, also when it is closed.
-            self.handle(SimpleNamespace(getsockname=lambda: name), peer, addr)
+            AsyncWorker.handle(self, SimpleNamespace(getsockname=lambda: name), peer, addr)
         except OSError as error:
             self.log.debug("%s: %s", addr, error)
         finally:
-            peer.sock.close()
+            peer.drop()
             self.peers.discard(peer)
-            # gunicorn's request knows the peer: together they would keep a body until the next collection.
-            peer.request = None
 
     def handle_request(self, listener_name: Any, req: Any, sock: Peer, addr: Any) -> None:  # noqa: ANN401
         """Serve one request, whose head has arrived.
@@ -144,7 +141,6 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
         """Answer a request that is refused, or that the application failed at."""
-        client.forget()
         status = status_of(exc)
         if status is _FAILED:
             self.log.error("%s failed", getattr(req, "uri", "a request"), exc_info=exc)
