@@ -1,7 +1,6 @@
 """Long work is bounded in time and memory, and what waits for it in number and size."""
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,8 +39,8 @@ def test_pieces_are_done_by_one_process_beside_the_one_that_serves(done: dict[st
 
 
 def test_work_without_an_end_is_ended(done: dict[str, Any]) -> None:
-    """Protects the reviews that wait behind it; of the time that it has, the wait for its turn is a part."""
-    assert re.fullmatch(r"FailedError: it took longer than (2\.0|[01]\.\d) s", done["endless"])
+    """Protects the reviews that wait behind it."""
+    assert done["endless"] == "FailedError: it took longer than 0.5 s"
 
 
 def test_work_that_wants_too_much_memory_fails_and_the_server_does_not_grow(done: dict[str, Any]) -> None:

@@ -10,8 +10,6 @@ import signal
 import sys
 from collections.abc import Callable
 
-import gevent
-
 from testbed.plane.process import most_memory
 from webhook.rows.table import Table
 from webhook.rules.source import TableSource
@@ -79,10 +77,10 @@ def main() -> None:
         "broken": lambda work: outcome(work, broken),
         "crash": lambda work: [outcome(work, crash), outcome(work, repeated, "after")],
     }
-    given_up = gevent.spawn(outcome, LongWork(source, LOG, seconds=2), endless)
     work = LongWork(source, LOG, seconds=30)
     found = {name: part(work) for name, part in parts.items()}
-    found["endless"] = given_up.get()
+    work._seconds = 0.5  # noqa: SLF001 - the others have time on a busy machine, too
+    found["endless"] = outcome(work, endless)
     sys.stdout.write(json.dumps(found))
     sys.stdout.flush()
     os._exit(0)  # as a server that is killed: the processes of its work have to end by themselves

@@ -27,7 +27,6 @@ from webhook.serving.secured import Secured
 from webhook.serving.settings import Limits, Listener
 from webhook.serving.turns import Turns
 
-_CHUNK = 64 * 1024
 _DRAIN = 4 * 1024 * 1024
 """Most bytes that are read and dropped so that a last response is not cut off by a reset."""
 
@@ -55,6 +54,8 @@ class Peer:
         idle: Whether nothing of a request has come yet.
         served: Whether its request is being answered.
         answered: Whether it has got a response.
+        ended: Whether it has sent its last byte.
+        closed: Whether the server has closed it, which its greenlet hears at its next wait.
         request: gunicorn's, once its head is here.
         held: Bytes of it that this process holds: of the request, then of the response.
     """
@@ -64,7 +65,7 @@ class Peer:
         self.greenlet = getcurrent()
         self.request: Any = None
         self.held = 0
-        self.ended = self.evicted = self.served = self.answered = False
+        self.ended = self.closed = self.served = self.answered = False
         self._out, self._turns, self._timer = bytearray(), Turns(), Timeout()
         self.wait()
 
@@ -81,22 +82,14 @@ class Peer:
         self.idle, self.request = True, None
 
     def serve(self) -> None:
-        """Begin to answer the request.
-
-        Raises:
-            OSError: It had to go while its body came to its end.
-        """
+        """Begin to answer the request, unless the connection was closed while the body came to its end."""
         self._timer.close()
-        if self.evicted:
-            raise gone("evicted")
+        if self.closed:
+            raise gone("closed by the server")
         self.served = True
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """Do the TLS handshake.
-
-        Raises:
-            OSError: The peer speaks no TLS, or went away, or was too slow.
-        """
+        """Do the TLS handshake; an `OSError` where the peer speaks no TLS, goes away, or is too slow."""
         self._begin(self._limits.handshake_seconds)
         self.idle = True
         self.sock = Secured(self.sock, context, self._turns)
@@ -135,11 +128,7 @@ class Peer:
         return len(data)
 
     def flush(self) -> None:
-        """Send the response as a whole, and wait until the peer has taken it.
-
-        Raises:
-            OSError: The peer went away, or was too slow.
-        """
+        """Send the response as a whole; an `OSError` where the peer goes away, or is too slow."""
         out, self._out = self._out, bytearray()
         self._turns.renew()
         self._peers.release(self)
@@ -158,7 +147,7 @@ class Peer:
         with suppress(OSError):
             if self._out:
                 self.flush()
-            if self.answered and not self.ended and not self.evicted:
+            if self.answered and not self.ended and not self.closed:
                 self._drain()
         self.drop()
 
@@ -174,7 +163,7 @@ class Peer:
         self._begin(self._limits.linger_seconds)
         self.sock.shutdown(socket.SHUT_WR)
         dropped = 0
-        while (data := self.sock.recv(_CHUNK)) and dropped < _DRAIN and not self._turns.count(len(data)):
+        while (data := self.sock.recv(64 * 1024)) and dropped < _DRAIN and not self._turns.count(len(data)):
             dropped += len(data)
 
 
@@ -223,14 +212,18 @@ class Peers:
     def end_idle(self) -> None:
         """Close every connection of which no request has begun."""
         for peer in [peer for peer in self._all if peer.idle]:
-            peer.greenlet.kill(gone("the server stops"), block=False)
+            self._close(peer)
 
     def _evict(self, order: Callable[[Peer], Any]) -> None:
         """Close the first, in an order, of those that are not being served."""
         peer = min((peer for peer in self._all if not peer.served), key=order, default=None)
         if peer:
-            self.discard(peer)
-            peer.evicted = True  # nothing more is said to it
-            if peer.greenlet is getcurrent():
-                raise gone("evicted")
-            peer.greenlet.kill(gone("evicted"), block=False)
+            self._close(peer)
+
+    def _close(self, peer: Peer) -> None:
+        """Close a connection without a word, at once or at its next wait."""
+        self.discard(peer)
+        peer.closed = True
+        if peer.greenlet is getcurrent():
+            raise gone("closed by the server")
+        peer.greenlet.kill(gone("closed by the server"), block=False)
