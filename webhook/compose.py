@@ -19,7 +19,7 @@ from webhook.metrics import Metrics
 from webhook.preview.page import error_page
 from webhook.preview.views import preview_blueprint
 from webhook.rows.table import Table
-from webhook.rules.source import TableSource, Written, problem_of, usable
+from webhook.rules.source import TableSource, Written, problem_of, table_of
 from webhook.server import Application, Listener, TlsFiles
 from webhook.serving.longwork import LongWork, result_of
 from webhook.serving.worker import WsgiApp
@@ -118,7 +118,7 @@ def load_changed(work: Work, written: Written) -> Table:
     if problem:
         raise UnusableError(problem)
     with ThreadPoolExecutor(1) as thread:
-        return result_of(thread.submit(usable, written))
+        return result_of(thread.submit(table_of, written))
 
 
 def keep_fresh(refresh: Callable[[], object]) -> NoReturn:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from webhook.rows.table import Table
-from webhook.rules.source import TableSource, Written, usable
+from webhook.rules.source import TableSource, Written, table_of
 from webhook.serving.tls import TlsFiles
 
 
@@ -29,7 +29,7 @@ class CurrentState:
         """Why the files of ``table`` and ``certificate`` cannot be used now; empty when in use."""
         return {"table": self.tables.watched.problem, "certificate": self.tls.watched.problem}
 
-    def refresh(self, load: Callable[[Written], Table] = usable) -> None:
+    def refresh(self, load: Callable[[Written], Table] = table_of) -> None:
         """Takes changed files into use; a table as `TableSource.refresh` does."""
         self.tls.watched.refresh()
         self.tables.refresh(load)

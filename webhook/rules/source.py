@@ -44,23 +44,11 @@ def table_of(written: Written) -> Table:
     return build(draft_of(written.texts, str(written.path), below))
 
 
-def usable(written: Written) -> Table:
-    """Returns the same table.
-
-    Raises:
-        UnusableError: if the table is wrong.
-    """
-    try:
-        return table_of(written)
-    except TableError as error:
-        raise UnusableError(str(error)) from error
-
-
 def problem_of(_: Table, written: Written) -> str:
-    """Returns why a table cannot be used, or nothing: `webhook.work.Work` whose table stays where it is."""
+    """Returns why a table cannot be used, or nothing: `webhook.work.Work` that leaves it there."""
     try:
-        usable(written)
-    except UnusableError as error:
+        table_of(written)
+    except TableError as error:
         return str(error)
     return ""
 
@@ -98,18 +86,24 @@ class TableSource:
         """The same table as written."""
         return self.watched.value[0]
 
-    def refresh(self, load: Callable[[Written], Table] = usable) -> None:
+    def refresh(self, load: Callable[[Written], Table] = table_of) -> None:
         """Takes changed files into use.
 
         Args:
             load: builds and checks the table. What else it raises than `UnusableError` goes to the caller,
                 and the files are read the next time, then.
         """
-        self.watched.refresh(lambda: self._read(load))
+        self.watched.refresh(lambda: self._changed(load))
 
     def at_once(self, _: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         """Does work of `webhook.work.Work` in this process: for tests, which keep nobody else waiting."""
         return function(self.table(), *arguments)
+
+    def _changed(self, load: Callable[[Written], Table]) -> tuple[Written, Table]:
+        try:
+            return self._read(load)
+        except TableError as error:
+            raise UnusableError(str(error)) from error
 
     def _read(self, load: Callable[[Written], Table]) -> tuple[Written, Table]:
         texts = tuple(read_texts(self._path)) if self._path else ()

@@ -4,6 +4,7 @@ The process is that of a pool of the standard library; `webhook.serving.process`
 stands in the order of its arrival, put back by its size: short work passes long work that came little before.
 """
 
+import os
 import time
 from bisect import insort
 from collections.abc import Callable
@@ -55,6 +56,8 @@ class LongWork:
         """
         self._source, self._log, self._memory, self._seconds = source, log, memory, seconds
         self._waiting, self._more = list[_Piece](), Event()
+        # Else a helper of the pool writes text between the lines of JSON when this process is killed.
+        os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
         self._start()
         gevent.spawn(self._serve)
 
