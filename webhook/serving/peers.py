@@ -13,6 +13,7 @@ them hold too many bytes, the one goes that holds most for longest.
 """
 
 import errno
+import math
 import socket
 import ssl
 import time
@@ -21,7 +22,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
-from gevent import Timeout, getcurrent
+from gevent import getcurrent
 
 from webhook.serving.secured import Secured
 from webhook.serving.settings import Limits, Listener
@@ -50,8 +51,9 @@ class Peer:
     Attributes:
         sock: The TLS or plain socket.
         listener: Which one it came through.
-        since: When its step began, by ``time.monotonic()``.
+        since: When its step began, by ``time.monotonic()``; ``deadline``: when it has to end.
         idle: Whether nothing of a request has come yet.
+        receiving: Whether a part of a request has come.
         served: Whether its request is being answered.
         answered: Whether it has got a response.
         ended: Whether it has sent its last byte.
@@ -66,15 +68,14 @@ class Peer:
         self.request: Any = None
         self.held = 0
         self.ended = self.closed = self.served = self.answered = False
-        self._out, self._turns, self._timer = bytearray(), Turns(), Timeout()
+        self._out, self._turns = bytearray(), Turns()
         self.wait()
 
-    def _begin(self, seconds: float, error: Exception | None = None) -> None:
-        """Begin a step that has so many seconds; at its end an error is raised in this greenlet."""
-        self._timer.close()
+    def _begin(self, seconds: float) -> None:
+        """Begin a step that has so many seconds."""
         self.since = time.monotonic()
-        self.idle = self.served = False
-        self._timer = Timeout.start_new(seconds, error or gone("too slow"))
+        self.deadline = self.since + seconds
+        self.idle = self.receiving = self.served = False
 
     def wait(self) -> None:
         """Begin to wait for a request."""
@@ -83,9 +84,9 @@ class Peer:
 
     def serve(self) -> None:
         """Begin to answer the request, unless the connection was closed while the body came to its end."""
-        self._timer.close()
         if self.closed:
             raise gone("closed by the server")
+        self._begin(math.inf)
         self.served = True
 
     def secure(self, context: ssl.SSLContext) -> None:
@@ -116,7 +117,8 @@ class Peer:
     def expect(self) -> None:
         """Begin to receive a request, of which the first bytes are here."""
         if self.idle:
-            self._begin(self._limits.request_seconds, RefusedError(408, "the request did not arrive in time"))
+            self._begin(self._limits.request_seconds)
+            self.receiving = True
 
     def sendall(self, data: bytes) -> None:
         """Take a part of a response from gunicorn; `flush` sends it."""
@@ -153,7 +155,6 @@ class Peer:
 
     def drop(self) -> None:
         """Close at once."""
-        self._timer.close()
         self.sock.close()
         # gunicorn's request knows the peer: together they would keep a body until the next collection.
         self.request = None
@@ -208,6 +209,17 @@ class Peers:
         """The bytes of a peer are no longer held."""
         self.held -= peer.held
         peer.held = 0
+
+    def sweep(self) -> None:
+        """Close the connections whose step is not over in time."""
+        now = time.monotonic()
+        for peer in [peer for peer in self._all if peer.deadline < now]:
+            if peer.receiving:
+                peer.closed, peer.deadline = True, math.inf
+                late = RefusedError(408, "the request did not arrive in time")
+                peer.greenlet.kill(late, block=False)
+            else:
+                self._close(peer)
 
     def end_idle(self) -> None:
         """Close every connection of which no request has begun."""

@@ -33,7 +33,7 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application: ``app(environ, start_response)``."""
 
 _TURN_SECONDS = 0.25
-"""Between two of gunicorn's heartbeats."""
+"""Deadlines are met within it, and so is gunicorn's heartbeat."""
 _ACCEPTS_A_TURN = 16
 """So that a flood of newcomers leaves time for those who are there."""
 
@@ -91,6 +91,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def _turn(self) -> None:
         self.tmp.notify()
+        self.peers.sweep()
         gevent.sleep(_TURN_SECONDS)
 
     def _connected(self, listener: Listener, name: Any, client: Any, addr: Any) -> None:  # noqa: ANN401
