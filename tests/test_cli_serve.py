@@ -104,6 +104,7 @@ def test_serve_answers_by_the_table_that_it_is_given(server: Server) -> None:
     assert server.review()["auditAnnotations"]["shape"] == "few"
 
 
+@pytest.mark.limit(3, "the program starts another process, and ends it")
 def test_previews_are_a_program_of_their_own_that_takes_no_reviews(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     (tmp_path / "rules.yaml").write_text(TABLE)

@@ -17,7 +17,6 @@ from webhook.metrics import Metrics
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
-from webhook.work import inline
 
 
 class Told:
@@ -32,7 +31,7 @@ class Told:
 
     def value(self, name: str) -> float:
         """Of a sample, after a look at the files."""
-        self.state.refresh(inline)
+        self.state.refresh()
         text = generate_latest(self.metrics.registry).decode()
         found = re.search(rf"^ultraserver_webhook_{re.escape(name)} (\S+)$", text, re.MULTILINE)
         assert found, f"{name} is not in\n{text}"

@@ -1,7 +1,9 @@
 """What the programs that serve put together: a table, the apps that answer by it, and their listeners."""
 
 import logging.config
+import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,20 +18,23 @@ from webhook.app import create_app
 from webhook.metrics import Metrics
 from webhook.preview.page import error_page
 from webhook.preview.views import preview_blueprint
-from webhook.rules.load import load_installed
-from webhook.rules.source import TableSource
+from webhook.rows.table import Table
+from webhook.rules.source import TableSource, Written, problem_of, table_of
 from webhook.server import Application, Listener, TlsFiles
-from webhook.serving.longwork import LongWork
+from webhook.serving.longwork import LongWork, result_of
 from webhook.serving.worker import WsgiApp
 from webhook.state import CurrentState
-from webhook.work import BusyError
+from webhook.watched import UnusableError
+from webhook.work import BusyError, FailedError, Work
 
 REVIEW_MEMORY = 64 * 1024 * 1024
-"""Bytes that a review may take. To decode the longest reserves 46 MiB, of which it touches a third."""
+"""Bytes that reviews may take. To decode the longest reserves 46 MiB, of which it touches a third."""
 PREVIEW_MEMORY = 96 * 1024 * 1024
-"""Bytes that a preview may take; `limits.PREVIEW_VALUES` objects without a field take 80 MiB."""
+"""Bytes that previews may take; `limits.PREVIEW_VALUES` objects without a field take 80 MiB."""
 POLL_SECONDS = 1.0
 """Between two looks at the files of the table and the certificate."""
+RETRY_SECONDS = 5.0
+"""After which a table is looked at again that could not be checked, for lack of time or memory."""
 
 log = logging.getLogger("webhook.serve")
 
@@ -56,7 +61,8 @@ def serve(  # noqa: PLR0913 - the options of the command
     listeners = [Listener(host, port)]
     if metrics_port is not None:
         listeners.append(Listener(host, metrics_port, tls=False))
-    apps = partial(admission_apps, CurrentState(TableSource(rules), tls), metrics=metrics_port is not None)
+    state, metrics = CurrentState(TableSource(rules), tls), metrics_port is not None
+    apps = partial(admission_apps, state, logging_as["logconfig_dict"], metrics=metrics)
     Application(apps, listeners, tls, **logging_as).run()
 
 
@@ -72,27 +78,47 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
 ) -> None:
     """Serves previews over plain HTTP until it is asked to stop; errors as of `serve`."""
     logging_as = _configure_logs(log_format, log_level)
-    source = TableSource(rules, partial(load_installed, placement=placement))
-    apps = partial(preview_apps, source, allowed_hosts)
+    source = TableSource(rules, placement=placement)
+    apps = partial(preview_apps, source, logging_as["logconfig_dict"], allowed_hosts)
     Application(apps, [Listener(host, port, tls=False)], **logging_as).run()
 
 
-def admission_apps(state: CurrentState, *, metrics: bool) -> list[WsgiApp]:
+def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: bool) -> list[WsgiApp]:
     """The app of each listener, made in the worker: counters and processes are its own."""
     counters = Metrics(state)
-    long_reviews, checks = LongWork(memory=REVIEW_MEMORY), LongWork(nice=10, seconds=8.0)
-    gevent.spawn(keep_fresh, partial(state.refresh, checks))
-    apps: list[WsgiApp] = [create_app(admission_blueprint(state, counters, long_reviews, checks))]
+    work = LongWork(state.tables, log_config, memory=REVIEW_MEMORY)
+    gevent.spawn(keep_fresh, partial(state.refresh, partial(load_changed, work)))
+    apps: list[WsgiApp] = [create_app(admission_blueprint(state, counters, work))]
     if metrics:
         apps.append(DispatcherMiddleware(create_app(), {"/metrics": make_wsgi_app(counters.registry)}))
     return apps
 
 
-def preview_apps(source: TableSource, allowed_hosts: Sequence[str] = ()) -> list[WsgiApp]:
+def preview_apps(
+    source: TableSource, log_config: dict[str, Any], allowed_hosts: Sequence[str] = ()
+) -> list[WsgiApp]:
     """The app of previews, made in the worker."""
-    work = LongWork(memory=PREVIEW_MEMORY, seconds=8.0)
-    gevent.spawn(keep_fresh, partial(source.refresh, work))
+    work = LongWork(source, log_config, memory=PREVIEW_MEMORY, seconds=8.0)
+    gevent.spawn(keep_fresh, partial(source.refresh, partial(load_changed, work)))
     return [create_app(preview_blueprint(source, work, allowed_hosts), render_error=error_page)]
+
+
+def load_changed(work: Work, written: Written) -> Table:
+    """Returns the table of changed files, once another process has checked it; it is built in a thread.
+
+    Raises:
+        BusyError: if too much work is waiting.
+        UnusableError: if the table is wrong, or to check it takes too much.
+    """
+    try:
+        problem: str = work(0, problem_of, written)
+    except FailedError as error:
+        message = f"{written.path} cannot be checked: {error}"
+        raise UnusableError(message, time.time() + RETRY_SECONDS) from error
+    if problem:
+        raise UnusableError(problem)
+    with ThreadPoolExecutor(1) as thread:
+        return result_of(thread.submit(table_of, written))
 
 
 def keep_fresh(refresh: Callable[[], object]) -> NoReturn:

@@ -1,11 +1,11 @@
 """The current state of a server: the rule table and the certificate in use, and problems of their files."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from webhook.rows.table import Table
-from webhook.rules.source import TableSource
+from webhook.rules.source import TableSource, Written, table_of
 from webhook.serving.tls import TlsFiles
-from webhook.work import Work
 
 
 @dataclass(frozen=True)
@@ -29,14 +29,7 @@ class CurrentState:
         """Why the files of ``table`` and ``certificate`` cannot be used now; empty when in use."""
         return {"table": self.tables.watched.problem, "certificate": self.tls.watched.problem}
 
-    def refresh(self, work: Work) -> None:
-        """Reads changed files.
-
-        Args:
-            work: where a rule table is checked.
-
-        Raises:
-            BusyError: as ``work`` does.
-        """
+    def refresh(self, load: Callable[[Written], Table] = table_of) -> None:
+        """Takes changed files into use; a table as `TableSource.refresh` does."""
         self.tls.watched.refresh()
-        self.tables.refresh(work)
+        self.tables.refresh(load)

@@ -4,16 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 Work = Callable[..., Any]
-"""``work(size, function, *arguments)`` gives what the function returns.
+"""``work(size, function, *arguments)`` gives ``function(table, *arguments)`` with the table in use.
 
 ``size`` are the bytes that it works on; shorter work passes longer work that came little before it. Function
-and arguments go to another process: the function is one of a module, it raises nothing expected,
-and all can be pickled.
+and arguments go to another process: the function is one of a module, and all can be pickled.
 
 Raises:
     BusyError: Too much work is waiting.
     TooLargeError: It takes too much memory.
-    FailedError: It took too long, or raised something.
+    FailedError: It took too long.
 """
 
 
@@ -30,8 +29,3 @@ class FailedError(Exception):
 
 class TooLargeError(FailedError):
     """What is to be worked on takes more memory than one piece of work may; the message says how much."""
-
-
-def inline(_: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - any function's
-    """Do it at once, in this process: for commands and tests, which have nobody to keep waiting."""
-    return function(*arguments)

@@ -24,7 +24,7 @@ from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
-from webhook.work import BusyError, FailedError, Work, inline
+from webhook.work import BusyError, FailedError, Work
 
 
 @pytest.mark.parametrize(
@@ -199,12 +199,13 @@ def _large(client: Client) -> TestResponse:
 
 def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
     elsewhere: list[int] = []
+    state = current_state()
 
     def work(size: int, function: Callable[..., Any], *arguments: Any) -> Any:
         elsewhere.append(size)
-        return function(*arguments)
+        return function(state.table, *arguments)
 
-    client = Client(create_app(admission_blueprint(current_state(), long_reviews=work)))
+    client = Client(create_app(admission_blueprint(state, work=work)))
     assert "patch" in well_formed(send(client, review(mpijob())))
     assert elsewhere == []
     assert "patch" in well_formed(_large(client))
@@ -213,7 +214,7 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
 
 def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
     answer = _large(
-        Client(create_app(admission_blueprint(current_state(), long_reviews=_raising(BusyError("busy")))))
+        Client(create_app(admission_blueprint(current_state(), work=_raising(BusyError("busy")))))
     )
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.get_json() == {"error": "busy", "code": "service-unavailable"}
@@ -221,9 +222,7 @@ def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
 
 def test_long_work_that_failed_is_500_and_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
     answer = _large(
-        Client(
-            create_app(admission_blueprint(current_state(), long_reviews=_raising(FailedError("too long"))))
-        )
+        Client(create_app(admission_blueprint(current_state(), work=_raising(FailedError("too long")))))
     )
     assert answer.status_code == 500
     assert "too long" in caplog.text
@@ -246,7 +245,7 @@ def test_readyz_tells_of_certificate_files_that_cannot_be_used(tmp_path: Path) -
     client = Client(create_app(admission_blueprint(state)))
     assert "problem" not in client.get("/readyz").get_json()
     (tmp_path / "tls.key").write_text("no key")
-    state.refresh(inline)
+    state.refresh()
     answer = client.get("/readyz")
     assert answer.status_code == 200
     assert answer.get_json()["problem"].startswith("unusable certificate files: ")

@@ -19,11 +19,10 @@ from webhook.app import create_app
 from webhook.documents import dump_yaml
 from webhook.preview.formats import FORMATS
 from webhook.preview.views import TYPES, preview_blueprint
-from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
 
 JOB = dump_yaml(mpijob())
-APP = create_app(preview_blueprint(TableSource(load=load_installed)))
+APP = create_app(preview_blueprint(TableSource(placement=True)))
 
 
 @pytest.fixture(scope="module")

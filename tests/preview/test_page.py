@@ -35,7 +35,7 @@ ORDER = (
 
 @pytest.fixture(scope="module")
 def client() -> Client:
-    return Client(create_app(preview_blueprint(TableSource(load=load_installed)), render_error=error_page))
+    return Client(create_app(preview_blueprint(TableSource(placement=True)), render_error=error_page))
 
 
 def ask(client: Client, **form: str) -> TestResponse:

@@ -2,16 +2,12 @@
 
 import base64
 import json
-import pickle
-from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from werkzeug.test import Client
 
-from testbed import chart
 from tests.admission.anything import mpijobs
 from tests.admission.reviews import current_state, review, send, well_formed
 from webhook.admission.views import admission_blueprint
@@ -29,7 +25,7 @@ from webhook.rules.source import TableSource
 
 
 def _client() -> Client:
-    source = TableSource(load=load_installed)
+    source = TableSource(placement=True)
     return Client(create_app(admission_blueprint(current_state(source)), preview_blueprint(source)))
 
 
@@ -106,14 +102,3 @@ def test_every_sentence_is_one_bounded_printable_line(obj: Any) -> None:
     assert text.isprintable()
     assert len(text) <= LONGEST_MESSAGE
     assert text.startswith(tuple(f"{word}: " for word in Verdict))
-
-
-@pytest.mark.parametrize(
-    "file", sorted(chart.REPOSITORY.glob("examples/**/*.yaml")), ids=lambda file: file.name
-)
-def test_a_table_that_comes_from_another_process_gives_the_same(file: Path) -> None:
-    """Protects every kind after a reload: another process reads the table, and sends it pickled."""
-    moved = pickle.loads(pickle.dumps(TABLE))  # noqa: S301 - made here
-    for document in read_documents(file.read_bytes(), file.name):
-        here, there = (admit(table, Request(document.value)) for table in (TABLE, moved))
-        assert (there.after, there.reason) == (here.after, here.reason)

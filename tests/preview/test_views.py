@@ -32,7 +32,7 @@ LABEL = "ultraserver-webhook.io/job"
 
 @pytest.fixture(scope="module")
 def client() -> Client:
-    return Client(create_app(preview_blueprint(TableSource(load=load_installed))))
+    return Client(create_app(preview_blueprint(TableSource(placement=True))))
 
 
 def ask(client: Client, body: Any, accept: str | None = None, query: str = "") -> TestResponse:

@@ -1,6 +1,5 @@
 """Policies: for which objects a table is meant how strictly, until when, and what is refused of them."""
 
-import pickle
 from math import inf
 from typing import Any
 
@@ -126,15 +125,6 @@ def test_a_rule_whose_need_is_not_enforced_replaces_nothing(mode: str) -> None:
     done = found(policies(f"rules: {{job-label: {mode}}}"))
     assert "apart-from-other-jobs" in done.fired()
     assert "apart-across-namespaces" not in done.fired()
-
-
-def test_a_table_goes_to_another_process_without_what_it_knows_of_namespaces() -> None:
-    table = policies("mode: shadow, namespaces: default")
-    before = len(pickle.dumps(table))
-    for number in range(50):
-        found(table, f"n{number}")
-    found(table)
-    assert len(pickle.dumps(table)) < 1.5 * before
 
 
 def test_a_whole_name_counts_before_globs_and_the_longest_of_these() -> None:

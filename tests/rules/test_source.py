@@ -1,14 +1,16 @@
 """The table in use: reloaded when its file changes, kept when the new one is broken."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from common.tablefiles import read_texts
 from tests.rules.tables import mounted
+from webhook.compose import load_changed
 from webhook.rows.policies import Mode
-from webhook.rows.table import Table
-from webhook.rules.load import load_file
 from webhook.rules.source import TableSource
 from webhook.work import BusyError, FailedError
 
@@ -23,12 +25,12 @@ def test_a_table_that_changes_right_after_it_was_read_at_the_start_is_read_at_th
 ) -> None:
     path = config_map(tmp_path, "", "..1")
 
-    def overtaken(path: Path) -> Table:
-        found = load_file(path)
+    def overtaken(path: Path) -> Sequence[tuple[str, bytes]]:
+        found = read_texts(path)
         config_map(tmp_path, "mode: off\n", "..2")
         return found
 
-    monkeypatch.setattr("webhook.rules.source.load_file", overtaken)
+    monkeypatch.setattr("webhook.rules.source.read_texts", overtaken)
     source = TableSource(path)
     assert source.table().mode is Mode.ENFORCE
     monkeypatch.undo()
@@ -43,7 +45,7 @@ def test_a_table_that_cannot_be_checked_within_its_bounds_is_a_problem_like_any_
     def fails(*_: object) -> NoReturn:
         raise FailedError("it took longer than 8 s")
 
-    source.refresh(fails)
+    source.refresh(partial(load_changed, fails))
     assert "longer than 8 s" in source.watched.problem
 
 
@@ -56,7 +58,19 @@ def test_while_other_work_waits_the_table_is_read_later(tmp_path: Path) -> None:
         raise BusyError("later")
 
     with pytest.raises(BusyError):
-        source.refresh(busy)
+        source.refresh(partial(load_changed, busy))
     assert source.watched.problem == ""
     source.refresh()
     assert source.table() is not before
+
+
+def test_a_changed_table_is_checked_by_long_work_and_then_in_use(tmp_path: Path) -> None:
+    source = TableSource(config_map(tmp_path, "", "..1"))
+    load = partial(load_changed, source.at_once)
+    config_map(tmp_path, "mode: shadow\n", "..2")
+    source.refresh(load)
+    assert source.table().mode is Mode.SHADOW
+    config_map(tmp_path, "mode: none\n", "..3")
+    source.refresh(load)
+    assert "/mode" in source.watched.problem
+    assert source.table().mode is Mode.SHADOW

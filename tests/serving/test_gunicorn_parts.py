@@ -7,7 +7,6 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.config import Config
 from gunicorn.http import RequestParser
 from gunicorn.http.body import ChunkedReader
-from gunicorn.util import close_graceful
 from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
@@ -38,7 +37,6 @@ def test_the_gevent_worker_has_what_the_worker_uses() -> None:
 
 def test_what_ends_a_connection_without_a_word_is_a_reset() -> None:
     assert "errno.ECONNRESET" in inspect.getsource(AsyncWorker.handle)
-    assert parameters(close_graceful) == ["sock", "timeout", "max_drain"]
 
 
 def parsed(raw: bytes) -> Any:

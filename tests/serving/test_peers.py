@@ -220,6 +220,17 @@ def test_a_flood_of_newcomers_drives_itself_out_and_no_client_that_was_answered(
     assert answer(flood[0]) == b""
 
 
+def test_a_flood_of_newcomers_ends_no_request_that_is_being_answered(small: Server, tmp_path: Path) -> None:
+    """Protects a long review on a new connection, which is the oldest that was never answered."""
+    end = tmp_path / "end"
+    served = sending(b"GET /until?%s HTTP/1.1\r\nHost: x\r\n\r\n" % bytes(end))(small)
+    small.wait_for("asleep")
+    flood = [small.tcp() for _ in range(30)]
+    assert answer(flood[0]) == b""
+    end.touch()
+    answered(served)
+
+
 def test_bodies_that_are_announced_and_do_not_come_keep_no_large_review_out(
     server: Server,
 ) -> None:

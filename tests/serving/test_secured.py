@@ -1,7 +1,7 @@
 """Records without data, of which OpenSSL takes any number in one call, leave others their turns."""
 
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import gevent
 import pytest
@@ -76,20 +76,11 @@ def turns() -> Turns:
 def secured(wire: Wire, turns: Turns, files: Files) -> Iterator[Secured]:
     """The server's side of a connection, its handshake done, beside others who want turns."""
     made = Secured(wire, new_context(files.certificate, files.key), turns)
-    made.do_handshake(step)
+    made.do_handshake()
     others = gevent.spawn(wire.watch)
     gevent.sleep(0)
     yield made
     others.kill()
-
-
-def step(do: Callable[[], object]) -> BaseException | None:
-    """Do a step of the handshake in this thread."""
-    try:
-        do()
-    except OSError as error:
-        return error
-    return None
 
 
 def without_data(client: Client, version: ssl.TLSVersion) -> bytes:
@@ -137,10 +128,10 @@ def test_data_comes_as_it_was_sent_whatever_its_pieces(wire: Wire, secured: Secu
 
 
 def test_a_handshake_in_too_many_small_segments_ends(wire: Wire, turns: Turns, files: Files) -> None:
-    """Protects the threads of handshakes: each step took 50 microseconds, and 64 KB in bytes 3 seconds."""
+    """Protects the loop: each step took 50 microseconds, and 64 KB in bytes 3 seconds."""
     wire.segment = 1
     with pytest.raises(ssl.SSLError, match="too many small parts"):
-        Secured(wire, new_context(files.certificate, files.key), turns).do_handshake(step)
+        Secured(wire, new_context(files.certificate, files.key), turns).do_handshake()
     assert wire.taken <= MOST_READS + 1
 
 
@@ -157,7 +148,7 @@ def test_a_request_in_the_smallest_usual_segments_is_read(wire: Wire, turns: Tur
     """Protects clients on slow networks, from the handshake to the end of a large request."""
     wire.segment = SEGMENT
     made = Secured(wire, new_context(files.certificate, files.key), turns)
-    made.do_handshake(step)
+    made.do_handshake()
     for _ in range(64):
         wire.sent += wire.client.record(bytes(RECORD))
         left = RECORD

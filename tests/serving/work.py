@@ -1,6 +1,6 @@
 """What `tests.serving.test_longwork` has done as long work.
 
-A program of its own, ``python -m tests.serving.work``, because long work forks processes.
+A program of its own, ``python -m tests.serving.work``, because long work starts processes.
 """
 
 import json
@@ -10,94 +10,80 @@ import signal
 import sys
 from collections.abc import Callable
 
-import gevent
-
 from testbed.plane.process import most_memory
+from webhook.rows.table import Table
+from webhook.rules.source import TableSource
 from webhook.serving.longwork import LongWork
 from webhook.work import BusyError, FailedError
 
-
-def echo(value: str) -> tuple[str, int]:
-    return value, os.getpid()
-
-
-def endless() -> None:
-    signal.pause()
+LOG = {"version": 1, "handlers": {"err": {"class": "logging.StreamHandler"}}, "root": {"handlers": ["err"]}}
+MIB = 1024 * 1024
 
 
-def greedy() -> int:
-    return len(bytearray(256 * 1024 * 1024))
+def revision(table: Table) -> str:
+    return table.revision
 
 
-def crash() -> None:
-    os.kill(os.getpid(), signal.SIGSEGV)
+def repeated(_: Table, text: str) -> str:
+    return text
 
 
-def chained() -> None:
+def process(_: Table) -> int:
+    return os.getpid()
+
+
+def endless(_: Table) -> None:
+    while True:
+        pass
+
+
+def greedy(_: Table) -> int:
+    return len(bytearray(256 * MIB))
+
+
+def chained(table: Table) -> None:
     try:
-        greedy()
+        greedy(table)
     except MemoryError as error:
         raise RuntimeError("a library's own") from error
 
 
-def broken() -> None:
+def crash(_: Table) -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def broken(_: Table) -> None:
+    logging.getLogger().warning("this is in the log")
     raise RuntimeError("the work is broken")
 
 
-def killed() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def end_template() -> None:
-    os.kill(os.getppid(), signal.SIGKILL)
-    os._exit(0)
-
-
-def outcome(work: LongWork, size: int, *what: object) -> str:
+def outcome(work: LongWork, *what: object) -> str:
     """The result as text, or how it failed."""
     try:
-        return str(work(size, *what))
-    except (BusyError, FailedError) as error:
+        return str(work(1, *what))
+    except (BusyError, FailedError, RuntimeError) as error:
         return f"{type(error).__name__}: {error}"
-
-
-def killed_while_idle(work: LongWork) -> list[str]:
-    """A piece after the template was killed, one while no process can be started, and one after that."""
-    pid = work._template._pid  # noqa: SLF001 - the process that is to be killed
-    assert pid
-    os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # it has ended, and can be waited for again
-    found = [outcome(work, 1, str, "before")]
-    fork, os.fork = os.fork, _no_process
-    work._template._stop()  # noqa: SLF001
-    found.append(outcome(work, 1, str, "between"))
-    os.fork = fork
-    return [*found, outcome(work, 1, str, "after")]
-
-
-def _no_process() -> int:
-    raise BlockingIOError(11, "Resource temporarily unavailable")
 
 
 def main() -> None:
     """Do every part, and print what came of it as JSON."""
-    logging.basicConfig(level=logging.CRITICAL)
+    source = TableSource()
     parts: dict[str, Callable[[LongWork], object]] = {
-        "echo": lambda work: [work(1, echo, "a"), work(1, echo, "b"), os.getpid()],
-        "large": lambda work: len(work(1, echo, "x" * 8_000_000)[0]),
-        "greedy": lambda work: [outcome(work, 1, greedy), most_memory(os.getpid())],
-        "crash": lambda work: outcome(work, 1, crash),
-        "chained": lambda work: outcome(work, 1, chained),
-        "broken": lambda work: outcome(work, 1, broken),
-        "killed": lambda work: outcome(work, 1, killed),
-        "template": lambda work: [outcome(work, 1, end_template), work(1, echo, "after")[0]],
-        "idle": killed_while_idle,
+        "table": lambda work: work(1, revision) == source.table().revision,
+        "processes": lambda work: [os.getpid(), work(1, process), work(1, process)],
+        "large": lambda work: len(work(1, repeated, "x" * 8_000_000)),
+        "greedy": lambda work: [outcome(work, greedy), most_memory(os.getpid())],
+        "chained": lambda work: outcome(work, chained),
+        "broken": lambda work: outcome(work, broken),
+        "crash": lambda work: [outcome(work, crash), outcome(work, repeated, "after")],
     }
-    most = {"memory": 64 * 1024 * 1024}
-    given_up = gevent.spawn(outcome, LongWork(seconds=1, **most), 1, endless)
-    found = {name: part(LongWork(seconds=30, **most)) for name, part in parts.items()}
-    found["endless"] = given_up.get()
+    work = LongWork(source, LOG, seconds=30)
+    found = {name: part(work) for name, part in parts.items()}
+    work._seconds = 0.5  # noqa: SLF001 - the others have time on a busy machine, too
+    found["endless"] = outcome(work, endless)
     sys.stdout.write(json.dumps(found))
+    sys.stdout.flush()
+    os._exit(0)  # as a server that is killed: the processes of its work have to end by themselves
 
 
 if __name__ == "__main__":

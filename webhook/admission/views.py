@@ -26,7 +26,7 @@ from webhook.admission.answer import HANDLERS, Answer, answer
 from webhook.endpoints import RULE_TABLE
 from webhook.metrics import Metrics
 from webhook.state import CurrentState
-from webhook.work import FailedError, TooLargeError, Work, inline
+from webhook.work import FailedError, TooLargeError, Work
 
 JSON: Final = "application/json"
 
@@ -35,17 +35,16 @@ EXPIRY_MARGIN: Final = timedelta(seconds=30)
 
 
 def admission_blueprint(
-    state: CurrentState, metrics: Metrics | None = None, long_reviews: Work = inline, checks: Work = inline
+    state: CurrentState, metrics: Metrics | None = None, work: Work | None = None
 ) -> Blueprint:
     """Returns what the API server and the kubelet call: reviews, ``/livez`` and ``/readyz``.
 
-    Reviews longer than `limits.SHORT_REVIEW` are ``long_reviews``, and rule tables ``checks``.
+    Reviews longer than `limits.SHORT_REVIEW`, and those of rule tables, are done by ``work``.
     """
     blueprint = Blueprint("admission", __name__)
     counted = metrics or Metrics(state)
-    work = {**dict.fromkeys(HANDLERS, long_reviews), RULE_TABLE: checks}
     for name in HANDLERS:
-        view = partial(respond, name, state, counted, work[name])
+        view = partial(respond, name, state, counted, work or state.tables.at_once)
         blueprint.add_url_rule(f"/{name}", name, view, methods=["POST"])
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
     blueprint.add_url_rule("/readyz", "readyz", partial(ready, state))
@@ -73,9 +72,11 @@ def respond(name: str, state: CurrentState, metrics: Metrics, long_work: Work) -
     if request.mimetype != JSON:
         abort(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
     body = request.get_data(cache=False)
-    work = long_work if name == RULE_TABLE or len(body) > limits.SHORT_REVIEW else inline
     try:
-        answered: Answer = work(len(body), answer, state.table, name, body)
+        if name == RULE_TABLE or len(body) > limits.SHORT_REVIEW:
+            answered: Answer = long_work(len(body), answer, name, body)
+        else:
+            answered = answer(state.table, name, body)
     except FailedError as error:
         too_large = isinstance(error, TooLargeError)
         metrics.answered(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE if too_large else 500)

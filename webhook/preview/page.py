@@ -20,7 +20,6 @@ from webhook.preview.lines import diff_lines
 from webhook.preview.report import rules_of
 from webhook.preview.run import Preview
 from webhook.preview.sentence import PAIR, SERVER, judged, sentence, totals
-from webhook.rules.source import TableSource
 from webhook.work import Work
 
 EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
@@ -33,7 +32,7 @@ WHOLE: Final = 25
 """Documents shown with their changes; a page of all 120 that a text may hold takes a browser 5 s."""
 
 
-def page(source: TableSource, work: Work) -> Response:
+def page(work: Work) -> Response:
     """The form; after a POST, or with ``?example``, the previews of its documents as well."""
     form = given()
     texts = {name: form[name] for name in ("object", "old") if form[name].strip()}
@@ -44,7 +43,7 @@ def page(source: TableSource, work: Work) -> Response:
     except ParameterError as error:
         return rendered(form, HTTPStatus.BAD_REQUEST, error=error.description)
     render = partial(as_items, first=form["first"])
-    status, text = work(sum(map(len, texts.values())), answer, source.table(), texts, how, render)
+    status, text = work(sum(map(len, texts.values())), answer, texts, how, render)
     return rendered(form, status, **(json.loads(text) if status == HTTPStatus.OK else {"error": text}))
 
 

@@ -16,7 +16,7 @@ from webhook.preview.inputs import SHOWN, ParameterError, answer, openapi, read_
 from webhook.preview.page import page
 from webhook.preview.terminal import as_text
 from webhook.rules.source import TableSource
-from webhook.work import Work, inline
+from webhook.work import Work
 
 TYPES: Final = {
     "application/json": "json",
@@ -33,7 +33,7 @@ TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 
 
 def preview_blueprint(
-    source: TableSource, work: Work = inline, allowed_hosts: Sequence[str] = ()
+    source: TableSource, work: Work | None = None, allowed_hosts: Sequence[str] = ()
 ) -> Blueprint:
     """Returns the page, ``POST /v1/preview`` and ``/v1/openapi.json``.
 
@@ -41,8 +41,9 @@ def preview_blueprint(
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
     guard(blueprint, allowed_hosts)
-    blueprint.add_url_rule("/", "page", partial(page, source, work), methods=["GET", "POST"])
-    blueprint.add_url_rule("/v1/preview", "preview", partial(show, source, work), methods=["POST"])
+    work = work or source.at_once
+    blueprint.add_url_rule("/", "page", partial(page, work), methods=["GET", "POST"])
+    blueprint.add_url_rule("/v1/preview", "preview", partial(show, work), methods=["POST"])
     blueprint.add_url_rule("/v1/openapi.json", "openapi", openapi)
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
     blueprint.add_url_rule("/readyz", "readyz", partial(ready, source))
@@ -56,7 +57,7 @@ def ready(source: TableSource) -> dict[str, str]:
     return {**detail, "problem": f"unusable table files: {problem}"} if problem else detail
 
 
-def show(source: TableSource, work: Work) -> Response:
+def show(work: Work) -> Response:
     """Documents previewed, YAML or JSON, up to `limits.PREVIEW`, as ``openapi.yaml`` says.
 
     A job that is denied is an answer (200); a text that cannot be read is 400.
@@ -68,7 +69,7 @@ def show(source: TableSource, work: Work) -> Response:
         message = f"parameter pods is 'true', but format {form} has no Pods: ask for format json"
         raise ParameterError("invalid-parameter", message)
     texts, render = texts_of(), as_text if form == "diff" else FORMATS[form]
-    status, text = work(sum(map(len, texts.values())), answer, source.table(), texts, how, render)
+    status, text = work(sum(map(len, texts.values())), answer, texts, how, render)
     if status != HTTPStatus.OK:
         joined = request.mimetype == CURL and b"\n" not in texts["request"]
         abort(status, text + JOINED if joined else text)

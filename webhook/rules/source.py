@@ -1,30 +1,56 @@
 """The table in use: read again when its files change, and kept when the new one is broken."""
 
 import logging
-import time
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any
 
-from common.tablefiles import table_files
+from common.tablefiles import read_texts, table_files
 from webhook.rows.table import Table
-from webhook.rules.load import load_default, load_file
+from webhook.rules.load import Text, build, default_draft, draft_of, load_default, placement_draft
 from webhook.rules.problems import TableError
 from webhook.watched import UnusableError, Watched
-from webhook.work import FailedError, Work, inline
-
-RETRY_SECONDS: Final = 5.0
-"""After which a table is looked at again that could not be checked, when there was no time, or no process."""
-
-Loader = Callable[[Path | None], Table]
 
 log = logging.getLogger("webhook.rules")
 
 
-def load_served(path: Path | None) -> Table:
-    """Returns the table that reviews are answered by; None: the packaged one. Errors as `load_file`."""
-    return load_file(path) if path else load_default()
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A table as written: of the same texts every process builds the same table.
+
+    Attributes:
+        path: of the file or directory, for messages; None: the packaged table.
+        placement: whether the rows of whole-job admission are below the texts.
+        texts: of the files.
+    """
+
+    path: Path | None
+    placement: bool
+    texts: tuple[Text, ...] = ()
+
+
+@lru_cache(maxsize=2)  # the one in use, and the one that is to take its place
+def table_of(written: Written) -> Table:
+    """Returns the table that is written so.
+
+    Raises:
+        TableError: if the table is wrong.
+    """
+    if written.path is None:
+        return load_default(placement=written.placement)
+    below = placement_draft() if written.placement else default_draft()
+    return build(draft_of(written.texts, str(written.path), below))
+
+
+def problem_of(_: Table, written: Written) -> str:
+    """Returns why a table cannot be used, or nothing: `webhook.work.Work` that leaves it there."""
+    try:
+        table_of(written)
+    except TableError as error:
+        return str(error)
+    return ""
 
 
 class TableSource:
@@ -33,53 +59,53 @@ class TableSource:
     Changed files are read by `refresh`, which somebody calls now and then; reviews never wait for it.
     """
 
-    def __init__(self, path: Path | None = None, load: Loader = load_served) -> None:
+    def __init__(self, path: Path | None = None, *, placement: bool = False) -> None:
         """Loads the table for the first time.
 
         Args:
             path: of the file, or of the directory of its files, as of a mounted ConfigMap.
-            load: the table of the path.
+            placement: whether a file, or the packaged table, has the rows of whole-job admission below it.
 
         Raises:
             TableError: if the table is wrong; there is no last good one to keep.
             OSError: if a file cannot be read.
         """
-        self._path, self._load = path, load
+        self._path, self._placement = path, placement and not (path and path.is_dir())
         what = f"rule table {path or 'of the package'}"
 
         # `Watched` reads after its first look at the files: what changes in between differs from that look.
-        self.watched = Watched(what, lambda: table_files(path) if path else (), partial(load, path), log)
+        self.watched = Watched(
+            what, lambda: table_files(path) if path else (), lambda: self._read(table_of), log
+        )
 
     def table(self) -> Table:
         """The newest table that could be used."""
-        return self.watched.value
+        return self.watched.value[1]
 
-    def refresh(self, work: Work = inline) -> None:
+    def written(self) -> Written:
+        """The same table as written."""
+        return self.watched.value[0]
+
+    def refresh(self, load: Callable[[Written], Table] = table_of) -> None:
         """Takes changed files into use.
 
         Args:
-            work: where the table is read and checked.
-
-        Raises:
-            BusyError: as ``work`` does; the files are read the next time, then.
+            load: builds and checks the table. What else it raises than `UnusableError` goes to the caller,
+                and the files are read the next time, then.
         """
-        self.watched.refresh(lambda: self._read(work))
+        self.watched.refresh(lambda: self._changed(load))
 
-    def _read(self, work: Work) -> Table:
+    def at_once(self, _: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+        """Does work of `webhook.work.Work` in this process: for tests, which keep nobody else waiting."""
+        return function(self.table(), *arguments)
+
+    def _changed(self, load: Callable[[Written], Table]) -> tuple[Written, Table]:
         try:
-            found: Table | str = work(0, read, self._load, self._path)
-        except FailedError as error:
-            raise UnusableError(
-                f"{self._path} cannot be checked: {error}", time.time() + RETRY_SECONDS
-            ) from error
-        if isinstance(found, str):
-            raise UnusableError(found)
-        return found
+            return self._read(load)
+        except TableError as error:
+            raise UnusableError(str(error)) from error
 
-
-def read(load: Loader, path: Path | None) -> Table | str:
-    """The table of a path, or why there is none; for another process, as it raises nothing."""
-    try:
-        return load(path)
-    except (TableError, OSError) as error:
-        return str(error)
+    def _read(self, load: Callable[[Written], Table]) -> tuple[Written, Table]:
+        texts = tuple(read_texts(self._path)) if self._path else ()
+        written = Written(self._path, self._placement, texts)
+        return written, load(written)

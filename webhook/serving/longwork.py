@@ -1,94 +1,115 @@
-"""Long work, one piece at a time in a process of its own, beside the loop that serves.
+"""Long work, one piece at a time in another process, so that the loop goes on answering others.
 
-What waits stands in the order of its arrival, put back by what it weighs: short work passes long work that
-came little before it, and nothing waits for ever because others keep coming.
+The process is that of a pool of the standard library; `webhook.serving.process` is what it runs. What waits
+stands in the order of its arrival, put back by its size: short work passes long work that came little before.
 """
 
+import os
 import time
 from bisect import insort
 from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from operator import attrgetter
-from typing import Any
+from multiprocessing import get_context
+from typing import Any, TypeVar
 
-from gevent.event import Event
+import gevent
+from gevent.event import AsyncResult, Event
 
-from webhook.serving.template import Template
-from webhook.work import BusyError
+from webhook.rules.source import TableSource
+from webhook.serving import process
+from webhook.work import BusyError, FailedError, TooLargeError
+
+T = TypeVar("T")
 
 _BYTES_A_SECOND = 256 * 1024
-"""What a piece weighs: about the rate at which reviews are evaluated."""
+"""By what a size puts a piece back: about the rate at which reviews are evaluated."""
+_MOST, _MOST_BYTES = 64, 6 * 1024 * 1024
+"""Pieces that wait, and bytes that they work on; above it the last in order is refused."""
 
 
-@dataclass(eq=False, slots=True)
-class _Turn:
-    """A piece of work that waits.
-
-    Attributes:
-        weight: The time of its arrival and of its work; what has the least is next.
-    """
+@dataclass(order=True)
+class _Piece:
+    """A piece of work that waits; the one of the least ``weight`` is next."""
 
     weight: float
-    size: int
-    event: Event = field(default_factory=Event)
+    size: int = field(compare=False)
+    until: float = field(compare=False)
+    call: tuple[Any, ...] = field(compare=False)
+    result: AsyncResult = field(compare=False, default_factory=AsyncResult)
 
 
 class LongWork:
-    """Does work, each piece within one deadline for waiting and working; callable as `webhook.work.Work`."""
+    """Does work of the table in use; callable as `webhook.work.Work`."""
 
     def __init__(
-        self,
-        *,
-        nice: int = 0,
-        seconds: float = 4.0,
-        memory: int = 32 * 1024 * 1024,
-        waiting: int = 64,
-        waiting_bytes: int = 6 * 1024 * 1024,
+        self, source: TableSource, log: dict[str, Any], *, memory: int = 64 << 20, seconds: float = 4.0
     ) -> None:
-        """Start the template process; to be called before a connection is accepted.
+        """Start the process.
 
         Args:
-            nice: How far it stands behind others where there is one processor.
-            seconds: From asking for a piece to its end; below the ``timeoutSeconds`` of the manifests (5), or
-                work would be done for an API server that no longer waits.
-            memory: Most bytes that one piece may take.
-            waiting: Most pieces that wait; above it the last in order is refused.
-            waiting_bytes: Most bytes, in sum, that the waiting ones work on.
+            source: Of the table in use.
+            log: How the process logs, for `logging.config.dictConfig`.
+            memory: Bytes by which the process may grow.
+            seconds: From asking for a piece to its end; below the ``timeoutSeconds`` of the manifests (5).
         """
-        self._seconds = seconds
-        self._most, self._most_bytes = waiting, waiting_bytes
-        self._waiting: list[_Turn] = []
-        self._current: _Turn | None = None
-        self._template = Template(nice, memory)
+        self._source, self._log, self._memory, self._seconds = source, log, memory, seconds
+        self._waiting, self._more = list[_Piece](), Event()
+        # Else a helper of the pool writes text between the lines of JSON when this process is killed.
+        os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
+        self._start()
+        gevent.spawn(self._serve)
 
     def __call__(self, size: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         """See `webhook.work.Work`."""
-        until = time.monotonic() + self._seconds
-        turn = self._enter(size)
+        now = time.monotonic()
+        piece = _Piece(now + size / _BYTES_A_SECOND, size, now + self._seconds, (function, *arguments))
+        insort(self._waiting, piece)
+        while len(self._waiting) > _MOST or sum(each.size for each in self._waiting) > _MOST_BYTES:
+            self._waiting.pop().result.set_exception(BusyError())
+        self._more.set()
+        return piece.result.get()
+
+    def _serve(self) -> None:
+        """Do what waits, for ever."""
+        while self._more.wait():
+            if not self._waiting:
+                self._more.clear()
+                continue
+            piece = self._waiting.pop(0)
+            try:
+                piece.result.set(self._done(piece))
+            except Exception as error:  # noqa: BLE001 - raised where it is waited for
+                piece.result.set_exception(error)
+
+    def _done(self, piece: _Piece) -> Any:  # noqa: ANN401
+        """The result of a piece."""
+        seconds = piece.until - time.monotonic()
+        if seconds <= 0:
+            raise BusyError
         try:
-            turn.event.wait(self._seconds)
-            # The turn may come in the same moment as the end of the wait, so the event is not asked.
-            if turn is not self._current:
-                raise BusyError
-            return self._template.run(until - time.monotonic(), function, *arguments)
-        finally:
-            if turn is self._current:
-                self._next()
-            elif turn in self._waiting:
-                self._waiting.remove(turn)
+            return result_of(self._pool.submit(process.work, seconds, self._source.written(), *piece.call))
+        except (BrokenProcessPool, TooLargeError) as error:
+            if isinstance(error, BrokenProcessPool):
+                self._start()
+                if time.monotonic() >= piece.until:
+                    raise FailedError(f"it took longer than {seconds:.1f} s") from error
+            # A library in C that is refused memory ends the process.
+            message = f"it takes more than {self._memory >> 20} MiB of memory to evaluate"
+            raise TooLargeError(message) from error
 
-    def _enter(self, size: int) -> _Turn:
-        """A turn in the queue; while too much waits, the last in order has to go."""
-        turn = _Turn(time.monotonic() + size / _BYTES_A_SECOND, size)
-        insort(self._waiting, turn, key=attrgetter("weight"))
-        if self._current is None:
-            self._next()
-        while len(self._waiting) > self._most or sum(each.size for each in self._waiting) > self._most_bytes:
-            self._waiting.pop().event.set()
-        return turn
+    def _start(self) -> None:
+        settings = (self._source.written(), self._memory, self._log)
+        self._pool = ProcessPoolExecutor(1, get_context("spawn"), process.begin, settings)
+        self._pool.submit(int)  # the process starts when it is first asked for something
 
-    def _next(self) -> None:
-        """Give the turn to the next one."""
-        self._current = self._waiting.pop(0) if self._waiting else None
-        if self._current:
-            self._current.event.set()
+
+def result_of(future: Future[T]) -> T:
+    """The result of a future of another thread or process; the loop answers others meanwhile."""
+    ended, wake = Event(), gevent.get_hub().loop.async_()  # a loop with nothing else to do waits for it too
+    wake.start(ended.set)
+    future.add_done_callback(wake.send_ignoring_arg)
+    ended.wait()
+    wake.close()
+    return future.result()

@@ -1,37 +1,35 @@
-"""Who is connected to a worker: what each does until when, what all hold, and who goes to make room."""
+"""Who is connected to a worker: how long each step of a connection may take, what all hold, and who goes.
 
-import enum
+A connection goes through these steps, each with one deadline that progress does not extend:
+
+* handshake (TLS only), then idle: until a byte of a request comes;
+* request: until all of its body is here;
+* served: the application answers. There is no deadline, and the connection cannot be closed;
+* response: until the peer has taken it; then idle again, or closing.
+
+Connections are closed to make room in two cases. When there are too many, the oldest that was never answered
+goes, then the one that is idle longest: a flood closes its own connections, not an API server's. When all of
+them hold too many bytes, the one goes that holds most for longest.
+"""
+
 import errno
+import math
+import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
-from types import SimpleNamespace
 from typing import Any
 
 from gevent import getcurrent
-from gunicorn.util import close_graceful
 
-from webhook.serving.handshakes import Handshakes
 from webhook.serving.secured import Secured
 from webhook.serving.settings import Limits, Listener
 from webhook.serving.turns import Turns
 
-_CHUNK = 64 * 1024
 _DRAIN = 4 * 1024 * 1024
 """Most bytes that are read and dropped so that a last response is not cut off by a reset."""
-
-
-class State(enum.IntEnum):
-    """What a peer is doing. Only while it is served it has no deadline and cannot be closed."""
-
-    HANDSHAKE = 0
-    WAITING = 1  # between requests, or before the first one
-    HEAD = 2  # a part of a request's head has arrived
-    BODY = 3  # the head is here, the body not yet
-    SERVED = 4  # its request is being answered
-    SENDING = 5  # the peer has not taken all of the response
-    CLOSING = 6  # nothing more is sent; waiting for the peer to close
 
 
 class RefusedError(Exception):
@@ -53,39 +51,51 @@ class Peer:
     Attributes:
         sock: The TLS or plain socket.
         listener: Which one it came through.
-        state: What it is doing.
-        since: When it was accepted or its last request was answered, by ``time.monotonic()``.
-        deadline: When it is given up.
-        request: gunicorn's, while it is served.
-        requests: How many were answered.
-        leaving: Whether it was told to go, which it hears at its next wait.
+        since: When its step began, by ``time.monotonic()``; ``deadline``: when it has to end.
+        idle: Whether nothing of a request has come yet.
+        receiving: Whether a part of a request has come.
+        served: Whether its request is being answered.
+        answered: Whether it has got a response.
+        ended: Whether it has sent its last byte.
+        closed: Whether the server has closed it, which its greenlet hears at its next wait.
+        request: gunicorn's, once its head is here.
         held: Bytes of it that this process holds: of the request, then of the response.
     """
 
     def __init__(self, sock: Any, listener: Listener, peers: "Peers") -> None:  # noqa: ANN401 - gevent's socket
-        self.sock, self.listener, self._peers = sock, listener, peers
+        self.sock, self.listener, self._peers, self._limits = sock, listener, peers, peers.limits
         self.greenlet = getcurrent()
-        self.since = time.monotonic()
         self.request: Any = None
-        self.requests = self.held = 0
-        self.ended = self.leaving = False
+        self.held = 0
+        self.ended = self.closed = self.served = self.answered = False
         self._out, self._turns = bytearray(), Turns()
-        self.enter(State.HANDSHAKE if listener.tls else State.WAITING)
+        self.wait()
 
-    def enter(self, state: State) -> None:
-        """Begin something, with the deadline for all of it; progress does not extend it."""
-        self.state = state
-        self.deadline = time.monotonic() + self._peers.seconds[state]
+    def _begin(self, seconds: float) -> None:
+        """Begin a step that has so many seconds."""
+        self.since = time.monotonic()
+        self.deadline = self.since + seconds
+        self.idle = self.receiving = self.served = False
+
+    def wait(self) -> None:
+        """Begin to wait for a request."""
+        self._begin(self._limits.idle_seconds)
+        self.idle, self.request = True, None
+
+    def serve(self) -> None:
+        """Begin to answer the request, unless the connection was closed while the body came to its end."""
+        if self.closed:
+            raise gone("closed by the server")
+        self._begin(math.inf)
+        self.served = True
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """Do the TLS handshake, its steps in threads: OpenSSL signs for about a millisecond, without the GIL.
-
-        Raises:
-            OSError: The peer speaks no TLS, or went away, or was too slow.
-        """
+        """Do the TLS handshake; an `OSError` where the peer speaks no TLS, goes away, or is too slow."""
+        self._begin(self._limits.handshake_seconds)
+        self.idle = True
         self.sock = Secured(self.sock, context, self._turns)
-        self.sock.do_handshake(self._peers.handshakes.do)
-        self.enter(State.WAITING)
+        self.sock.do_handshake()
+        self.wait()
 
     def recv(self, size: int) -> bytes:
         """Take in a part of a request, for gunicorn's parser.
@@ -94,23 +104,21 @@ class Peer:
             RefusedError: The head is too long, or the parts are too small.
             OSError: The peer went away, or had to go.
         """
-        data: bytes = self.sock.recv(min(size, _CHUNK))
+        data: bytes = self.sock.recv(size)
         self.ended = not data
         if self._turns.count(len(data)):
             raise RefusedError(400, "it comes in too many small parts; send 256 bytes or more at a time")
-        if self.state is State.WAITING:
-            self.enter(State.HEAD)
+        self.expect()
         self._peers.hold(self, len(data))
-        if self.state is State.HEAD and self.held > self._peers.limits.head:
+        if self.request is None and self.held > self._limits.head:
             raise RefusedError(431, "the head is too long")
         return data
 
-    def expect_body(self, request: Any) -> None:  # noqa: ANN401 - gunicorn's
-        """The head is parsed; its deadline is the body's, too."""
-        self.request = request
-        if self.state is State.WAITING:  # it came together with the request before
-            self.enter(State.BODY)
-        self.state = State.BODY
+    def expect(self) -> None:
+        """Begin to receive a request, of which the first bytes are here."""
+        if self.idle:
+            self._begin(self._limits.request_seconds)
+            self.receiving = True
 
     def sendall(self, data: bytes) -> None:
         """Take a part of a response from gunicorn; `flush` sends it."""
@@ -122,37 +130,15 @@ class Peer:
         return len(data)
 
     def flush(self) -> None:
-        """Send the response as a whole, and wait until the peer has taken it.
-
-        Raises:
-            OSError: The peer went away, or was too slow.
-        """
+        """Send the response as a whole; an `OSError` where the peer goes away, or is too slow."""
         out, self._out = self._out, bytearray()
         self._turns.renew()
         self._peers.release(self)
+        self._begin(self._limits.response_seconds)
+        self.answered = True
         self._peers.hold(self, len(out))
-        self.enter(State.SENDING)
         self.sock.sendall(out)
         self._peers.release(self)
-
-    def answered(self) -> None:
-        """Send the response and wait for the next request."""
-        self.flush()
-        self.request = None
-        self.requests += 1
-        self.since = time.monotonic()
-        self.enter(State.WAITING)
-
-    def forget(self) -> None:
-        """Drop what would have been sent."""
-        self._out.clear()
-
-    def gettimeout(self) -> float:
-        """As of a socket that never waits, which gunicorn then leaves as it is."""
-        return 0.0
-
-    def setblocking(self, _: object) -> None:
-        """Nothing: waiting here holds up nobody else."""
 
     def shutdown(self, how: int) -> None:
         """As of a socket."""
@@ -160,27 +146,26 @@ class Peer:
 
     def close(self) -> None:
         """Send what is left and close, in a way that lets the peer read it."""
-        try:
+        with suppress(OSError):
             if self._out:
                 self.flush()
-        except OSError:
-            self.ended = True
-        if self.ended or not (self.requests or self.state is State.SENDING):
-            self.sock.close()
-        else:
-            self.enter(State.CLOSING)
-            sock = SimpleNamespace(
-                shutdown=self.sock.shutdown,
-                settimeout=self.sock.settimeout,
-                recv=self._drain,
-                close=self.sock.close,
-            )
-            close_graceful(sock, self._peers.limits.linger_seconds, _DRAIN)
+            if self.answered and not self.ended and not self.closed:
+                self._drain()
+        self.drop()
 
-    def _drain(self, size: int) -> bytes:
-        """Reads what is dropped, nothing more where it comes in small parts."""
-        data: bytes = self.sock.recv(size)
-        return b"" if self._turns.count(len(data)) else data
+    def drop(self) -> None:
+        """Close at once."""
+        self.sock.close()
+        # gunicorn's request knows the peer: together they would keep a body until the next collection.
+        self.request = None
+
+    def _drain(self) -> None:
+        """Send no more, and drop what comes until the peer closes: a reset could cut off the response."""
+        self._begin(self._limits.linger_seconds)
+        self.sock.shutdown(socket.SHUT_WR)
+        dropped = 0
+        while (data := self.sock.recv(64 * 1024)) and dropped < _DRAIN and not self._turns.count(len(data)):
+            dropped += len(data)
 
 
 class Peers:
@@ -188,37 +173,20 @@ class Peers:
 
     Attributes:
         limits: What they may make this process hold.
-        seconds: How long each state may last.
         held: Bytes that all of them hold.
-        handshakes: Threads that do the steps of handshakes.
     """
 
     def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.seconds = {
-            State.HANDSHAKE: limits.handshake_seconds,
-            State.WAITING: limits.idle_seconds,
-            State.HEAD: limits.request_seconds,
-            State.BODY: limits.request_seconds,
-            State.SERVED: float("inf"),
-            State.SENDING: limits.response_seconds,
-            State.CLOSING: limits.linger_seconds,
-        }
+        self.limits, self.held = limits, 0
         self._all: set[Peer] = set()
-        self.held = 0
-        self.handshakes = Handshakes()
 
     def __len__(self) -> int:
         return len(self._all)
 
     def add(self, peer: Peer) -> None:
-        """Take in a newcomer, in the place of another one if need be.
-
-        Who never got an answer goes first, the oldest of them; then who waits longest for its next request.
-        So a flood drives itself out, before it drives out an API server's connections.
-        """
+        """Take in a newcomer; where there is no room, the oldest goes that was not answered."""
         if len(self._all) >= self.limits.connections:
-            self._evict(lambda peer: (peer.requests > 0, peer.since))
+            self._evict(lambda peer: (peer.answered, peer.since))
         self._all.add(peer)
 
     def discard(self, peer: Peer) -> None:
@@ -227,7 +195,7 @@ class Peers:
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Count bytes that came or are to go; above the limit who held most for longest has to go.
+        """Count bytes that came or are to go; above the limit the one goes that holds most for longest.
 
         Bytes times seconds: a review that has just come is small by both, whoever else is connected.
         """
@@ -235,7 +203,7 @@ class Peers:
         self.held += size
         if self.held > self.limits.buffered:
             now = time.monotonic()
-            self._evict(lambda peer: -peer.held * self._age(peer, now))
+            self._evict(lambda peer: peer.held * (peer.since - now))
 
     def release(self, peer: Peer) -> None:
         """The bytes of a peer are no longer held."""
@@ -243,40 +211,31 @@ class Peers:
         peer.held = 0
 
     def sweep(self) -> None:
-        """Give up those that are past their deadlines."""
+        """Close the connections whose step is not over in time."""
         now = time.monotonic()
-        for peer in self._all:
-            if peer.deadline < now:
-                peer.deadline = now + self.limits.linger_seconds
-                error = RefusedError(408, "the request did not arrive in time")
-                self._end(peer, error if peer.state in {State.HEAD, State.BODY} else gone("too slow"))
+        for peer in [peer for peer in self._all if peer.deadline < now]:
+            if peer.receiving:
+                peer.closed, peer.deadline = True, math.inf
+                late = RefusedError(408, "the request did not arrive in time")
+                peer.greenlet.kill(late, block=False)
+            else:
+                self._close(peer)
 
-    def stop(self) -> None:
-        """Have every connection closed after the answer that is due, or soon where none is.
-
-        A request may be on its way to those that are idle, so they have a moment.
-        """
-        latest = time.monotonic() + self.limits.linger_seconds
-        for peer in self._all:
-            if peer.request is not None:
-                peer.request.force_close()
-            elif peer.state in {State.WAITING, State.HANDSHAKE}:
-                peer.deadline = min(peer.deadline, latest)
-
-    def _age(self, peer: Peer, now: float) -> float:
-        """Seconds since it began what it is doing."""
-        return now - (peer.deadline - self.seconds[peer.state])
+    def end_idle(self) -> None:
+        """Close every connection of which no request has begun."""
+        for peer in [peer for peer in self._all if peer.idle]:
+            self._close(peer)
 
     def _evict(self, order: Callable[[Peer], Any]) -> None:
         """Close the first, in an order, of those that are not being served."""
-        peer = min((peer for peer in self._all if peer.state is not State.SERVED), key=order, default=None)
+        peer = min((peer for peer in self._all if not peer.served), key=order, default=None)
         if peer:
-            self.discard(peer)
-            peer.ended = True  # nothing more is said to it
-            self._end(peer, gone("evicted"))
+            self._close(peer)
 
-    def _end(self, peer: Peer, error: Exception) -> None:
+    def _close(self, peer: Peer) -> None:
+        """Close a connection without a word, at once or at its next wait."""
+        self.discard(peer)
+        peer.closed = True
         if peer.greenlet is getcurrent():
-            raise error
-        peer.leaving = True
-        peer.greenlet.kill(error, block=False)
+            raise gone("closed by the server")
+        peer.greenlet.kill(gone("closed by the server"), block=False)

@@ -1,7 +1,6 @@
 """TLS over a socket, in pieces: OpenSSL reads from memory, where no more than one piece waits for it."""
 
 import ssl
-from collections.abc import Callable
 from typing import Any
 
 import gevent
@@ -29,21 +28,22 @@ class Secured:
         self._tls = context.wrap_bio(self._in, self._out, server_side=True)
         self.settimeout, self.shutdown, self.close = sock.settimeout, sock.shutdown, sock.close
 
-    def do_handshake(self, do: Callable[[Callable[[], object]], BaseException | None]) -> None:
-        """Do the handshake, each of its steps by a function that returns what the step raised.
+    def do_handshake(self) -> None:
+        """Do the handshake; OpenSSL signs in 0.2 milliseconds with the certificate program's key.
 
         Raises:
             OSError: The peer speaks no TLS, went away, or sends small parts: each costs 50 microseconds.
         """
-        while error := do(self._tls.do_handshake):
-            self._flush()
-            if not isinstance(error, ssl.SSLWantReadError):
-                raise error
-            if self._turns.count(0):
-                raise ssl.SSLError(_SMALL)
+        while True:
+            try:
+                return self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                if self._turns.count(0):
+                    raise ssl.SSLError(_SMALL) from None
+            finally:
+                self._flush()  # an alert, too
             if not self._feed():
                 raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the peer left during the handshake")
-        self._flush()
 
     def recv(self, size: int) -> bytes:
         """Return data of the peer as soon as there is some, or nothing at its end.

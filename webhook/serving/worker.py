@@ -22,10 +22,11 @@ from gevent import socket
 from gevent.server import StreamServer
 from gunicorn.http import errors
 from gunicorn.http.body import ChunkedReader
+from gunicorn.workers.base_async import AsyncWorker
 from gunicorn.workers.ggevent import GeventWorker
 
 from webhook.errors import code_of, reason_of
-from webhook.serving.peers import Peer, Peers, RefusedError, State
+from webhook.serving.peers import Peer, Peers, RefusedError
 from webhook.serving.settings import Listener
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -38,12 +39,10 @@ _ACCEPTS_A_TURN = 16
 
 _FAILED: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 _STATUSES: Final = {
-    (errors.InvalidResponseHeader, errors.InvalidResponseHeaderName, errors.ConfigurationProblem): _FAILED,
     errors.UnsupportedTransferCoding: HTTPStatus.NOT_IMPLEMENTED,
     errors.LimitRequestLine: HTTPStatus.REQUEST_URI_TOO_LONG,
     errors.LimitRequestHeaders: HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     errors.ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
-    errors.ForbiddenProxyRequest: HTTPStatus.FORBIDDEN,
     (errors.ParseException, ssl.SSLError): HTTPStatus.BAD_REQUEST,
 }
 """Errors of gunicorn and TLS -> status; the first that fits. Anything else is the application's."""
@@ -80,9 +79,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         gevent.sleep(_TURN_SECONDS)  # for those who are queued at the listeners
         for server in servers:
             server.close()
-        self.peers.stop()
-        until = time.monotonic() + self.peers.limits.graceful_seconds
-        while len(self.peers) and time.monotonic() < until:
+        limits, begun = self.peers.limits, time.monotonic()
+        while len(self.peers) and (passed := time.monotonic() - begun) < limits.graceful_seconds:
+            if passed > limits.linger_seconds:  # till then a request may be on its way
+                self.peers.end_idle()
             self._turn()
 
     def timeout_ctx(self) -> AbstractContextManager[None]:
@@ -102,14 +102,12 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             if listener.tls:
                 peer.secure(self.app.tls.context())
             # All that gunicorn asks of the listening socket is its name, also when it is closed.
-            self.handle(SimpleNamespace(getsockname=lambda: name), peer, addr)
+            AsyncWorker.handle(self, SimpleNamespace(getsockname=lambda: name), peer, addr)
         except OSError as error:
             self.log.debug("%s: %s", addr, error)
         finally:
-            peer.sock.close()
+            peer.drop()
             self.peers.discard(peer)
-            # gunicorn's request knows the peer: together they would keep a body until the next collection.
-            peer.request = None
 
     def handle_request(self, listener_name: Any, req: Any, sock: Peer, addr: Any) -> None:  # noqa: ANN401
         """Serve one request, whose head has arrived.
@@ -121,9 +119,11 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             raise RefusedError(411, "give a Content-Length; chunked bodies are not accepted")
         if req.body.reader.length > self.peers.limits.body:
             raise RefusedError(413, f"a body may have {self.peers.limits.body} bytes at most")
-        sock.expect_body(req)
+        sock.request = req
+        sock.expect()
         super().handle_request(listener_name, req, sock, addr)
-        sock.answered()
+        sock.flush()
+        sock.wait()
         gevent.sleep(0)  # who sends many requests at once has one turn like everyone else
 
     def _call(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -132,16 +132,16 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         wanted, body = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"].read()
         if len(body) < wanted:
             raise RefusedError(400, f"the body ended after {len(body)} of {wanted} bytes")
-        peer.enter(State.SERVED)
-        if peer.leaving:
-            gevent.sleep(0)  # it was told to go while its body came to its end; not while it is served
+        peer.serve()
         environ["wsgi.input"] = io.BytesIO(body)
         environ["wsgi.url_scheme"] = "https" if peer.listener.tls else "http"
-        return self.apps[peer.listener](environ, start_response)
+        response = self.apps[peer.listener](environ, start_response)
+        if not self.alive:
+            peer.request.force_close()
+        return response
 
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
         """Answer a request that is refused, or that the application failed at."""
-        client.forget()
         status = status_of(exc)
         if status is _FAILED:
             self.log.error("%s failed", getattr(req, "uri", "a request"), exc_info=exc)
