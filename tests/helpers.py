@@ -9,6 +9,7 @@ from hypothesis import settings
 from webhook.engine import Request
 from webhook.rows.table import Table
 from webhook.rules.load import load_texts
+from webhook.rules.source import TableSource
 
 
 def requested(
@@ -47,3 +48,15 @@ def applied(stored: Any, file: Any) -> Any:
         return file
     result = dict(stored) if isinstance(stored, dict) else {}
     return result | {key: applied(result.get(key), value) for key, value in file.items()}
+
+
+class TableOf(TableSource):
+    """A source of one table, which no file has."""
+
+    def __init__(self, table: Table) -> None:
+        super().__init__()
+        self._table = table
+
+    def table(self) -> Table:
+        """That table."""
+        return self._table

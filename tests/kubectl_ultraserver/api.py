@@ -11,11 +11,11 @@ from werkzeug.test import Client
 from kube.rest import decoded
 from kubectl_ultraserver.listing import RULES
 from kubectl_ultraserver.service import SERVICE
+from tests.helpers import TableOf
 from tests.kube.fake import FakeApi
 from webhook.app import create_app
 from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_texts
-from webhook.rules.source import TableSource
 
 if TYPE_CHECKING:
     from kube.api import Object
@@ -44,7 +44,7 @@ class Cluster(FakeApi):
             return 404, json.dumps({"kind": "Status", "code": 404, "message": self.off or MISSING}).encode()
         assert path.startswith(SERVICE), path
         table = table_of(self.objects[RULES])
-        client = Client(create_app(preview_blueprint(TableSource(load=lambda _: table))))
+        client = Client(create_app(preview_blueprint(TableOf(table))))
         answer = client.open(path.removeprefix(SERVICE), method=verb, data=body, content_type=content_type)
         return answer.status_code, answer.data
 

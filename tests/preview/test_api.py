@@ -12,7 +12,7 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from werkzeug.test import Client, TestResponse
 
 from testbed.mpijob import mpijob
-from tests.helpers import load_text
+from tests.helpers import TableOf, load_text
 from tests.rules.tables import EXTENDS
 from webhook import limits
 from webhook.app import create_app
@@ -91,7 +91,7 @@ def test_the_pods_of_a_job_are_shown_if_the_query_asks(client: Client) -> None:
 def test_policies_are_those_of_the_time_that_is_asked_for() -> None:
     """Protects people who ask why a job was left alone whose exemption has ended since."""
     rows = f"{EXTENDS}policies: [{{mode: off, reason: They move., until: 2026-11-21T12:00:00Z}}]"
-    client = Client(create_app(preview_blueprint(TableSource(load=lambda _: load_text(rows, "own.yaml")))))
+    client = Client(create_app(preview_blueprint(TableOf(load_text(rows, "own.yaml")))))
     for query, policy in (
         ("", None),
         ("time=2026-11-21T11:59:59Z", "They move."),
