@@ -54,10 +54,11 @@ def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict
     total: dict[str, int] = {}
     having = _having(status) if status else {}
     for container in _maps(spec.get("containers")):
-        _add(total, _standing(container, having.get(str(container.get("name")))))
+        has = having.get(str(container.get("name")))
+        _add(total, _standing(container, has) if has else _requested(container))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
-    for container in _maps(spec.get("initContainers")):
+    for container in _maps(spec["initContainers"]) if "initContainers" in spec else ():
         sidecar = container.get("restartPolicy") == "Always"
         has = having.get(str(container.get("name"))) if sidecar else None
         asked = _standing(container, has)
@@ -66,9 +67,12 @@ def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict
             sidecars = asked
         _raise(peak, asked)
     _add(total, sidecars)
-    _raise(total, peak)
-    total.update(_standing(spec, having.get("")))
-    _add(total, amounts(spec.get("overhead")))
+    if peak:
+        _raise(total, peak)
+    if "resources" in spec or having:
+        total.update(_standing(spec, having.get("")))
+    if "overhead" in spec:
+        _add(total, amounts(spec["overhead"]))
     return total
 
 
@@ -110,7 +114,8 @@ def _standing(owner: dict[str, Any], having: _Having | None) -> dict[str, int]:
     if infeasible:
         return dict(has)
     asked = _requested(owner)
-    _raise(asked, has)
+    if has:
+        _raise(asked, has)
     return asked
 
 

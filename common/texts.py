@@ -16,6 +16,9 @@ NARROWEST: Final = 10
 CLOSE: Final = 0.83
 """How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
 
+LONGEST_MESSAGE: Final = 1000
+"""Characters of a warning, a denial or a reason; what quotes more of an object than that says no more."""
+
 LONGEST_NAME: Final = 200
 """Characters of a name that may be a known one misspelt."""
 
@@ -33,6 +36,17 @@ def printable(text: str, longest: int = 0) -> str:
     if not kept.isprintable():
         kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
     return f"{kept[: longest - 1]}…" if 0 < longest < len(kept) else kept
+
+
+def cut(message: str) -> str:
+    """A message of one printable line of bounded length, which may quote whatever an object says.
+
+    The beginning says what it is about, and the end the way out.
+    """
+    if len(message) > LONGEST_MESSAGE:
+        half = LONGEST_MESSAGE // 2
+        message = f"{message[: half - 2]} … {message[1 - half :]}"
+    return printable(" ".join(message.splitlines()), LONGEST_MESSAGE)
 
 
 def folded(text: str, first: str = "") -> str:

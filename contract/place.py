@@ -134,7 +134,7 @@ class Place:
     def __str__(self) -> str:
         group = self.group and LABEL + self.group
         values = (self.placer, self.workers, self.size, self.unit, self.index or "", group)
-        return " ".join(f"{key}={value}" for key, value in zip(_KEYS, values, strict=True) if value != "")
+        return " ".join([f"{key}={value}" for key, value in zip(_KEYS, values, strict=True) if value != ""])
 
     def number(self, pod: Mapping[str, Any]) -> int | None:
         """The number of a pod, or of what has its ``metadata`` and ``spec``; None where pods have none.

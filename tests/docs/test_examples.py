@@ -5,7 +5,7 @@ import pytest
 from tests.docs.blocks import REPOSITORY, Block, blocks_of, documents
 from tests.helpers import load_text
 from webhook.documents import read_documents
-from webhook.engine.evaluate import kind_of
+from webhook.engine.opening import kind_of
 from webhook.engine.outcome import Kind
 from webhook.preview.run import preview
 from webhook.rules.load import load_default

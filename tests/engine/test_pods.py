@@ -10,7 +10,7 @@ from tests.helpers import requested
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
 from tests.rules.tables import extended
 from webhook.engine import evaluate
-from webhook.engine.evaluate import opened
+from webhook.engine.opening import opened
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, get, put
 from webhook.rows.table import Table
@@ -50,7 +50,7 @@ def made(obj: Json, table: Table) -> list[tuple[str, Json]]:
     found = opened(table, requested(obj))
     assert found
     stored = evaluate(table, requested(obj)).after
-    return [(group, pod) for group, _, _, pod in pods_of(found[0], stored)]
+    return [(group, pod) for group, _, _, pod in pods_of(found, stored)]
 
 
 NUMBERED: dict[str, tuple[Json, list[str]]] = {

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from werkzeug.test import Client
 
+from common.texts import LONGEST_MESSAGE
 from tests.admission.anything import mpijobs
 from tests.admission.reviews import current_state, review, send, well_formed
 from webhook.admission.views import admission_blueprint
@@ -15,7 +16,6 @@ from webhook.app import create_app
 from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.engine import Request, admit
-from webhook.engine.outcome import LONGEST_MESSAGE
 from webhook.objects.tree import get
 from webhook.preview.run import Preview
 from webhook.preview.sentence import Verdict, sentence

@@ -9,6 +9,7 @@ import pytest
 import webhook.ruletests.run
 from tests.rules.packaged import TABLES, cases, components
 from webhook.objects.tree import nodes, put
+from webhook.rows.conditions import Condition
 from webhook.rows.table import Match, Rule
 from webhook.ruletests import expected
 from webhook.ruletests.run import run
@@ -47,7 +48,9 @@ def test_every_rule_has_a_case_that_fires_and_one_that_does_not(state: str) -> N
 
 def changed(value: Any) -> Iterator[tuple[str, Any]]:
     """The values of a condition with one alternative or key less, or another."""
-    if isinstance(value, Mapping):
+    if isinstance(value, Condition):
+        yield from ((what, type(value)(new)) for what, new in changed(value.value))
+    elif isinstance(value, Mapping):
         for key, inner in value.items():
             rest = {k: v for k, v in value.items() if k != key}
             yield from [(f"{key}", rest)] if rest else []
@@ -97,7 +100,8 @@ IMPLIED = {
 
 def implied(rule: Rule, what: str) -> bool:
     """Whether a rule without a condition is skipped for the same objects, as they lack what it quotes."""
-    fields = {*rule.match.fields, *(name.removeprefix("field.") for name in rule.quotes)}
+    conditions = rule.match.fields.value if rule.match.fields else {}
+    fields = {*conditions, *(name.removeprefix("field.") for name in rule.quotes)}
     others = [row for row in components().workloads if row.name not in rule.match.workload]
     known = {name for row in components().workloads for name in row.fields}
     return (rule.name, what) in IMPLIED or {

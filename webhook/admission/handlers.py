@@ -9,8 +9,7 @@ from common.tablefiles import ordered
 from common.texts import printable
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
-from webhook.engine.evaluate import kind_of
-from webhook.engine.jobs import template_paths
+from webhook.engine.opening import groups_of, kind_of
 from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, drop, get
 from webhook.rows.table import Table
@@ -86,7 +85,7 @@ def _lacking(outcome: Outcome) -> list[Operation]:
 
 def _records(table: Table, obj: Json) -> list[record.Record]:
     rows = table.workloads_of(kind_of(obj))
-    templates = (get(obj, path) for row in rows for _, path in template_paths(row, obj))
+    templates = (each.template for row in rows for each in groups_of(table, row, obj))
     return [found for found in map(record.read, templates) if found]
 
 

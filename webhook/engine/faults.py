@@ -11,11 +11,12 @@ from typing import Final
 from common.pointers import pointer
 from common.texts import nearest
 from contract import keys
-from webhook.engine.jobs import OpenJob, is_pod
+from webhook.engine.groups import Group
+from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
 from webhook.objects.templates import main_container
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, quick, shown
-from webhook.rows.workloads import ANY, WORKER, Candidates
+from webhook.rows.workloads import WORKER
 
 MOST_NAMES: Final = 20
 """Unknown keys, or resources, that are compared with known ones: comparing costs."""
@@ -44,29 +45,25 @@ _KUEUE: Final = "kueue.x-k8s.io/"
 Found = Iterator[Fault]
 
 
-def faults(wanted: Candidates, job: OpenJob) -> dict[str, Fault]:
+def faults(job: Job) -> dict[str, Fault]:
     """The first fault of each sort."""
     text = quick(job.object)  # costs less than one look
     found: dict[str, Fault] = {}
     for sort, (sign, look) in SORTS.items():
-        if (text is None or sign in text) and (fault := next(look(wanted, job), None)):
+        if (text is None or sign in text) and (fault := next(look(job), None)):
             found[sort] = fault
     return found
 
 
-def _main(candidates: Candidates, job: OpenJob, path: Path) -> dict[str, Json]:
-    """The container of a template that does the work; a mesh's may come first."""
-    return main_container(map_at(job.object, path), (), candidates.requests)
-
-
-def _user(candidates: Candidates, job: OpenJob) -> Found:
+def _user(job: Job) -> Found:
     """A worker that may not write to its root, where what it writes to is none of its own."""
-    for path in job.paths(WORKER):
-        spec = map_at(job.object, (*path, "spec"))
+    for group in job.of[WORKER]:
+        path, spec = group.path, group.spec
         pod = map_at(spec, ("securityContext",))
         if not (pod or any("securityContext" in one for one in maps_at(spec, ("containers",)))):
             continue
-        container = _main(candidates, job, path)
+        # The one that does the work; a mesh's may come first.
+        container = main_container(group.template, (), job.table.candidates.requests)
         own = map_at(container, ("securityContext",))
         if not (own or pod) or any(map(_is_etc, maps_at(container, ("volumeMounts",)))):
             continue
@@ -81,58 +78,57 @@ def _is_etc(mount: Json) -> bool:
     return mount.get("mountPath") in {"/etc", "/etc/environment"} and not mount.get("readOnly")
 
 
-def _deadline(_: Candidates, job: OpenJob) -> Found:
+def _deadline(job: Job) -> Found:
     row = job.workload.fields.get("deadline")
     if row and (value := row.path.value(job.object)):
         yield Fault(str(row.path), shown(value))
 
 
-def _amount(wanted: Candidates, job: OpenJob) -> Found:
+def _amount(job: Job) -> Found:
     """More devices than a node has; of cores, of which a table may count half (LNC=2), twice as many."""
-    for path in job.paths(WORKER):
-        for name, whole in wanted.whole_node.items():
-            most, asked = whole * (1 + name.endswith("core")), job.asked[path].get(name, 0)
+    for group in job.of[WORKER]:
+        for name, whole in job.table.candidates.whole_node.items():
+            most, asked = whole * (1 + name.endswith("core")), group.asked.get(name, 0)
             if asked > 1000 * most:
-                yield Fault(_requested(job, path, name), str(asked // 1000), str(most))
+                yield Fault(_requested(group, name), str(asked // 1000), str(most))
 
 
-def _resource(wanted: Candidates, job: OpenJob) -> Found:
-    known = (*wanted.requests, *keys.DEVICES)
-    unknown = ((path, name) for path, asked in job.asked.items() for name in asked if name not in known)
-    for path, name in islice(unknown, MOST_NAMES):
+def _resource(job: Job) -> Found:
+    known = (*job.table.candidates.requests, *keys.DEVICES)
+    unknown = ((group, name) for group in job.groups for name in group.asked if name not in known)
+    for group, name in islice(unknown, MOST_NAMES):
         short = nearest(name.rpartition("/")[2], NEURON) if "neuron" in name else None
         if meant := nearest(name, known) or (short and f"aws.amazon.com/{short}"):
-            yield Fault(_requested(job, path, name), name, meant)
+            yield Fault(_requested(group, name), name, meant)
 
 
-def _requested(job: OpenJob, path: Path, name: str) -> str:
+def _requested(group: Group, name: str) -> str:
     """Where a template asks for a resource first."""
-    for at, container in _containers(job, path, "containers", "initContainers"):
+    for at, container in _containers(group, "containers", "initContainers"):
         for part in ("limits", "requests"):
             if name in map_at(container, ("resources", part)):
                 return pointer((*at, "resources", part, name))
-    return pointer((*path, "spec", "resources"))
+    return pointer((*group.path, "spec", "resources"))
 
 
-def _containers(job: OpenJob, path: Path, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
+def _containers(group: Group, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
     for kind in kinds:
-        found = get(job.object, (*path, "spec", kind))
+        found = group.spec.get(kind)
         for index, container in enumerate(found if isinstance(found, list) else ()):
             if isinstance(container, dict):
-                yield (*path, "spec", kind, index), container
+                yield (*group.path, "spec", kind, index), container
 
 
-def _key(_: Candidates, job: OpenJob) -> Found:
+def _key(job: Job) -> Found:
     """A label or annotation that is nearly one of the webhook's for jobs."""
-    like = (
-        (*path, "metadata", kind, key)
-        for path in (() if is_pod(job) else ((), *job.paths(ANY)))
-        for kind, marks in map_at(job.object, (*path, "metadata")).items()
-        if kind in {"annotations", "labels"} and isinstance(marks, dict) and _like_ours(" ".join(marks))
-        for key in filter(_like_ours, marks)
-    )
-    for at in islice(like, MOST_NAMES):
-        if meant := _meant(at[-1][:100]):
+    like: list[Path] = []
+    for path in () if job.is_pod else ((), *[group.path for group in job.groups]):
+        metadata = map_at(job.object, (*path, "metadata"))
+        for kind in ("annotations", "labels"):
+            if isinstance(marks := metadata.get(kind), dict) and _like_ours(" ".join(marks)):
+                like += ((*path, "metadata", kind, key) for key in filter(_like_ours, marks))
+    for at in like[:MOST_NAMES]:
+        if meant := _meant(str(at[-1])[:100]):
             yield Fault(pointer(at), shown(get(job.object, at), 40), meant)
 
 
@@ -151,10 +147,10 @@ def _meant(key: str) -> str | None:
     return meant if meant != key else None
 
 
-def _hostfile(_: Candidates, job: OpenJob) -> Found:
+def _hostfile(job: Job) -> Found:
     """The operator's host file, given to MPI by name."""
-    for path in job.paths("launcher"):
-        for at, container in _containers(job, path, "containers"):
+    for group in job.of["launcher"]:
+        for at, container in _containers(group, "containers"):
             named = (one for one in maps_at(container, ("env",)) if one.get("value") == HOSTFILE)
             env = [str(one.get("name")) for one in named]
             said = {"command": _words(container.get("command")), "args": _words(container.get("args"))}
@@ -182,19 +178,19 @@ def _given(text: str, variables: set[str]) -> str | None:
     return None
 
 
-def _queue(_: Candidates, job: OpenJob) -> Found:
+def _queue(job: Job) -> Found:
     """The label of a queue of Kueue's, or an annotation that asks Kueue for a topology."""
     label = ("metadata", "labels", f"{_KUEUE}queue-name")
     if queue := get(job.object, label):
         yield Fault(pointer(label), shown(queue, 40))
-    for path in job.paths(WORKER):
-        at = (*path, "metadata", "annotations")
-        for key, value in map_at(job.object, at).items():
+    for group in job.of[WORKER]:
+        at = ("metadata", "annotations")
+        for key, value in map_at(group.template, at).items():
             if key.startswith(f"{_KUEUE}podset-") and key.endswith("-topology"):
-                yield Fault(pointer((*at, key)), shown(value, 40))
+                yield Fault(pointer((*group.path, *at, key)), shown(value, 40))
 
 
-SORTS: Final[Mapping[str, tuple[bytes, Callable[[Candidates, OpenJob], Found]]]] = {
+SORTS: Final[Mapping[str, tuple[bytes, Callable[[Job], Found]]]] = {
     "user": (b"securityContext", _user),
     "deadline": (b"", _deadline),
     "amount": (b"", _amount),

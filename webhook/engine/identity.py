@@ -47,8 +47,8 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
 
 def _kind(obj: Json) -> str:
     """``Kind.group`` of an object: its version may be another tomorrow."""
-    version, kind = (str(get(obj, (key,))) for key in ("apiVersion", "kind"))
-    return f"{kind}.{version.rpartition('/')[0]}".rstrip(".")
+    group = str(get(obj, ("apiVersion",))).rpartition("/")[0]
+    return f"{get(obj, ('kind',))}.{group}".rstrip(".")
 
 
 def first_uid(request: Request, generate_name: str, recorded: str, label: Json) -> str:

@@ -6,12 +6,9 @@ from enum import StrEnum
 from math import inf
 from typing import Final, NamedTuple
 
-from common.texts import printable
+from common.texts import cut
 from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, Path
-
-LONGEST_MESSAGE: Final = 1000
-"""Characters of a warning, a denial or a reason; what quotes more of an object than that says no more."""
 
 MOST_MESSAGES: Final = 40
 """Warnings, or denials, of one evaluation."""
@@ -188,17 +185,6 @@ class Outcome:
         if not would or self.denials or not (rules or would.denials):
             return None
         return Summary(str(would.verdict), rules, would.refusing)
-
-
-def cut(message: str) -> str:
-    """A message of one printable line of bounded length, which may quote whatever an object says.
-
-    The beginning says what it is about, and the end the way out.
-    """
-    if len(message) > LONGEST_MESSAGE:
-        half = LONGEST_MESSAGE // 2
-        message = f"{message[: half - 2]} … {message[1 - half :]}"
-    return printable(" ".join(message.splitlines()), LONGEST_MESSAGE)
 
 
 def bounded(messages: Iterable[str]) -> tuple[str, ...]:

@@ -3,13 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from contract.place import ENV, LABEL, MOST_WORKERS, NAME, Term
-from webhook.engine.jobs import OpenJob, group_key, template_paths
-from webhook.engine.placing import peers
+from webhook.engine.jobs import Job
 from webhook.objects.tree import Json, get, map_at, maps_at
 from webhook.rows.workloads import WORKER, Factor
 
 
-def pods_of(job: OpenJob, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
+def pods_of(job: Job, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
     """The Pods of a job, in order, as they come to admission; of several units of one object the first's.
 
     There are no more of a group than a candidate may have.
@@ -20,12 +19,13 @@ def pods_of(job: OpenJob, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
         What tells a Pod's group from others, its number in that, how many the group has, and the Pod.
     """
     first = before = 0
-    for group, (row, path) in zip(job.groups, template_paths(job.workload, job.object), strict=True):
+    for group in job.groups:
+        row = group.row
         among = row.replicas == (Factor(None, 0),)  # its one pod is the first of the next group's
         count = 1 if among else min(group.replicas, MOST_WORKERS)
-        template, key = get(stored, path), group_key(row, job.object, path)
+        template, key = get(stored, group.path), row.key(job.object, group.path)
         for number in range(first, count):
-            labels = peers(job, "") if group.role == WORKER else {}
+            labels = job.peers("") if group.role == WORKER else {}
             said = {LABEL + key: text for key, text in labels.items()}
             if group.takes_nodes and group.index:
                 said |= _numbers(group.index.terms, number if row.continues else before + number)
@@ -43,7 +43,7 @@ def _numbers(terms: Sequence[Term], number: int) -> dict[str, str]:
     return said
 
 
-def _pod(job: OpenJob, template: Json, said: Mapping[str, str]) -> Json:
+def _pod(job: Job, template: Json, said: Mapping[str, str]) -> Json:
     """A Pod of a template, with what the operator says in labels, in variables, or in its name."""
     own = {kind: map_at(template, ("metadata", kind)) for kind in ("labels", "annotations")}
     labels, variables = (

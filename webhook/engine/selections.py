@@ -6,12 +6,12 @@ from typing import Final
 
 from common.pointers import pointer
 from contract import keys
-from webhook.engine.jobs import OpenJob
-from webhook.engine.placing import peers
-from webhook.objects.templates import chosen_types, listed, matches
+from webhook.engine.groups import Group
+from webhook.engine.jobs import Job
+from webhook.objects.templates import listed, matches
 from webhook.objects.tree import Json, Path, map_at, maps_at
-from webhook.rows.table import Shape
-from webhook.rows.workloads import WORKER, Candidates
+from webhook.rows.shapes import Shape
+from webhook.rows.workloads import WORKER
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS: Final[Mapping[str, Path]] = {
@@ -21,26 +21,26 @@ _TERMS: Final[Mapping[str, Path]] = {
 }
 
 
-def cluster_labels(wanted: Candidates, job: OpenJob) -> str:
+def cluster_labels(job: Job) -> str:
     """The labels by which a job selects nodes without a type, and of which the table knows nothing."""
-    chosen = [one for path in job.paths(WORKER) if (one := job.selections[path]).selector or one.terms]
-    untyped = [one for one in chosen if not chosen_types(one, wanted.type_labels)]
-    known = (*wanted.type_labels, *wanted.node_labels, *wanted.other_labels) if untyped else ()
+    untyped = [group.selection for group in job.of[WORKER] if not group.chosen_types]
+    if not any(one.selector or one.terms for one in untyped):
+        return ""
+    wanted = job.table.candidates
+    known = (*wanted.type_labels, *wanted.node_labels, *wanted.other_labels)
     labels = chain.from_iterable(chain(one.selector, *(one.terms or ())) for one in untyped)
     return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, known)), 5))
 
 
-def contradictions(job: OpenJob, shape: Shape, identity: str) -> Iterator[str]:
+def contradictions(job: Job, shape: Shape, identity: str) -> Iterator[str]:
     """What no nodes can meet of that which the author of a job and its shape require."""
-    for path in job.paths(WORKER) if shape.topology_key else ():
-        spec = map_at(job.object, (*path, "spec"))
-        if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(spec):
-            chosen = job.selections[path]
+    for group in job.of[WORKER] if shape.topology_key else ():
+        if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
+            chosen = group.selection
             unit = {shape.topology_key: ()} if shape.topology_key in chosen.selector else {}
             terms = [{**unit, **term} for term in chosen.terms or ({},)]
-            pods = next(group.replicas for group in job.groups if group.template == path)
             # Of several terms each pod may meet another.
-            units = max(1, -(-pods // shape.node_config)) if len(terms) == 1 else 1
+            units = max(1, -(-group.replicas // shape.node_config)) if len(terms) == 1 else 1
             least, selected = {shape.topology_key: units}, chosen.selector
             lacking = [
                 [key for key, of in term.items() if not _open(of, selected.get(key), least.get(key, 0))]
@@ -49,7 +49,7 @@ def contradictions(job: OpenJob, shape: Shape, identity: str) -> Iterator[str]:
             if all(lacking):
                 few = "no value" if least.get(key := lacking[0][0], 1) == 1 else f"fewer than {units} values"
                 yield f"its node selector, required affinity and shape leave {few} of label {key}"
-            yield from _against(job, path, shape, identity)
+            yield from _against(job, group, shape, identity)
 
 
 def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
@@ -62,25 +62,25 @@ def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
     return not wanted or len(set.intersection(*wanted).difference(barred)) >= max(units, 1)
 
 
-def _against(job: OpenJob, template: Path, shape: Shape, identity: str) -> Iterator[str]:
+def _against(job: Job, group: Group, shape: Shape, identity: str) -> Iterator[str]:
     """Required terms on the shape's topology key that part the workers of a unit, or bring in others."""
-    ours, size = {**peers(job, identity), keys.JOB: identity}, shape.node_config
-    labels = {**map_at(job.object, (*template, "metadata", "labels")), **ours}
+    ours, size = {**job.peers(identity), keys.JOB: identity}, shape.node_config
+    labels = {**map_at(group.template, ("metadata", "labels")), **ours}
     naming = {key for key, value in ours.items() if value in {job.name, identity}}
     for kind, place in _TERMS.items():
-        for index, term in enumerate(maps_at(job.object, (*template, *place))):
+        for index, term in enumerate(maps_at(group.template, place)):
             meets = [(key, _meets(job.name, labels.get(key), *said)) for key, *said in _said(term)]
             own = isinstance(term.get("labelSelector"), dict) and all(met for _, met in meets)
             others = any(key in naming and not met for key, met in meets)
             wrong = {
                 "podAntiAffinity": own,
-                "podAffinity": others or (own and size < job.nodes()),
+                "podAffinity": others or (own and size < job.nodes),
                 "spread": own
                 and term.get("whenUnsatisfiable") != "ScheduleAnyway"
                 and term.get("maxSkew") in range(size),
             }
             if wrong[kind] and term.get("topologyKey") == shape.topology_key:
-                at = pointer((*template, *place, index))
+                at = pointer((*group.path, *place, index))
                 yield f"{at} does not let {size} of its workers have one {shape.topology_key} to themselves"
 
 

@@ -1,27 +1,28 @@
 """Which shape a job has: by its size, and by the node config that it names."""
 
 from common.pointers import pointer
+from common.texts import cut
 from contract import keys
 from contract.place import MOST_WORKERS
-from webhook.engine.claims import claims
-from webhook.engine.jobs import OpenJob, marked
-from webhook.engine.outcome import JobError, cut
+from webhook.engine.jobs import Job
+from webhook.engine.opening import marked
+from webhook.engine.outcome import JobError
 from webhook.objects.templates import containers
-from webhook.objects.tree import get, maps_at, shown, text_of
-from webhook.rows.table import Shape, Table
+from webhook.objects.tree import maps_at, shown, text_of
+from webhook.rows.shapes import Shape
 from webhook.rows.workloads import WORKER
 
 
-def choose_shape(table: Table, job: OpenJob) -> Shape:
+def choose_shape(job: Job) -> Shape:
     """The first shape that fits the job's size, and the node config where the job names one.
 
     Raises:
         JobError: if none does; the message names what would.
     """
-    nodes = job.nodes()
+    nodes, table = job.nodes, job.table
     if nodes > MOST_WORKERS:
         raise JobError(f"{nodes} workers are more than the {MOST_WORKERS} that a job may have")
-    wanted = _wanted(table, job)
+    wanted = _wanted(job)
     fitting = [shape for shape in table.shapes if nodes in shape.workers]
     if wanted is None:
         if fitting:
@@ -45,18 +46,22 @@ def choose_shape(table: Table, job: OpenJob) -> Shape:
     )
 
 
-def _wanted(table: Table, job: OpenJob) -> tuple[str, str] | None:
+def _wanted(job: Job) -> tuple[str, str] | None:
     """Place and value of the node config that a job names; nothing where it names none.
 
     Raises:
         JobError: if it names two.
     """
     said = [marked(job.object, keys.NODE_CONFIG) or own_node_config(job)]
-    for path in job.paths(WORKER):
-        for claim in claims(table.candidates, get(job.object, path)):
-            if claim.takes and claim.takes.node_config:
-                place = f"the template {cut(claim.name)} at {pointer((*path, *claim.place))}"
-                said.append((place, str(claim.takes.node_config)))
+    said += [
+        (
+            f"the template {cut(claim.name)} at {pointer((*group.path, *claim.place))}",
+            str(claim.takes.node_config),
+        )
+        for group in job.of[WORKER]
+        for claim in group.claims
+        if claim.takes and claim.takes.node_config
+    ]
     found = [one for one in said if one]
     for place, value in found[1:]:
         if value != found[0][1]:
@@ -67,13 +72,11 @@ def _wanted(table: Table, job: OpenJob) -> tuple[str, str] | None:
     return found[0] if found else None
 
 
-def own_node_config(job: OpenJob) -> tuple[str, str] | None:
+def own_node_config(job: Job) -> tuple[str, str] | None:
     """Place and value of the node config that the job's own containers name, if any does."""
     name = job.workload.node_config_env
-    if name is None:
-        return None
-    templates = [get(job.object, group.template) for group in job.groups]
-    for container in (found for template in templates for found in containers(template)):
+    every = (each for group in job.groups for each in containers(group.template)) if name else ()
+    for container in every:
         for item in maps_at(container, ("env",)) if "env" in container else ():
             if item.get("name") == name:
                 place = f"env {name} of container {cut(repr(container.get('name')))}"

@@ -9,10 +9,11 @@ from dataclasses import replace
 from typing import Final
 
 from common.pointers import pointer
+from common.texts import cut
 from contract import keys
-from webhook.engine.evaluate import evaluate, kind_of
-from webhook.engine.jobs import group_key, marked, open_job, template_paths, unlike
-from webhook.engine.outcome import JobError, Outcome, Request, bounded, cut
+from webhook.engine.evaluate import evaluate
+from webhook.engine.opening import groups_of, injection, kind_of, open_job
+from webhook.engine.outcome import JobError, Outcome, Request, bounded
 from webhook.objects.patch import patched
 from webhook.objects.templates import main_container
 from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same
@@ -80,11 +81,11 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
         return f"the stored object is a {cut(kind_of(stored))}"
     if get(new, ("metadata", "deletionTimestamp")) is not None:
         return "it is being deleted"
-    if (mark := marked(new, keys.INJECT)) and mark[1] in keys.OFF:
+    if injection(new) is False:
         return f"opted out by {keys.INJECT}"
     try:
         for workload in table.workloads_of(kind_of(stored)):
-            if not unlike(workload, stored):
+            if not workload.unlike(stored):
                 return _update(table, workload, request, stored)
     except (JobError, WrongTypeError, OverBudgetError) as error:
         return cut(f"it is let through as it is: {error}")
@@ -97,14 +98,21 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
         return f"the rule table says nothing of updates of a {workload.name}"
     if isinstance(states, Suspending) and not has_no_pods(states, stored):
         return MADE
-    templates = _templates(workload, stored, new)
+    old_groups, groups = groups_of(table, workload, stored), groups_of(table, workload, new)
+    # Not by path: an element of a list may stand at another place than it did.
+    old = {group.row.key(stored, group.path): group.template for group in old_groups}
+    # A Pod, which is its own template, has no pods to come.
+    templates = [
+        (group.row.role, group.path, old.get(group.row.key(new, group.path)))
+        for group in groups
+        if group.path
+    ]
     if not any(record.read(before) for _, _, before in templates):
         return "nothing was added to the stored object, so there is nothing to put back"
-    before, now = (
-        open_job(table.candidates, workload, obj, replace(request, object=obj)) for obj in (stored, new)
-    )
+    before = open_job(stored, old_groups, replace(request, object=stored), workload, table)
+    now = open_job(new, groups, request, workload, table)
     warnings: tuple[str, ...] = ()
-    resized = now.has_workers() and before.nodes() != now.nodes()
+    resized = now.has_workers and before.nodes != now.nodes
     if resized and isinstance(states, Suspending) and suspended(states, stored):
         if not now.generate_name:
             return _resized(table, request, templates, states.keeps)
@@ -131,19 +139,6 @@ def _copied(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
     signs, resources = workload.main_container, table.candidates.requests
     before, now = (main_container(one, signs, resources) for one in (stored, new))
     return any(not same(before.get(key) or None, now.get(key) or None) for key in COPIED)
-
-
-def _templates(workload: Workload, stored: Json, new: Json) -> list[_Template]:
-    """The templates of an update: a Pod, which is its own, has no pods to come."""
-    # Not by path: an element of a list may stand at another place than it did.
-    before = {
-        group_key(group, stored, path): get(stored, path) for group, path in template_paths(workload, stored)
-    }
-    return [
-        (group.role, path, before.get(group_key(group, new, path)))
-        for group, path in template_paths(workload, new)
-        if path
-    ]
 
 
 def _resized(table: Table, request: Request, templates: list[_Template], keeps: str | None) -> Outcome:

@@ -41,6 +41,9 @@ IDENTITY: Final[dict[str, tuple[str, ...]]] = {
 Source: ``x-kubernetes-list-map-keys`` in the OpenAPI of Kubernetes 1.36.
 """
 
+DEFAULTS: Final = {"protocol": "TCP"}
+"""The API's defaults of these keys."""
+
 ADDED_TO: Final = frozenset(
     {
         "tolerations",
@@ -79,16 +82,11 @@ def kind(path: Sequence[str | int]) -> Kind:
     return Kind.VALUE
 
 
-def key_of(item: Json, key: str) -> Json:
-    """The value of one of an element's list map keys, with the API's default."""
-    return item.get(key, "TCP" if key == "protocol" else None)
-
-
 def element(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
     """What makes an element of a list the same one, changed or not: its keys, or all that it says."""
     keys = IDENTITY.get(str(path[-1]), ()) if path else ()
     if keys and isinstance(item, dict) and keys[0] in item:
-        return tuple(canonical(key_of(item, key)) for key in keys)
+        return tuple([canonical(item.get(key, DEFAULTS.get(key))) for key in keys])
     return "says", canonical(item)
 
 

@@ -6,10 +6,13 @@ from enum import StrEnum
 from typing import Final
 
 from common.pointers import pointer
-from webhook.objects.lists import EXPRESSIONS, IDENTITY, Kind, key_of, kind, step
+from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY, Kind, kind, step
 from webhook.objects.tree import Json, Path, as_list, as_map, digest, get, same, shared, with_entry
 
-OTHER_CONTAINERS: Final = {"containers": "initContainers", "initContainers": "containers"}
+OTHER_CONTAINERS: Final[dict[str | int, str]] = {
+    "containers": "initContainers",
+    "initContainers": "containers",
+}
 """Lists that share one set of names."""
 
 UNSAID: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
@@ -75,28 +78,24 @@ class Merge:
         """Whether the template has all of the fragment now."""
         return not self.missing and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
 
-    def apply(self, template: Json, fragment: Json) -> Json:
-        """The template with the fragment in it; the same object where nothing had to be added.
+    def apply(self, theirs: Json, ours: Json, path: Path = ()) -> Json:
+        """The template, or a map at a path in it, with the fragment in it; the same where it has all of it.
 
         Raises:
             WrongTypeError: where the template has a type that Kubernetes does not allow.
         """
-        self.whole = template
-        return self._map(template, fragment, ())
-
-    def _map(self, theirs: Json, ours: Json, path: Path) -> Json:
-        old = (theirs or {}) if theirs is None or isinstance(theirs, dict) else as_map(theirs, self.at + path)
+        old = theirs if isinstance(theirs, dict) else {} if theirs is None else as_map(theirs, self.at + path)
+        self.whole = self.whole if path else theirs
         changes = {}
         for key, value in ours.items():
-            before = old.get(key)
-            new = self._value(before, value, (*path, key))
+            before, place = old.get(key), (*path, key)
+            of_map = isinstance(value, dict) and (value or before is not None)
+            new = (self.apply if of_map else self._value)(before, value, place)
             if new is not before:
                 changes[key] = new
         return {**old, **changes} if changes or theirs is None else theirs
 
     def _value(self, theirs: Json, ours: Json, path: Path) -> Json:
-        if isinstance(ours, dict) and (ours or theirs is not None):
-            return self._map(theirs, ours, path)
         of = kind(path) if isinstance(ours, list) else Kind.VALUE
         if of is not Kind.VALUE:
             return (self._terms if of is Kind.TERMS else self._list)(theirs, ours, path)
@@ -104,44 +103,44 @@ class Merge:
             return theirs
         if theirs is None or theirs == UNSAID.get(path):
             self.additions[pointer(path)] = digest(ours)
-            self._placed(path)
+            if self.places is not None:
+                self._placed(path)
             return ours
         return self._settle(theirs, ours, path)
 
     def _list(self, theirs: Json, ours: list[Json], path: Path) -> Json:
-        result = old = as_list(theirs, self.at + path)
+        result = old = [] if theirs is None else as_list(theirs, self.at + path)
         keys = IDENTITY.get(str(path[-1]), ())
         for item in ours:
             found = _find(result, item, keys)
             if found is None:
-                problem = self._unfit(item, path)
-                if problem:
+                if path[-1] in OTHER_CONTAINERS and (problem := self._unfit(item, path)):
                     self.missing.append(problem)
                 else:
-                    end = self._end(result)
+                    end = self._end(result) if self.before else len(result)
                     result = [*result[:end], item, *result[end:]]
                     self._note(pointer(path), item)
-                    self._placed(path, item)
+                    if self.places is not None:
+                        self._placed(path, item)
                 continue
-            if found > self._end(result):
+            if self.before and found > self._end(result):
                 last = " or ".join(self.before)
                 self.missing.append(f"{path[-1]} has {item['name']!r} behind {last}, which needs it first")
             if not same(result[found], item):
                 new = self._element(result[found], item, path)
-                result = [new if i == found else other for i, other in enumerate(result)]
-        return theirs if shared(old, result) is old else result
+                if new is not result[found]:
+                    result = [*result[:found], new, *result[found + 1 :]]
+        return theirs if result is old else result
 
     def _end(self, items: list[Json]) -> int:
         """Where an element is added. Without a call for each: the list is the user's."""
-        for at, one in enumerate(items if self.before else ()):
+        for at, one in enumerate(items):
             if one.__class__ is dict and "name" in one and one["name"] in self.before:
                 return at
         return len(items)
 
     def _unfit(self, item: Json, path: Path) -> str:
-        """Why an element cannot be added as it is; empty where it can."""
-        if path[-1] not in OTHER_CONTAINERS:
-            return ""
+        """Why a container cannot be added as it is; empty where it can."""
         if _is_amendment(item, path):
             return f"{path[-1]} has no {item['name']!r} to amend"
         # Kubernetes has one set of names for both lists; two of one name are no Pod.
@@ -153,7 +152,7 @@ class Merge:
     def _element(self, theirs: Json, ours: Json, path: Path) -> Json:
         place = (*path, f"[{ours.get('name', next(iter(ours.values())))}]")
         if _is_amendment(ours, path):
-            return self._map(theirs, ours, place)
+            return self.apply(theirs, ours, place)
         if self.on_conflict is OnConflict.OVERRIDE:
             self._placed(path, ours)
             if not self.at and path[-1] == "env" and isinstance(value := theirs.get("value"), str):
@@ -188,7 +187,7 @@ class Merge:
         at = self.at + path
         for name, expression in expressions:
             old = as_list(as_map(term, at).get(name), (*at, name))
-            if not any(same(item, expression) for item in old):
+            if not old or not any(same(item, expression) for item in old):
                 # Taking back leaves no empty list, so there is none in what it is compared with.
                 self._note(place, [term if old else with_entry(term, name, None), expression])
                 self._placed((*path, "", name), expression)
@@ -207,12 +206,14 @@ class Merge:
 
 
 def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
-    mine = [key_of(wanted, key) for key in keys]
     # From the end: of two variables with one name the last counts, and operators append theirs.
     for index in reversed(range(len(items))):
         item = items[index]
         if keys and isinstance(item, dict):
-            if [key_of(item, key) for key in keys] == mine:
+            for key in keys:
+                if item.get(key, DEFAULTS.get(key)) != wanted.get(key, DEFAULTS.get(key)):
+                    break
+            else:
                 return index
         elif same(item, wanted):
             return index

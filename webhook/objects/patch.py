@@ -57,7 +57,8 @@ def _value(old: Json, new: Json, path: Path, steps: list[_Step]) -> Json:
 
 def _map(old: dict[str, Json], new: dict[str, Json], path: Path, steps: list[_Step]) -> Json:
     before, after = len(steps), dict(new)
-    steps += (("remove", (*path, key), None) for key in old if key not in new)
+    if not old.keys() <= new.keys():
+        steps += (("remove", (*path, key), None) for key in old if key not in new)
     for key, value in new.items():
         if key in old:
             after[key] = _value(old[key], value, (*path, key), steps)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, repeat
 from math import inf
 from typing import Final
 
@@ -21,7 +21,7 @@ def containers(template: Json) -> Iterator[dict[str, Json]]:
 
 def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
     """The first container with the most signs; without any to look for, that which asks for devices."""
-    if len(every := [*maps_at(template, ("spec", "containers"))]) <= 1:
+    if len(every := maps_at(template, ("spec", "containers"))) <= 1:
         return every[0] if every else {}
     return max(
         every, key=lambda one: sum(map((signs or (*resources, "claims")).__contains__, _has(one, signs)))
@@ -148,7 +148,7 @@ def _matches(text: str, allowed: tuple[str, ...]) -> bool:
     texts, globs, but = _patterns(allowed)
     if but and matches(text, but):
         return False
-    if text in texts or any(fnmatchcase(text, glob) for glob in globs):
+    if text in texts or (globs and any(map(fnmatchcase, repeat(text), globs))):
         return True
     return bool(but) and not texts and not globs
 

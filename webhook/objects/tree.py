@@ -45,14 +45,16 @@ def get(node: Json, path: Sequence[str | int]) -> Json:
 
 def map_at(node: Json, path: Sequence[str | int]) -> dict[str, Json]:
     """The map at a path, an empty one where there is none."""
-    found = get(node, path)
-    return found if isinstance(found, dict) else {}
+    for part in path:
+        node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
+    return node if isinstance(node, dict) else {}
 
 
-def maps_at(node: Json, path: Sequence[str | int]) -> Iterator[dict[str, Json]]:
+def maps_at(node: Json, path: Sequence[str | int]) -> list[dict[str, Json]]:
     """The maps in the list at a path, none where there is no list."""
-    found = get(node, path)
-    return (item for item in found if isinstance(item, dict)) if isinstance(found, list) else iter(())
+    for part in path:
+        node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
+    return [item for item in node if isinstance(item, dict)] if isinstance(node, list) else []
 
 
 def nodes(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
@@ -69,19 +71,22 @@ def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
     Raises:
         WrongTypeError: if a parent is neither a map nor null.
     """
-    return _put(node, tuple(path), 0, value)
-
-
-def _put(node: Json, path: Path, depth: int, value: Json) -> Json:
-    if depth == len(path):
-        return value
-    step = path[depth]
-    if isinstance(node, list) and isinstance(step, int):
-        new = _put(node[step], path, depth + 1, value)
-        return node if new is node[step] else [*node[:step], new, *node[step + 1 :]]
-    old, key = node if isinstance(node, dict) else as_map(node, path[:depth]), str(step)
-    new = _put(old.get(key), path, depth + 1, value)
-    return node if isinstance(node, dict) and key in node and new is node[key] else {**old, key: new}
+    parents: list[Json] = []
+    for depth, step in enumerate(path):
+        if isinstance(node, list) and isinstance(step, int):
+            parents.append(node)
+            node = node[step]
+        else:
+            parents.append(node if isinstance(node, dict) else as_map(node, tuple(path[:depth])))
+            node = parents[-1].get(str(step))
+    for parent, step in zip(reversed(parents), reversed(path), strict=True):
+        if isinstance(parent, list) and isinstance(step, int):
+            value = parent if value is parent[step] else [*parent[:step], value, *parent[step + 1 :]]
+        elif str(step) not in parent or value is not parent[str(step)]:
+            value = {**parent, str(step): value}
+        else:
+            value = parent
+    return value
 
 
 def drop(node: Json, path: Sequence[str]) -> Json:
@@ -150,12 +155,19 @@ def same(a: Json, b: Json) -> bool:
 
 def canonical(value: Json) -> str:
     """A value as one text: equal values have equal ones, the order of keys aside."""
-    return _bytes(value).decode("utf-8", "surrogatepass")
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8", "surrogatepass")
+    except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits, deep nesting
+        return _CANONICAL.encode(value)
 
 
 def digest(value: Json) -> str:
     """Ten hexadecimal digits that stand for a value, the order of its keys aside."""
-    return hashlib.sha256(_bytes(value)).hexdigest()[:10]
+    try:
+        data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError:
+        data = canonical(value).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(data).hexdigest()[:10]
 
 
 def digest_of_text(text: str) -> str:
@@ -169,13 +181,6 @@ def quick(value: Json) -> bytes | None:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
         return None
-
-
-def _bytes(value: Json) -> bytes:
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # as above
-        return _CANONICAL.encode(value).encode("utf-8", "surrogatepass")
 
 
 def text_of(value: Json) -> str:

@@ -8,7 +8,7 @@ from common.pointers import pointer
 from common.texts import nearest
 from webhook.documents.reader import lacks
 from webhook.documents.templates import unrendered
-from webhook.engine.evaluate import kind_of
+from webhook.engine.opening import kind_of
 from webhook.objects.paths import ObjectPath, Select
 from webhook.objects.tree import Json, Path, shown
 from webhook.rows.table import Table

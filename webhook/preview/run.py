@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 import jsonpatch
 
 from common.pointers import numbered, parse_pointer
+from common.texts import cut
 from webhook import limits
 from webhook.documents import Document, DocumentError, expand_lists
 from webhook.engine import Outcome, Request, admit
 from webhook.engine.changes import changes
-from webhook.engine.evaluate import kind_of, opened
-from webhook.engine.jobs import is_pod
-from webhook.engine.outcome import Change, JobError, bounded, cut
+from webhook.engine.opening import kind_of, opened
+from webhook.engine.outcome import Change, JobError, bounded
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, get
 from webhook.preview.hints import hints, unfinished
@@ -195,14 +195,13 @@ def _with_pods(job: Preview, now: float, numbers: Iterator[int], tell: Callable[
 def _made(of: Preview) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
     """The Pods (`pods_of`) that will be made of an object as it would be stored, and notes on others."""
     try:
-        found = opened(of.table, Request(of.object, of.namespace))
+        job = opened(of.table, Request(of.object, of.namespace))
     # Of a table that is off nobody has read it yet.
     except (JobError, WrongTypeError) as error:
         return (), () if of.outcome.denials else (f"its Pods are not known: {cut(str(error))}",)
-    if found is None:
+    if job is None:
         return (), (f"its Pods are not known: {of.outcome.reason}",)
-    job = found[0]
-    if of.outcome.denials or is_pod(job):
+    if of.outcome.denials or job.is_pod:
         return (), ()
     units, later = job.workload.group, any(each.index and not each.numbered for each in job.groups)
     notes = [f"each {units} has Pods like these, which are those of the first"] if units else []

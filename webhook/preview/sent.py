@@ -2,9 +2,10 @@
 
 from typing import Final
 
+from common.texts import cut
 from contract import keys
-from webhook.engine.evaluate import kind_of
-from webhook.engine.outcome import Outcome, cut
+from webhook.engine.opening import kind_of
+from webhook.engine.outcome import Outcome
 from webhook.objects.tree import Json, get, nodes
 from webhook.rows.table import Table
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from common.texts import folded, printable
+from common.texts import cut, folded, printable
 from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.engine.candidates import NO_DEVICE
-from webhook.engine.outcome import Kind, Outcome, cut
+from webhook.engine.outcome import Kind, Outcome
 from webhook.engine.updates import MADE
 from webhook.objects.tree import Json, get, map_at, maps_at, nodes, text_of
 from webhook.preview.run import Preview

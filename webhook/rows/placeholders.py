@@ -122,12 +122,13 @@ def filling(node: Json) -> Filling | None:
     # Partials and no closures: a table goes to the process for long work.
     if isinstance(node, str):
         return _text(node) if "$(" in node else None
-    if not isinstance(node, dict | list):
-        return None
-    places = node.items() if isinstance(node, dict) else enumerate(node)
-    fills = [(key, fill) for key, value in places if (fill := filling(value))]
+    leaves = [(path, _text(text)) for path, text in nodes(node) if isinstance(text, str) and "$(" in text]
+    ways = dict.fromkeys(path[:end] for path, _ in leaves for end in range(len(path)))
+    at = {way: index for index, way in enumerate(ways)}
+    copies = [(at[way[:-1]], way[-1]) for way in ways if way]
     # From the end: an element that the job does not have is taken out, and the places before it stay true.
-    return partial(_fill, node, fills[::-1]) if fills else None
+    fills = [(at[path[:-1]], path[-1], fill) for path, fill in reversed(leaves)]
+    return partial(_fill, node, copies, fills) if fills else None
 
 
 def render(text: str, values: Mapping[str, Json]) -> str:
@@ -136,13 +137,22 @@ def render(text: str, values: Mapping[str, Json]) -> str:
     return str(fill(values)) if fill else text
 
 
-def _fill(node: Json, fills: list[tuple[str | int, Filling]], values: Mapping[str, Json]) -> Json:
-    filled = node.copy()
-    for key, fill in fills:
-        value = filled[key] = fill(values)
+def _fill(
+    node: Json,
+    copies: list[tuple[int, str | int]],
+    fills: list[tuple[int, str | int, Filling]],
+    values: Mapping[str, Json],
+) -> Json:
+    """A copy of a tree, filled in; a node on the way to a placeholder is known by its parent and key."""
+    made = [node.copy()]
+    for parent, key in copies:
+        made[parent][key] = inner = made[parent][key].copy()
+        made.append(inner)
+    for parent, key, fill in fills:
+        value = made[parent][key] = fill(values)
         if value is ABSENT:
-            del filled[key]
-    return filled
+            del made[parent][key]
+    return made[0]
 
 
 @lru_cache(maxsize=4096)
@@ -150,13 +160,13 @@ def _text(text: str) -> Filling:
     """What fills in a text of the table, parsed once: messages, too, are filled in in each evaluation."""
     parts = PATTERN.split(text)
     # Text, then placeholder and text in turn; what is escaped is text.
-    pieces: list[str | Filling] = [parts[0]]
+    form, quoted = parts[0].replace("%", "%%"), []
     for escape, name, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-        pieces += [f"$({name})" if escape else itemgetter(name), literal]
-    if len(pieces) == 3 and not any(pieces[::2]) and not isinstance(pieces[1], str):  # noqa: PLR2004
-        return pieces[1]  # one that stands alone may be a map
-    return partial(_fill_text, pieces)
+        form += (f"$({name})" if escape else "%s") + literal.replace("%", "%%")
+        quoted += [] if escape else [name]
+    # One that stands alone may be a map.
+    return itemgetter(*quoted) if form == "%s" else partial(_fill_text, form, quoted)
 
 
-def _fill_text(pieces: list[str | Filling], values: Mapping[str, Json]) -> Json:
-    return "".join([piece if isinstance(piece, str) else str(piece(values)) for piece in pieces])
+def _fill_text(form: str, quoted: list[str], values: Mapping[str, Json]) -> Json:
+    return form % tuple(map(values.__getitem__, quoted))

@@ -1,9 +1,8 @@
 """The rule table as the engine sees it: frozen rows, checked and built by ``webhook.rules``."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from math import inf
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator
@@ -13,143 +12,29 @@ from contract import keys
 from contract.place import Placer
 from webhook.objects.merge import OnConflict
 from webhook.objects.tree import Json, map_at
+from webhook.rows import conditions
+from webhook.rows.conditions import Condition, Devices, OfJob, OfObject, OfTemplate
 from webhook.rows.placeholders import Filling, filling, names
 from webhook.rows.policies import Mode, ModeKey, Modes, Policies, Policy, Ruling
+from webhook.rows.shapes import Shape, last_number
 from webhook.rows.workloads import ANY, Candidates, Workload
-from webhook.rows.written import (
-    Flag,
-    Integer,
-    Key,
-    MaybeFlag,
-    MaybeText,
-    Message,
-    Name,
-    Pointer,
-    Positive,
-    Role,
-    Row,
-    SomePatterns,
-    Texts,
-    Unique,
-    Whole,
-    one_or_more,
-    written,
-)
-
-
-@dataclass(frozen=True)
-class Count:
-    """A set of worker counts: one number, or every multiple of one.
-
-    Attributes:
-        number: the count, or the divisor; at least 1.
-        multiple: whether multiples of the number count too.
-    """
-
-    number: int
-    multiple: bool = False
-
-    def __contains__(self, workers: int) -> bool:
-        return workers % self.number == 0 and workers > 0 if self.multiple else workers == self.number
-
-    def __str__(self) -> str:
-        return f"multiple of {self.number}" if self.multiple else str(self.number)
-
-    def covers(self, other: "Count") -> bool:
-        """Whether every count of another is one of its own."""
-        return other.number % self.number == 0 if self.multiple else self == other
-
-
-def _count(said: int | str) -> Count:
-    return Count(_last(said), multiple=True) if isinstance(said, str) else Count(said)
+from webhook.rows.written import Flag, Given, Key, Message, Name, Positive, Role, Row, Texts, Unique, written
 
 
 def _counts(said: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of deviceCounts takes
     if isinstance(said, str):
-        return tuple(range(1, _last(said) + 1))
+        return tuple(range(1, last_number(said) + 1))
     if 1 not in said:
         raise ValueError("one device is valid on every instance type: add 1")
     return tuple(sorted(said))
 
 
-def _last(text: str) -> int:
-    return int(text.rpartition(" ")[2])
-
-
 MOST_NAMESPACES = 1000
 """Of which a table knows the policies by heart; they are looked up again beyond that."""
-
-Strictness = Literal["required", "preferred", "none"]
-
-
-@dataclass(frozen=True)
-class Shape(Row):
-    """A size of jobs.
-
-    Attributes:
-        name: Unique.
-        workers: A number of workers, or ``multiple of N``.
-        node_config: Nodes in a unit: 1, 2 or 4 on UltraServers.
-        topology_key: The node label whose value a unit's nodes share.
-        together: How strictly workers share a unit: required, preferred or none (default).
-        apart: The same, for keeping other jobs' workers off.
-        warn: Message of a warning.
-        deny: Message of a refusal.
-    """
-
-    name: Name
-    workers: Annotated[
-        Count, written(Positive | Annotated[str, Limits(pattern="^multiple of [1-9][0-9]{0,3}$")], _count)
-    ]
-    node_config: Annotated[Positive, Limits(le=1000)]
-    topology_key: MaybeText = None
-    together: Strictness = "none"
-    apart: Strictness = "none"
-    warn: Message = None
-    deny: Message = None
-
-    @cached_property
-    def facts(self) -> Mapping[str, str]:
-        """What ``match.shape`` of a rule compares, by the names the table uses."""
-        return {
-            "name": self.name,
-            "nodeConfig": str(self.node_config),
-            "together": self.together,
-            "apart": self.apart,
-        }
-
-
-@dataclass(frozen=True)
-class Range(Row):
-    """Whole numbers, both ends included.
-
-    Attributes:
-        at_least: Default: 0; of a resource, any amount.
-        at_most: Default: no limit.
-    """
-
-    at_least: Whole = 0
-    at_most: Annotated[float, written(Whole)] = inf
-
-    def __str__(self) -> str:
-        ends = [f"at least {self.at_least}" if self.at_least else ""]
-        ends += [f"at most {self.at_most}" if self.at_most < inf else ""]
-        return " and ".join(filter(None, ends)) or "any number"
-
-
-def _ranges(said: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
-    said = said if isinstance(said, dict) else dict.fromkeys(said, 0)
-    return {name: Range(least) if isinstance(least, int) else least for name, least in said.items()}
 
 
 def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what is written
     return None if isinstance(said, str) else said
-
-
-Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "none", "mixed", "some"]
-"""How a job's workers get their devices: by claims of the section candidates that say a node config, or by
-others; by requests; by one of these, beside claims that pods share; by such claims alone; or not at all.
-Mixed where its templates differ, and one pod at most, such as a launcher, has none; else some."""
 
 
 Fault = Literal["user", "deadline", "amount", "resource", "key", "hostfile", "queue"]
@@ -169,7 +54,7 @@ class MountFree(Row):
 
     mount_path: str
     name: str
-    container: MaybeText = None
+    container: Given[str] = None
     exists: Flag = False
 
     @cached_property
@@ -191,64 +76,36 @@ class Match(Row):
         role: A group of the workload, ``worker`` (groups that take nodes) or ``any``.
         candidate: true (default), false or any. Other objects have no shape or job label.
         workload: Names of workloads.
-        shape: Values of name, nodeConfig, together or apart.
-        named: false: the job has a generateName.
-        numbered: true: each pod that takes a node has a number.
-        placer: affinity (the scheduler), kueue, gang (Kubernetes' own) or gate (whole-job admission).
-        devices: configured (claims with a nodeConfig), claimed (others), requested, shared (one of these,
-            and claims that pods share), unknown (such claims alone) or none. Where templates differ: mixed,
-            or some, if more than one pod has none.
-        requests: The pod requests one of these resources; in a map, at least so many, or a Range.
-            Containers count together.
-        image: Images of a container or init container; globs.
-        instance_type: Instance types that the pod selects; empty: none.
-        volume: The template has this volume.
-        template: Values by JSON pointer into the template; globs; empty: not set.
         every: true: all templates of the role must match, not each by itself.
         single: true: the role has one template; false: several.
-        unsupported_count: A number of one of these resources is ruled out by deviceCounts.
         fault: user (a worker that is not root, or whose root is read-only), deadline (the workload's field of
             this name), amount (more than wholeNode), resource, key (nearly a known one), hostfile (the
             operator's, given to mpirun) or queue (Kueue's label or annotation).
-        fields: Values of the workload's fields; globs.
-        workers: How many pods take a node, a Range.
-        labels: Values of the job's labels; globs; "?*": set; empty: not set.
-        annotations: The same for annotations.
-        namespace: Names; globs.
         mount_free: See MountFree.
     """
 
     role: Role | Literal["any"]
     candidate: Annotated[bool | None, written(Flag | Literal["any"], _candidate)] = True
     workload: Texts = ()
-    shape: Annotated[
-        Mapping[
-            Literal["name", "nodeConfig", "together", "apart"],
-            Annotated[tuple[str, ...], one_or_more(str | Integer, str)],
-        ],
-        Limits(min_length=1),
-    ] = field(default_factory=dict)
-    named: MaybeFlag = None
-    numbered: MaybeFlag = None
-    placer: Annotated[tuple[Placer, ...], one_or_more(Placer)] = ()
-    devices: Annotated[tuple[Devices, ...], one_or_more(Devices)] = ()
-    requests: Annotated[
-        Mapping[str, Range],
-        written(Texts | Annotated[dict[str, Positive | Range], Limits(min_length=1)], _ranges),
-    ] = field(default_factory=dict)
-    image: Texts = ()
-    instance_type: Texts = ()
-    volume: Texts = ()
-    template: Annotated[Mapping[Pointer, Texts], Limits(min_length=1)] = field(default_factory=dict)
+    shape: Given[conditions.OfShape] = None
+    placer: Given[conditions.PlacedBy] = None
+    devices: Given[conditions.GetsDevices] = None
+    numbered: Given[conditions.Numbered] = None
+    named: Given[conditions.Named] = None
+    requests: Given[conditions.Requests] = None
+    image: Given[conditions.Image] = None
+    instance_type: Given[conditions.InstanceType] = None
+    volume: Given[conditions.Volume] = None
+    template: Given[conditions.InTemplate] = None
     every: Flag = False
-    single: MaybeFlag = None
-    unsupported_count: Texts = ()
-    fault: Annotated[Fault | None, written(Fault)] = None
-    workers: Annotated[Range | None, written(Range)] = None
-    fields: SomePatterns = field(default_factory=dict)
-    labels: SomePatterns = field(default_factory=dict)
-    annotations: SomePatterns = field(default_factory=dict)
-    namespace: Texts = ()
+    single: Given[Flag] = None
+    unsupported_count: Given[conditions.UnsupportedCount] = None
+    fault: Given[Fault] = None
+    workers: Given[conditions.Workers] = None
+    fields: Given[conditions.Fields] = None
+    labels: Given[conditions.Labels] = None
+    annotations: Given[conditions.Annotations] = None
+    namespace: Given[conditions.Namespace] = None
     mount_free: MountFree | None = None
 
     def is_for(self, workload: Workload) -> bool:
@@ -258,29 +115,38 @@ class Match(Row):
 
     def allows(self, shape: Shape) -> bool:
         """Whether a shape meets its condition on shapes."""
-        return all(shape.facts[key] in allowed for key, allowed in self.shape.items())
+        return self.shape is None or self.shape.unlike(shape) is None
 
     @cached_property
-    def of_job(self) -> Sequence[str]:
-        """Its conditions on the job, as names of attributes, in the order in which they are looked at."""
-        return self._given("shape", "placer", "devices", "numbered", "named")
+    def given(self) -> Mapping[str, Condition[Any]]:
+        """Its conditions by their names, in the order in which they are looked at."""
+        every = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: each for name, each in every if isinstance(each, Condition)}
 
     @cached_property
-    def of_template(self) -> Sequence[str]:
-        """Its conditions on each template."""
-        return self._given("requests", "image", "instance_type", "volume", "template", "unsupported_count")
+    def of_job(self) -> Sequence[OfJob[Any]]:
+        """Those that hold for all jobs alike, or for none."""
+        return [each for each in self.given.values() if isinstance(each, OfJob)]
 
     @cached_property
-    def of_object(self) -> Sequence[str]:
-        """Its conditions on the object, which are looked at last."""
-        return self._given("single", "workers", "fields", "labels", "annotations", "namespace")
+    def of_template(self) -> Sequence[OfTemplate[Any]]:
+        """Those that each template meets or not."""
+        return [each for each in self.given.values() if isinstance(each, OfTemplate)]
 
-    def _given(self, *conditions: str) -> Sequence[str]:
-        return [name for name in conditions if getattr(self, name) not in (None, (), {})]
+    @cached_property
+    def of_object(self) -> Sequence[OfObject[Any]]:
+        """Those on what the object itself says."""
+        return [each for each in self.given.values() if isinstance(each, OfObject)]
 
-    def requests_shown(self) -> list[str]:
-        """The resources of ``requests``, each with its range where there is one."""
-        return [name if wanted == Range() else f"{wanted} {name}" for name, wanted in self.requests.items()]
+    @cached_property
+    def known_later(self) -> bool:
+        """Whether it has a condition that is not on what is known of the job as a whole."""
+        return bool(self.of_template or self.of_object or self.fault or self.single is not None)
+
+    @cached_property
+    def whose(self) -> str:
+        """Whose template it is for, in a message."""
+        return "pod" if self.role == ANY else self.role
 
 
 @dataclass(frozen=True)
@@ -316,8 +182,8 @@ class Rule(Row):
     deny: Message = None
     quiet: Flag = False
     before: Texts = ()
-    placer: Annotated[Placer | None, written(Placer)] = None
-    devices: Annotated[Devices | None, written(Devices)] = None
+    placer: Given[Placer] = None
+    devices: Given[Devices] = None
 
     @cached_property
     def quotes(self) -> frozenset[str]:
@@ -381,7 +247,7 @@ class File(Row):
 
     api_version: Literal["ultraserver-webhook.io/v1alpha1"]
     kind: Literal["RuleTable"]
-    extends: Annotated[str | None, written(Literal["default"])] = None
+    extends: Given[Literal["default"]] = None
     mode: ModeKey = Mode.ENFORCE
     values: Mapping[Key, Annotated[str, AfterValidator(_without_values)]] = field(default_factory=dict)
     candidates: Candidates

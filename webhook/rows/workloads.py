@@ -8,14 +8,17 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator
 from pydantic import Field as Limits
 
+from common.quantities import thousandths
 from contract.place import MOST_TERMS, Place, parse
 from webhook.objects.paths import ObjectPath
+from webhook.objects.templates import matches
+from webhook.objects.tree import Json, Path, WrongTypeError, get
 from webhook.rows.placeholders import names
 from webhook.rows.written import (
     Flag,
+    Given,
     Key,
     Kind,
-    MaybeText,
     Name,
     Patterns,
     Pointer,
@@ -36,6 +39,9 @@ WORKER = "worker"
 
 ANY = "any"
 """The role of every group there is."""
+
+MOST = 10**9
+"""Above all numbers that a job's field can have."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class Claimed(Row):
     """
 
     takes: Positive | Literal["node"]
-    node_config: Annotated[int | None, written(Positive)] = None
+    node_config: Given[Positive] = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,32 @@ class Field(Row):
     smaller: Flag = False
     counted: Flag = False
 
+    def text(self, obj: Json) -> str:
+        """The value as text, the default where the object does not say.
+
+        Raises:
+            WrongTypeError: if it is neither text, a truth value nor a number of a size that a job's can have.
+        """
+        found = self.path.value(obj)
+        if self.smaller:
+            text = str(found) if isinstance(found, str | int | float) else ""
+            # 0, and what is no quantity, means no limit.
+            return text if 0 < thousandths(text) < thousandths(self.default) else self.default
+        if self.counted and isinstance(found, list):
+            found = len(found)
+        if isinstance(found, bool):
+            return str(found).lower()
+        if isinstance(found, int) and abs(found) < MOST:
+            found = str(found)
+        if found is not None and not isinstance(found, str):
+            raise WrongTypeError(str(self.path), "text", found)
+        text = found or self.default
+        if not self.parent:
+            return text
+        # What is in the root has the default's directory: the root is none of its own.
+        above = (path.rstrip("/").rpartition("/")[0] for path in (text, self.default))
+        return next(filter(None, above), "/")
+
 
 @dataclass(frozen=True)
 class Factor(Row):
@@ -133,9 +165,9 @@ class Factor(Row):
         at_most: JSON pointer to a limit, where there is one.
     """
 
-    path: Annotated[ObjectPath | None, written(Pointer)]
+    path: Given[Pointer]
     default: Whole
-    at_most: Annotated[ObjectPath | None, written(Pointer)] = None
+    at_most: Given[Pointer] = None
 
 
 def _factor(one: int | ObjectPath | Factor) -> Factor:
@@ -195,12 +227,17 @@ class Group(Row):
     index: Annotated[tuple[Number, ...], Limits(min_length=1, max_length=MOST_TERMS)] = ()
     continues: Flag = False
     numbers: Factors = ()
-    later: Annotated[ObjectPath | None, written(Pointer)] = None
+    later: Given[Pointer] = None
 
     @property
     def roles(self) -> tuple[str, ...]:
         """Its role, and the other one that it may have."""
         return (self.role, self.otherwise) if self.otherwise else (self.role,)
+
+    def key(self, obj: Json, path: Path) -> str:
+        """What tells a group from the others of an object, wherever in a list its template stands."""
+        listed = self.template.list
+        return f"{self.role}/{get(obj, (*path[: len(listed.parts) + 1], 'name'))}" if listed else self.role
 
 
 @dataclass(frozen=True)
@@ -220,7 +257,7 @@ class Suspending(Row):
     started: Pointer
     stopped: Pointer
     active: Pointer
-    keeps: Annotated[str | None, written(Name)] = None
+    keeps: Given[Name] = None
 
 
 def _peer(value: str) -> str:
@@ -262,8 +299,19 @@ class Workload(Row):
     group: str = ""
     place: Annotated[Place | None, written(str, parse)] = None
     main_container: Texts = ()
-    node_config_env: MaybeText = None
+    node_config_env: Given[str] = None
     updates: Annotated[Suspending | str | None, written(Literal["always"] | Suspending)] = None
+
+    def unlike(self, obj: Json) -> tuple[str, str] | None:
+        """The first field, and its value, by which an object is not what ``when`` says.
+
+        Raises:
+            WrongTypeError: if a field is neither text nor a truth value.
+        """
+        for name, allowed in self.when.items():
+            if not matches(value := self.fields[name].text(obj), allowed):
+                return name, value
+        return None
 
     @cached_property
     def takes_nodes(self) -> bool:

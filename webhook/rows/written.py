@@ -4,7 +4,8 @@ pydantic reads these types, to check and build rows, and to make the published J
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, TypeVar
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetPydanticSchema, Strict
 from pydantic.alias_generators import to_camel
@@ -31,6 +32,18 @@ def written(as_: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPy
     return GetPydanticSchema(
         lambda _, handler: core_schema.no_info_after_validator_function(make, handler(as_))
     )
+
+
+class _Required:
+    """Of a type that may be None what may be written: the other one, or no such key."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401
+        (of,) = (each for each in get_args(source) if each is not NoneType)
+        return handler(of)
+
+
+Given = Annotated[T | None, _Required()]
+"""A value that is None where its key is missing; nobody writes null."""
 
 
 def one_or_more(of: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
@@ -65,12 +78,7 @@ Integer = Annotated[int, Strict()]
 Whole = Annotated[int, Strict(), Field(ge=0)]
 Positive = Annotated[int, Strict(), Field(ge=1)]
 Flag = Annotated[bool, Strict()]
-MaybeFlag = Annotated[bool | None, written(Flag)]
-MaybeText = Annotated[str | None, written(str)]
-Message = Annotated[
-    str | None,
-    written(Annotated[str, Field(min_length=1, description="Plain words; may quote placeholders.")]),
-]
+Message = Given[Annotated[str, Field(min_length=1, description="Plain words; may quote placeholders.")]]
 Key = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 Name = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Role = Annotated[

@@ -7,7 +7,8 @@ from itertools import chain
 from common.quantities import thousandths
 from webhook.objects.tree import Path
 from webhook.rows.placeholders import JOB, names
-from webhook.rows.table import Shape, Table
+from webhook.rows.shapes import Shape
+from webhook.rows.table import Table
 from webhook.rows.workloads import DEVICES, WORKER, Workload
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_policies import policy_problems
@@ -123,7 +124,7 @@ def _groups(workload: Workload, at: Path) -> Found:
 
 
 def _shapes(table: Table) -> Found:
-    facts = chain.from_iterable(rule.match.shape.items() for rule in table.rules)
+    facts = chain.from_iterable(rule.match.shape.value.items() for rule in table.rules if rule.match.shape)
     acted_on: set[tuple[str, str]] = {(name, value) for name, allowed in facts for value in allowed}
     for index, shape in enumerate(table.shapes):
         at: Path = ("shapes", index)

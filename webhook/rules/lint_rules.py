@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
+from pydantic.alias_generators import to_camel
+
 from common.texts import did_you_mean
 from contract import keys
 from webhook.objects.tree import Json, Path, map_at, maps_at, nodes
+from webhook.rows.conditions import Named, Reach
 from webhook.rows.placeholders import (
     CANDIDATES,
     DEVICES,
@@ -18,7 +21,8 @@ from webhook.rows.placeholders import (
     names,
 )
 from webhook.rows.policies import Mode
-from webhook.rows.table import Rule, Shape, Table
+from webhook.rows.shapes import Shape
+from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
 from webhook.rules.problems import Found
 
@@ -90,9 +94,11 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
     if known.issuperset(rule.match.workload) and not rows.workloads(rule):
         yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
     shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
-    if not rows.shapes(rule) or (rule.match.shape and shapeless):
-        yield (*at, "match", "shape"), "unreachable: no shape of the table is like that"
-    elif rule.match.shape and not rule.match.candidate:
+    among = Reach(rows.workloads(rule), rows.table.shapes, rows.table.device_counts)
+    for name, condition in rule.match.given.items():
+        for path, why in condition.unreachable(among):
+            yield (*at, "match", to_camel(name), *path), why
+    if rule.match.shape and rows.shapes(rule) and not (rule.match.candidate or shapeless):
         yield (*at, "match", "candidate"), "only candidates have a shape: take candidate out"
     if rule.match.candidate is False and rows.workloads(rule) and shapeless:
         kinds = listed(row.name for row in rows.workloads(rule))
@@ -100,9 +106,6 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
             (*at, "match", "candidate"),
             f"unreachable: {kinds} takes no nodes, so each is a candidate: say any",
         )
-    if rule.match.unsupported_count and not rows.table.device_counts:
-        yield (*at, "match", "unsupportedCount"), "unreachable: the table has no deviceCounts"
-    yield from _fields(rows, rule, at)
     yield from _needs(rows, rule, at)
     yield from _empty_values(rows, rule)
     yield from _replaces(rows, rule, (*at, "replaces"))
@@ -129,14 +132,6 @@ def _empty_values(rows: Rows, rule: Rule) -> Found:
         why = "".join(f" where {row.name} is {row.mode}" for row in others)
         for name in empty:
             yield ("values", name), f"must be given, as rule {rule.name} quotes it{why}"
-
-
-def _fields(rows: Rows, rule: Rule, at: Path) -> Found:
-    workloads = rows.workloads(rule)
-    for name in rule.match.fields:
-        if workloads and not any(name in workload.fields for workload in workloads):
-            shown = listed(workload.name for workload in workloads)
-            yield (*at, "match", "fields", name), f"no workload it matches has a field {name!r}: {shown}"
 
 
 def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
@@ -179,7 +174,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
             if quoted not in allowed:
                 near = did_you_mean(quoted, sorted(allowed)) or f"; known here are {listed(allowed)}"
                 yield path, f"unknown placeholder $({quoted}){near}"
-            elif quoted == "job.name" and rule.match.named is not True:
+            elif quoted == "job.name" and rule.match.named != Named(value=True):
                 yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
             elif quoted == "shape.topologyKey":
                 # A shape that itself lacks a key is reported there, and once.
@@ -204,9 +199,14 @@ _OWN_LABELS = {
 """What becomes of a rule that selects by a label of ours which it does not set."""
 
 
+def _label(rule: Rule, key: str) -> tuple[str, ...] | None:
+    """The values of a label that a rule matches; None where it matches any."""
+    return rule.match.labels.value.get(key) if rule.match.labels else None
+
+
 def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
     """Whether what the rule fires for has a label of ours: before, from this rule, or from each it needs."""
-    if "" not in rule.match.labels.get(key, ("",)):
+    if "" not in (_label(rule, key) or ("",)):
         return True
     needed = [rows.named[name] for name in rule.needs if name in rows.named]
     return key in rule.labels or (bool(needed) and all(key in row.labels for row in needed))
@@ -215,7 +215,7 @@ def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
 def _is_without(rows: Rows, rule: Rule, key: str) -> bool:
     """Whether the rule is for Pods only that do not have a label of ours."""
     pods = all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
-    return pods and rule.match.labels.get(key) == ("",)
+    return pods and _label(rule, key) == ("",)
 
 
 def _fragment(rows: Rows, rule: Rule, at: Path) -> Found:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from inspect import cleandoc
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails, core_schema
 
 from common.texts import did_you_mean
 from webhook.objects.tree import Json, Path, get, shown
+from webhook.rows.conditions import Condition
 from webhook.rows.table import File
 from webhook.rules.draft import ROWS
 from webhook.rules.problems import Found
@@ -285,6 +286,10 @@ class _Described(GenerateJsonSchema):
         made["description"] = _line(summary)
         for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", keys, re.MULTILINE):
             made["properties"][to_camel(name)]["description"] = _line(text)
+        for name, hint in get_type_hints(schema["cls"]).items():
+            for of in get_args(hint):
+                if isinstance(of, type) and issubclass(of, Condition):
+                    made["properties"][to_camel(name)]["description"] = _line(cleandoc(of.__doc__ or ""))
         return made
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:

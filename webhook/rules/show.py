@@ -9,8 +9,8 @@ from pydantic.alias_generators import to_camel
 from common.texts import columns
 from common.times import stamp
 from webhook.documents import dump_yaml
-from webhook.engine.devices import ranges
 from webhook.objects.tree import Json
+from webhook.rows.conditions import Condition, one_of, ranges
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import Match, MountFree, Rule, Table
 from webhook.rules.draft import ROWS, Draft
@@ -77,12 +77,12 @@ def _leaves(value: Json, path: str = "") -> Iterator[str]:
 
 
 def _policy(row: Policy) -> tuple[str, ...]:
-    labels = ", ".join(f"{key} {_any(values)}" for key, values in row.labels.items())
+    labels = ", ".join(f"{key} {one_of(values)}" for key, values in row.labels.items())
     modes = ", ".join(
         [*([row.mode] if row.mode else []), *(f"{name} {mode}" for name, mode in row.rules.items())]
     )
     until = stamp(row.until) if row.until else "-"
-    return _any(row.namespaces) or "every", labels or "any", modes, until, row.reason
+    return one_of(row.namespaces) or "every", labels or "any", modes, until, row.reason
 
 
 def when(rule: Rule) -> str:
@@ -98,19 +98,13 @@ def _said(match: Match, key: Field[Any]) -> Iterable[str]:
     value, name = getattr(match, key.name), to_camel(key.name)
     if key.name == "role" or value in (key.default, {}):
         return []
-    if key.name == "requests":
-        return [f"asks for {'|'.join(match.requests_shown())}"]
-    if isinstance(value, Mapping):
-        return [f"{inner} {_any(values)}" for inner, values in value.items()]
+    if isinstance(value, Condition):
+        return value.shown(name)
     if isinstance(value, MountFree):
         return [f"{name} {value.mount_path}"]
     if key.name == "candidate":
         return ["any object" if value is None else "not a candidate"]
-    return [f"{name} {_any(value)}" if isinstance(value, tuple) else name if value else f"not {name}"]
-
-
-def _any(values: tuple[str, ...]) -> str:
-    return "|".join(value or '""' for value in values)
+    return [f"{name} {one_of(value)}" if isinstance(value, tuple) else name if value else f"not {name}"]
 
 
 def _block(rows: list[tuple[str, ...]], width: int) -> str:

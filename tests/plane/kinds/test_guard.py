@@ -16,8 +16,8 @@ from tests.helpers import requested
 from tests.plane.guard import people
 from tests.plane.kinds.jobs import CONTAINER, jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
 from tests.t9k import SHAPES, t9k_mpijob
-from webhook.engine.evaluate import evaluate, kind_of
-from webhook.engine.jobs import template_paths
+from webhook.engine.evaluate import evaluate
+from webhook.engine.opening import groups_of, kind_of
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
@@ -43,8 +43,8 @@ def ada(plane: ControlPlane) -> Iterator[Kubectl]:
 
 def saying(made: Object, **said: Object) -> Object:
     """An object whose last pod template has these labels or annotations, or more of a spec."""
-    rows = load_default().workloads_of(kind_of(made))
-    *_, path = (path for row in rows for _, path in template_paths(row, made))
+    rows = (table := load_default()).workloads_of(kind_of(made))
+    *_, path = (group.path for row in rows for group in groups_of(table, row, made))
     found = copy.deepcopy(get(made, path))
     for key, value in said.items():
         where = found["spec"] if key == "schedulingGates" else found.setdefault("metadata", {})

@@ -22,8 +22,7 @@ from tests.plane.kinds.jobs import (
     trainjob,
 )
 from webhook.engine import evaluate
-from webhook.engine.evaluate import kind_of
-from webhook.engine.jobs import template_paths
+from webhook.engine.opening import groups_of, kind_of
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 from webhook.undo import record
@@ -37,7 +36,8 @@ def create(namespace: Kubectl, made: Object) -> None:
     """Creates it, and compares the templates that the API server then has with those that the engine says."""
     found, table = namespace.create(made), load_default()
     wanted = evaluate(table, requested(made, namespace=str(namespace.namespace))).after
-    paths = {path for row in table.workloads_of(kind_of(made)) for _, path in template_paths(row, made)}
+    rows = table.workloads_of(kind_of(made))
+    paths = {group.path for row in rows for group in groups_of(table, row, made)}
     # A TrainJob's templates are those of the JobSet that its controller makes.
     assert bool(paths) is (made["kind"] != "TrainJob")
     for path in paths:

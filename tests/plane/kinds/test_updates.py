@@ -13,8 +13,7 @@ from testbed.plane.kubectl import Kubectl, Object
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
 from tests.plane.ways import way
-from webhook.engine.evaluate import kind_of
-from webhook.engine.jobs import template_paths
+from webhook.engine.opening import groups_of, kind_of
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
@@ -32,8 +31,8 @@ OWN = {
 
 
 def paths(made: Object) -> list[Any]:
-    workload, *_ = load_default().workloads_of(kind_of(made))
-    return [path for _, path in template_paths(workload, made)]
+    workload, *_ = (table := load_default()).workloads_of(kind_of(made))
+    return [group.path for group in groups_of(table, workload, made)]
 
 
 def templates(stored: Object) -> list[Any]:

@@ -1,0 +1,131 @@
+"""Opening an object: which workload row it is of, its templates without what was added, and its numbers."""
+
+from collections.abc import Iterable, Sequence
+
+from contract import keys
+from contract.place import Index, Term
+from webhook.engine.groups import Group
+from webhook.engine.jobs import Job, at_once
+from webhook.engine.outcome import JobError, Request
+from webhook.objects.paths import ObjectPath
+from webhook.objects.tree import Json, Path, get, map_at, put, shown, text_of
+from webhook.rows.table import Table
+from webhook.rows.workloads import DEVICES, Factor, Workload
+from webhook.undo import record
+from webhook.undo.budget import Budget
+
+
+def groups_of(table: Table, workload: Workload, obj: Json) -> list[Group]:
+    """The groups of a workload that have a template in an object, without their numbers."""
+    found = [(row, path, get(obj, path)) for row in workload.groups for path in row.template.find_all(obj)]
+    return [Group(table, workload, *each) for each in found if isinstance(each[-1], dict)]
+
+
+def opened(table: Table, request: Request) -> Job | None:
+    """The object as its author wrote it, opened by the first workload whose kind and ``when`` it has.
+
+    Raises:
+        JobError: if a number of its pods cannot be read.
+        WrongTypeError: if a field that ``when`` looks at is not a string.
+    """
+    budget = Budget(request.object)
+    for workload in table.workloads_of(kind_of(request.object)):
+        obj, groups = request.object, groups_of(table, workload, request.object)
+        for group in groups:
+            template, key = group.template, group.key
+            added = record.read(template, key)
+            group.template, counted, group.claimed = record.strip(template, added, budget, key)
+            group.record, group.overdone = (added, False) if counted else (None, added is not None)
+            if group.template is not template:
+                obj = put(obj, group.path, group.template)
+        if not workload.unlike(obj):
+            return open_job(obj, groups, request, workload, table)
+    return None
+
+
+def kind_of(obj: Json) -> str:
+    """``group/version/Kind`` of an object, as workload rows name it."""
+    named = obj if isinstance(obj, dict) else {}
+    return f"{named.get('apiVersion')}/{named.get('kind')}"
+
+
+def open_job(obj: Json, groups: Sequence[Group], request: Request, workload: Workload, table: Table) -> Job:
+    """The object of a request, without what was added to it earlier, with its groups counted.
+
+    Raises:
+        JobError: if a number of pods is not a whole number of at least 0.
+    """
+    opted = injection(obj)
+    takers = _takers([group for group in groups if group.row.takes_nodes == DEVICES], opted=opted is True)
+    before = {False: 0, True: 0}
+    for group in groups:
+        _count(group, obj, before, takes_devices=group in takers)
+    metadata = map_at(request.object, ("metadata",))
+    name, beginning = metadata.get("name"), metadata.get("generateName")
+    name, beginning = name if isinstance(name, str) else "", beginning if isinstance(beginning, str) else ""
+    takers = [group for group in groups if group.takes_nodes]
+    nodes, numbered = at_once(takers), False not in [group.numbered for group in takers]
+    return Job(table, workload, obj, name, beginning, request.namespace, groups, nodes, numbered, opted)
+
+
+def _takers(groups: Sequence[Group], *, opted: bool) -> Sequence[Group]:
+    """Of groups that take nodes for their devices those that do; all of a job that is opted in."""
+    takers = [group for group in groups if group.needs_node or group.selects_type]
+    return takers or ([group for group in groups if group.asks_for] or groups if opted else ())
+
+
+def _count(group: Group, obj: Json, before: dict[bool, int], *, takes_devices: bool) -> None:
+    """Reads a group's numbers; counts in ``before`` the pods that take nodes, at first and later."""
+    row = group.row
+    group.role = row.role
+    if isinstance(row.takes_nodes, ObjectPath):
+        group.takes_nodes = row.takes_nodes.value(obj) is True
+    elif row.takes_nodes == DEVICES:
+        group.takes_nodes = takes_devices
+        group.role = row.role if takes_devices else row.otherwise
+    else:
+        group.takes_nodes = row.takes_nodes is True
+    group.replicas = _product(row.replicas, obj, group.path)
+    terms = tuple([Term(number.source, _product(number.times, obj, group.path)) for number in row.index])
+    group.later = row.later is not None and row.later.value(obj, group.path) is not None
+    group.index = Index(terms, before[group.later] if row.continues else 0) if terms else None
+    numbers = _product(row.numbers, obj, group.path) if row.numbers else 0  # 0: it does not say
+    group.numbered = bool(terms) and numbers in {0, group.replicas}
+    before[group.later] += group.replicas if group.takes_nodes else 0
+
+
+def _product(factors: Iterable[Factor], obj: Json, template: Path) -> int:
+    product = 1
+    for factor in factors:
+        said = _whole(factor.path, obj, template) if factor.path else None
+        number = factor.default if said is None else said
+        limit = _whole(factor.at_most, obj, template) if factor.at_most else None
+        product *= number if limit is None else min(number, limit)
+    return product
+
+
+def _whole(path: ObjectPath, obj: Json, template: Path) -> int | None:
+    found = path.value(obj, template)
+    if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 0):
+        raise JobError(f"{path} is {shown(found)}: the number of workers must be a whole number, 0 or more")
+    return found
+
+
+def marked(obj: Json, key: str) -> tuple[str, str] | None:
+    """Place and value of one of our keys among an object's annotations, then its labels."""
+    metadata = map_at(obj, ("metadata",))
+    for kind in ("annotations", "labels"):
+        marks = metadata.get(kind)
+        if isinstance(marks, dict) and (value := marks.get(key)) is not None:
+            return f"/metadata/{kind}/{key}", text_of(value)
+    return None
+
+
+def injection(obj: Json) -> bool | str | None:
+    """Whether an object is opted in (True), out (False), or neither; as text, what is wrong with its mark."""
+    mark = marked(obj, keys.INJECT)
+    if mark is None:
+        return None
+    if mark[1] in keys.ON or mark[1] in keys.OFF:
+        return mark[1] in keys.ON
+    return f'{mark[0]} is {shown(mark[1])}: use "true" to opt in, "false" to opt out, or remove it'

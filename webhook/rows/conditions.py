@@ -1,0 +1,398 @@
+"""The conditions of ``match``: each is a class that knows how it is written, when it fails and what it shows.
+
+A class is one key: its docstring is the key's description, and `Match` has a field for it. What a condition
+may ask of a job or a group is in the protocols; `webhook.engine` has the classes behind them.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf
+from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+from pydantic import Field as Limits
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+from common.texts import LONGEST_MESSAGE, cut
+from contract.place import Placer
+from webhook.objects.paths import ObjectPath
+from webhook.objects.templates import containers, has_volume, matches, takes
+from webhook.objects.tree import Json, Path, map_at, shown, text_of
+from webhook.rows.shapes import Shape
+from webhook.rows.workloads import Workload
+from webhook.rows.written import (
+    Flag,
+    Integer,
+    Pointer,
+    Positive,
+    Row,
+    SomePatterns,
+    Texts,
+    Whole,
+    one_or_more,
+    written,
+)
+
+T = TypeVar("T")
+Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "none", "mixed", "some"]
+"""How a job's workers get their devices: by claims of the section candidates that say a node config, or by
+others; by requests; by one of these, beside claims that pods share; by such claims alone; or not at all.
+Mixed where its templates differ, and one pod at most, such as a launcher, has none; else some."""
+
+
+class Group(Protocol):
+    """What a condition may ask of a group of a job's pods."""
+
+    template: Json
+
+    @property
+    def asked(self) -> Mapping[str, int]:
+        """Thousandths of each resource that a pod asks for."""
+
+    @property
+    def chosen_types(self) -> Collection[str]:
+        """The instance types that it selects; none of them if any type will do."""
+
+    def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]:
+        """What placeholders say of a request that no instance type for it accepts."""
+
+
+class Job(Protocol):
+    """What a condition may ask of a job."""
+
+    workload: Workload
+    object: Json
+    name: str
+    namespace: str
+    numbered: bool
+    nodes: int
+    shape: Shape | None
+    placer: Placer | None
+    devices: Devices
+
+    @property
+    def field(self) -> Callable[[str], str]:
+        """The text of one of the workload's fields."""
+
+
+class Reach(NamedTuple):
+    """What of a table a rule is for."""
+
+    workloads: Sequence[Workload]
+    shapes: Sequence[Shape]
+    device_counts: Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Condition(Generic[T]):
+    """One condition of a rule.
+
+    Attributes:
+        value: what the table says.
+    """
+
+    written: ClassVar[Any] = None
+    value: T
+
+    def __init_subclass__(cls, written: Any = None) -> None:  # noqa: ANN401 - a type of the table
+        cls.written = written or cls.written
+
+    def shown(self, key: str) -> Iterable[str]:
+        """What it says, in short."""
+        if isinstance(self.value, Mapping):
+            return [f"{inner} {one_of(values)}" for inner, values in self.value.items()]
+        if isinstance(self.value, tuple):
+            return [f"{key} {one_of(self.value)}"]
+        return [key if self.value else f"not {key}"]
+
+    def unreachable(self, _: Reach) -> Iterator[tuple[Path, str]]:
+        """Why no object can meet it, with the path below its key."""
+        yield from ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(cls, handler(cls.written))
+
+
+class OfJob(Condition[T]):
+    """One that holds for all jobs of which the same is known."""
+
+    def failed(self, job: Job) -> str | None:
+        """Why it is not met; None where it is."""
+        raise NotImplementedError
+
+
+class OfTemplate(Condition[T]):
+    """One on a template of the rule's role."""
+
+    def failed(self, group: Group, whose: str) -> str | None:
+        """Why a group's template does not meet it; None where it does."""
+        raise NotImplementedError
+
+
+class OfObject(Condition[T]):
+    """One on what the object itself says."""
+
+    def failed(self, job: Job) -> str | None:
+        """Why it is not met; None where it is."""
+        raise NotImplementedError
+
+
+class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
+    """Values of name, nodeConfig, together or apart."""
+
+    written = Annotated[
+        Mapping[
+            Literal["name", "nodeConfig", "together", "apart"],
+            Annotated[tuple[str, ...], one_or_more(str | Integer, str)],
+        ],
+        Limits(min_length=1),
+    ]
+
+    def unlike(self, shape: Shape) -> str | None:
+        """The first key in which a shape differs."""
+        return next((key for key, allowed in self.value.items() if shape.facts[key] not in allowed), None)
+
+    def failed(self, job: Job) -> str | None:
+        if not (shape := job.shape):
+            return f"a {job.workload.name} has no shape"
+        if key := self.unlike(shape):
+            return f"shape {shape.name} has {key} {shape.facts[key]}, not {either(self.value[key])}"
+        return None
+
+    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
+        sized = any(row.takes_nodes for row in of.workloads)
+        if not sized or all(map(self.unlike, of.shapes)):
+            yield (), "unreachable: no shape of the table is like that"
+
+
+class PlacedBy(OfJob[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], one_or_more(Placer)]):
+    """affinity (the scheduler), kueue, gang (Kubernetes' own) or gate (whole-job admission)."""
+
+    def failed(self, job: Job) -> str | None:
+        if job.placer in self.value:
+            return None
+        placers = (job.placer or "", *self.value)
+        who, *others = ("whole-job admission" if each == Placer.GATE else each for each in placers)
+        return f"it is {f'placed by {who}' if who else 'of no job that is placed'}, not by {either(others)}"
+
+
+class GetsDevices(OfJob[tuple[Devices, ...]], written=Annotated[tuple[Devices, ...], one_or_more(Devices)]):
+    """configured (claims with a nodeConfig), claimed (others), requested, shared, unknown or none.
+
+    shared: one of these, and claims that pods share; unknown: such claims alone. Where templates differ:
+    mixed, or some, if more than one pod has none.
+    """
+
+    def failed(self, job: Job) -> str | None:
+        if job.devices in self.value:
+            return None
+        return f"how its workers get devices is {job.devices}, not {either(self.value)}"
+
+
+class Numbered(OfJob[bool], written=Flag):
+    """true: each pod that takes a node has a number."""
+
+    def failed(self, job: Job) -> str | None:
+        if self.value == job.numbered:
+            return None
+        return f"{'not every' if self.value else 'every'} pod has a number of its own"
+
+
+class Named(OfJob[bool], written=Flag):
+    """false: the job has a generateName."""
+
+    def failed(self, job: Job) -> str | None:
+        if self.value == bool(job.name):
+            return None
+        return "the job has no name yet (generateName)" if self.value else "the job has a name"
+
+
+@dataclass(frozen=True)
+class Range(Row):
+    """Whole numbers, both ends included.
+
+    Attributes:
+        at_least: Default: 0; of a resource, any amount.
+        at_most: Default: no limit.
+    """
+
+    at_least: Whole = 0
+    at_most: Annotated[float, written(Whole)] = inf
+
+    def __str__(self) -> str:
+        ends = [f"at least {self.at_least}" if self.at_least else ""]
+        ends += [f"at most {self.at_most}" if self.at_most < inf else ""]
+        return " and ".join(filter(None, ends)) or "any number"
+
+
+def _ranges(said: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
+    said = said if isinstance(said, dict) else dict.fromkeys(said, 0)
+    return {name: Range(least) if isinstance(least, int) else least for name, least in said.items()}
+
+
+class Requests(OfTemplate[Mapping[str, Range]]):
+    """The pod requests one of these resources; in a map, at least so many, or a Range.
+
+    Containers count together.
+    """
+
+    written = Annotated[
+        Mapping[str, Range],
+        written(Texts | Annotated[dict[str, Positive | Range], Limits(min_length=1)], _ranges),
+    ]
+
+    def _resources(self) -> list[str]:
+        return [name if wanted == Range() else f"{wanted} {name}" for name, wanted in self.value.items()]
+
+    def failed(self, group: Group, whose: str) -> str | None:
+        if any(
+            takes(group.asked, name, wanted.at_least, wanted.at_most) for name, wanted in self.value.items()
+        ):
+            return None
+        return f"the {whose} asks for none of {', '.join(self._resources())}"
+
+    def shown(self, key: str) -> Iterable[str]:  # noqa: ARG002 - it has words of its own
+        return [f"asks for {'|'.join(self._resources())}"]
+
+
+class Image(OfTemplate[tuple[str, ...]], written=Texts):
+    """Images of a container or init container; globs."""
+
+    def failed(self, group: Group, whose: str) -> str | None:
+        if any(matches(text_of(item.get("image") or ""), self.value) for item in containers(group.template)):
+            return None
+        return f"the {whose} has no image that is {either(self.value)}"
+
+
+class InstanceType(OfTemplate[tuple[str, ...]], written=Texts):
+    """Instance types that the pod selects; empty: none."""
+
+    def failed(self, group: Group, whose: str) -> str | None:
+        named = group.chosen_types or ("",)
+        if any(matches(name, self.value) for name in named):
+            return None
+        found = cut(" or ".join(named)) or "no instance type"
+        return f"the {whose} names {found}, not {either(self.value)}"
+
+
+class Volume(OfTemplate[tuple[str, ...]], written=Texts):
+    """The template has this volume."""
+
+    def failed(self, group: Group, whose: str) -> str | None:
+        if has_volume(group.template, self.value):
+            return None
+        return f"the {whose} has no volume {either(self.value)}"
+
+
+class InTemplate(
+    OfTemplate[Mapping[ObjectPath, tuple[str, ...]]],
+    written=Annotated[Mapping[Pointer, Texts], Limits(min_length=1)],
+):
+    """Values by JSON pointer into the template; globs; empty: not set."""
+
+    def failed(self, group: Group, whose: str) -> str | None:
+        for place, allowed in self.value.items():
+            found = place.value(group.template)
+            if not matches(text_of(found) if found else "", allowed):
+                return differs(place.text, shown(found, 40) if found else '""', allowed, whose)
+        return None
+
+
+class UnsupportedCount(OfTemplate[tuple[str, ...]], written=Texts):
+    """A number of one of these resources is ruled out by deviceCounts."""
+
+    def failed(self, group: Group, whose: str) -> str | None:
+        if group.unsupported(self.value):
+            return None
+        return f"the {whose} asks for no number of devices that its instance type is known not to accept"
+
+    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
+        if not of.device_counts:
+            yield (), "unreachable: the table has no deviceCounts"
+
+
+class Workers(OfObject[Range], written=Range):
+    """How many pods take a node, a Range."""
+
+    def failed(self, job: Job) -> str | None:
+        if self.value.at_least <= job.nodes <= self.value.at_most:
+            return None
+        return f"it has {job.nodes} workers, not {self.value}"
+
+
+class Fields(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
+    """Values of the workload's fields; globs."""
+
+    def failed(self, job: Job) -> str | None:
+        for name, allowed in self.value.items():
+            if name not in job.workload.fields:
+                return f"a {job.workload.name} has no field {name}"
+            if not matches(text := job.field(name), allowed):
+                what = job.workload.fields[name].path.text
+                return differs(what, cut(text) if len(text) > LONGEST_MESSAGE else text, allowed)
+        return None
+
+    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
+        for name in self.value if of.workloads else ():
+            if not any(name in row.fields for row in of.workloads):
+                kinds = ", ".join(sorted(row.name for row in of.workloads))
+                yield (name,), f"no workload it matches has a field {name!r}: {kinds}"
+
+
+class Labels(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
+    """Values of the job's labels; globs; "?*": set; empty: not set."""
+
+    kind: ClassVar = "label"
+
+    def failed(self, job: Job) -> str | None:
+        marks = map_at(job.object, ("metadata", f"{self.kind}s"))
+        for key, allowed in self.value.items():
+            found = marks.get(key, "")
+            if not matches(text_of(found), allowed):
+                return f"{self.kind} {key} is {shown(found, 40)}, not {either(allowed)}"
+        return None
+
+
+class Annotations(Labels):
+    """The same for annotations."""
+
+    kind = "annotation"
+
+
+class Namespace(OfObject[tuple[str, ...]], written=Texts):
+    """Names; globs."""
+
+    def failed(self, job: Job) -> str | None:
+        if matches(job.namespace, self.value):
+            return None
+        return f"the namespace is {job.namespace}, not {either(self.value)}"
+
+
+@lru_cache(maxsize=1024)  # most jobs differ from rows alike
+def differs(what: str, text: str, allowed: tuple[str, ...], whose: str = "") -> str:
+    """That something is another text than is allowed."""
+    return f"{what}{whose and f' of the {whose}'} is {cut(text)}, not {either(allowed)}"
+
+
+def either(values: Iterable[str]) -> str:
+    """Texts for a sentence."""
+    return " or ".join([value or '""' for value in values])
+
+
+def one_of(values: Iterable[str]) -> str:
+    """Texts in short."""
+    return "|".join([value or '""' for value in values])
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers for a sentence: ``1, 4, 8 or 16``, and ``1 to 12`` for a run of them."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    texts = [f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
