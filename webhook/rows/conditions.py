@@ -11,8 +11,6 @@ from math import inf
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field as Limits
-from pydantic import GetCoreSchemaHandler
-from pydantic_core import CoreSchema, core_schema
 
 from common.texts import LONGEST_MESSAGE, cut
 from contract.place import Placer
@@ -109,10 +107,6 @@ class Condition(Generic[T]):
     def unreachable(self, _: Reach) -> Iterator[tuple[Path, str]]:
         """Why no object can meet it, with the path below its key."""
         yield from ()
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: object, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(cls, handler(cls.written))
 
 
 class OfJob(Condition[T]):

@@ -34,15 +34,13 @@ def written(as_: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPy
     )
 
 
-class _Required:
-    """Of a type that may be None what may be written: the other one, or no such key."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:  # noqa: ANN401
-        (of,) = (each for each in get_args(source) if each is not NoneType)
-        return handler(of)
+def _given(source: Any, handler: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    (of,) = (each for each in get_args(source) if each is not NoneType)
+    as_ = getattr(of, "written", None)  # of a class that says how it is written
+    return handler(of) if as_ is None else core_schema.no_info_after_validator_function(of, handler(as_))
 
 
-Given = Annotated[T | None, _Required()]
+Given = Annotated[T | None, GetPydanticSchema(_given)]
 """A value that is None where its key is missing; nobody writes null."""
 
 
