@@ -74,20 +74,10 @@ def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[in
 
 
 def _facts(job: Job) -> tuple[object, ...]:
-    """All that conditions on jobs look at which are alike."""
-    return (
-        job.workload.name,
-        job.candidate,
-        job.shape.name if job.shape else None,
-        job.placer,
-        job.devices,
-        job.lacking,
-        bool(job.name),
-        job.numbered,
-        job.roles,
-        tuple(job.faults),
-        job.off,
-    )
+    """All that conditions on what many jobs have in common look at."""
+    shape = job.shape.name if job.shape else None
+    decided = (job.candidate, shape, job.placer, job.devices, job.lacking, tuple(job.faults), job.off)
+    return (job.workload.name, bool(job.name), job.numbered, job.roles, *decided)
 
 
 def _ruled_out(rule: Rule, job: Job) -> str | None:

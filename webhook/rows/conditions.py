@@ -45,15 +45,12 @@ class Group(Protocol):
     template: Json
 
     @property
-    def asked(self) -> Mapping[str, int]:
-        """Thousandths of each resource that a pod asks for."""
+    def asked(self) -> Mapping[str, int]: ...
 
     @property
-    def chosen_types(self) -> Collection[str]:
-        """The instance types that it selects; none of them if any type will do."""
+    def chosen_types(self) -> Collection[str]: ...
 
-    def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]:
-        """What placeholders say of a request that no instance type for it accepts."""
+    def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]: ...
 
 
 class Job(Protocol):
@@ -70,8 +67,7 @@ class Job(Protocol):
     devices: Devices
 
     @property
-    def field(self) -> Callable[[str], str]:
-        """The text of one of the workload's fields."""
+    def field(self) -> Callable[[str], str]: ...
 
 
 class Reach(NamedTuple):
