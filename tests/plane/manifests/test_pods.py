@@ -41,7 +41,7 @@ def test_no_pod_is_sent_twice_and_only_those_that_a_rule_may_be_about(built: Cal
     asked = {
         name
         for rule in with_component("hyperpod").rules
-        if rule.match.role == "any"
+        if rule.match.role == "any" and rule.match.requests
         for name in rule.match.requests.value
     }
     neuron = "aws.amazon.com/neuron"
