@@ -78,6 +78,7 @@ lint: .venv/.dev ## Check style, types and the direction of imports
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/hadolint Dockerfile
 	@$(BIN)/ultraserver-webhook rules lint
+	@! git grep -nE '^(<<<<<<<|>>>>>>>) ' -- ':!*.lock'
 	@git log --format=%s $(FIRST)..HEAD 2>/dev/null | awk 'length > 72 {print "subject of a commit over 72 characters: " $$0; bad = 1} END {exit bad}'
 
 # Of the commits whose subjects are checked: since 0.2.0.
