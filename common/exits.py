@@ -21,8 +21,11 @@ _COLOURS: Final = {
     "  placed": "green",
     "  not placed": "yellow",
     "  refused": "red",
+    "  warning": "yellow",
+    "  hint": "yellow",
+    "  failed": "red",
 }
-"""Of lines of a preview, and of its verdict, by their beginning; without a colour they are bold."""
+"""Of lines of a preview, by their beginning; without a colour they are bold."""
 _NOT_OURS = re.compile(r"[^\n\t]+")
 _COLOUR = rf"(?:{ESCAPE}\[[\d;]*m)*"
 _COMMAND = re.compile(rf"^((?:{ESCAPE}\[[\d;]*m|[ \t])*):({_COLOUR}:)", re.MULTILINE)

@@ -17,11 +17,10 @@ from common.files import files_of, read_text
 from common.texts import did_you_mean, folded, printable
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.preview.cases import FAILURES, Case, case_of, unreadable
-from webhook.preview.formats import FORMATS, PIPELINES, WITHOUT_PODS, as_diff
-from webhook.preview.run import EMPTY, Preview, preview
-from webhook.preview.sentence import headline, totals
-from webhook.preview.terminal import failed, summary
+from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable
+from webhook.preview.report import Preview
+from webhook.preview.run import EMPTY, preview
+from webhook.preview.text import as_diff, beside, headline, row, totals
 from webhook.rules.draft import ROWS, Draft
 from webhook.rules.lint_policies import notes
 from webhook.rules.load import build, installed_draft, load_installed
@@ -143,7 +142,7 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     """Show what would be done to objects in files, without a cluster.
 
     FILE may be -, standard input. Exits with 0 if nothing would change, 1 if something would, 2 if something
-    would be denied or is wrong.
+    would be refused or is wrong.
     """
     if must_place and how["old"]:
         raise click.UsageError("--must-place is for what is created, and --old for updates")
@@ -167,8 +166,7 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     broken = [_told(found) for found in read if not isinstance(found, list)]
     if not shown and not broken:
         _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in given))
-    pairs = list(zip(documents, shown, strict=True))
-    cases = [case_of(document, item, must_place=must_place) for document, item in pairs]
+    cases = [case_of(item, must_place=must_place) for item in shown]
     if form in PIPELINES:
         cases = [*(unreadable(*place) for _, place in broken), *cases]
         say(PIPELINES[form](cases), nl=False, commands=form == "github")
@@ -176,7 +174,7 @@ def preview_command(  # noqa: PLR0913 - click passes each option
         _say_previews(form, shown, cases)
         for message, _ in broken:
             say(f"error: {message}", err=True)
-    changed = any(part.outcome.operations for item in shown for part in item.parts)
+    changed = any(part.item["patch"] for item in shown for part in item.parts)
     failed = broken or any(case.about(*FAILURES) for case in cases)
     sys.exit(FAILED if failed else DIFFERENT if changed else SAME)
 
@@ -187,10 +185,11 @@ def _say_previews(form: str, shown: list[Preview], cases: list[Case]) -> None:
         say(FORMATS[form](shown), nl=False)
     for item, case in zip(shown, cases, strict=True):
         if form == "diff":
-            say(coloured(as_diff([item])), nl=False)
-        lines = [] if form == "why" else summary(item)
-        first = [] if form in {"diff", "why"} else [coloured(headline(item))]
-        say("".join(f"{line}\n" for line in (*first, *lines, *failed(case))), err=True, nl=False)
+            say(coloured(headline(item) + as_diff(item)), nl=False)
+        text = "" if form == "why" else beside(item)
+        text = text if form in {"diff", "why"} else headline(item) + text
+        failed = (row("failed", each.text) for each in case.about("not placed"))
+        say(coloured("".join([text, *failed])), err=True, nl=False)
     if len(shown) > 1 and form != "why":
         say(totals(shown), err=form != "diff")
 

@@ -25,7 +25,7 @@ from testbed.plane.nodes import TRN2U
 from tests.kubectl_ultraserver.api import table_of
 from tests.placement.world import KEYS, NOW, servers
 from webhook.documents import read_documents
-from webhook.preview.report import document
+from webhook.preview.formats import as_json
 from webhook.preview.run import preview
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def answer(job: Object, rules: Object) -> Object:
     made = time_of(job["metadata"].get("creationTimestamp")) or NOW
     documents = read_documents(json.dumps(job), "request")
     shown = preview(table_of(rules), documents, NAMESPACE, made.timestamp())
-    (found,) = document(shown)["items"]
+    (found,) = json.loads(as_json(shown))["items"]
     return found
 
 

@@ -31,7 +31,7 @@ def _labelled(labels: dict[str, str]) -> dict[str, Any]:
 
 def _notes(obj: Any) -> list[str]:
     (shown,) = preview(load_installed(), read_documents(dump_yaml(obj)))
-    return list(shown.notes)
+    return list(shown.item["notes"])
 
 
 def test_the_packaged_rows_of_whole_job_admission_are_those_of_the_chart() -> None:

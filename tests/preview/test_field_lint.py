@@ -370,7 +370,7 @@ def test_templates_of_another_kind_are_for_its_controller() -> None:
     """Protects from false warnings about Argo's Workflows, policies and alerts, but for their names."""
     alert = {"apiVersion": "example.com/v1", "kind": "Alert", "metadata": {"name": "$NAME"}}
     (shown,) = preview(TABLE, read_documents(json.dumps({**alert, "spec": {"text": "{{ $labels.x }} <x>"}})))
-    assert [text.partition(" is ")[0] for text in shown.outcome.warnings] == ["/metadata/name"]
+    assert [text.partition(" is ")[0] for text in shown.item["warnings"]] == ["/metadata/name"]
 
 
 UNREADABLE = {

@@ -17,15 +17,14 @@ from tests.rules.tables import EXTENDS
 from webhook.cli import main
 from webhook.documents import dump_yaml
 from webhook.engine import Request, evaluate
-from webhook.preview.cases import Case, Finding
-from webhook.preview.formats import PIPELINES
+from webhook.preview.formats import PIPELINES, Case, Finding
 from webhook.rules.load import load_installed
 
 HOSTILE = "x%0A\r\n::stop-commands::,file=b: ##[add-mask]\x1b]0;\u202e\x00\u0085::error::]]><&\ufffe\ud800"
 ANY = st.text(st.characters(codec=None), max_size=20) | st.just(HOSTILE)
 CASES = st.builds(
-    lambda *texts: Case(texts[0], 7, texts[1], (Finding(texts[2], 9, texts[3]),), texts[4]),
-    *(ANY, ANY, st.sampled_from(["refused", "unreadable", "warning", "changed"]), ANY, ANY),
+    lambda *texts: Case(texts[0], 7, texts[1], [Finding(texts[2], 9, texts[3])], texts[4]),
+    *(ANY, ANY, st.sampled_from(["refused", "unreadable", "warning", "change"]), ANY, ANY),
 )
 PLAIN = mpijob(resource=None)
 DENIED = mpijob(annotations={"ultraserver-webhook.io/node-config": "3"})
@@ -59,7 +58,7 @@ def test_what_somebody_wrote_is_read_back_by_the_runner_and_commands_nothing(cas
     text = PIPELINES["github"]([case])
     (line,) = re.split(r"[\r\n\x85\u2028\u2029]", text.removesuffix("\n"))
     command, properties, message = as_the_runner(line)
-    assert command == {"warning": "warning", "changed": "notice"}.get(case.findings[0].about, "error")
+    assert command == {"warning": "warning", "change": "notice"}.get(case.findings[0].about, "error")
     written = {"file": case.file, "line": "9", "title": case.title, "message": case.findings[0].text}
     seen = {**properties, "message": message}
     assert {key: printable(seen[key]) for key in seen} == {key: printable(written[key]) for key in written}
@@ -67,7 +66,7 @@ def test_what_somebody_wrote_is_read_back_by_the_runner_and_commands_nothing(cas
 
 def test_line_ends_and_percent_signs_are_escaped_as_github_says() -> None:
     """Protects a message's lines, and a file's name: what the runner reads is what was written."""
-    exact = Case("a:b", 1, "a,b", (Finding("warning", 2, "a\r\nb%0A:,"),))
+    exact = Case("a:b", 1, "a,b", [Finding("warning", 2, "a\r\nb%0A:,")])
     assert PIPELINES["github"]([exact]) == "::warning file=a%3Ab,line=2,title=a%2Cb::a%0D%0Ab%250A:,\n"
 
 

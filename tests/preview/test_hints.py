@@ -2,7 +2,6 @@
 
 import copy
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -112,13 +111,10 @@ def test_documents_of_this_repository_have_none() -> None:
     assert found == []
 
 
-def test_hints_stand_on_standard_error_and_change_no_output_and_no_status(tmp_path: Path) -> None:
-    """Protects programs that read the other forms: a hint may be wrong, so it decides nothing."""
-    file = tmp_path / "job.yaml"
-    file.write_text(dump_yaml(misspelt(WORKER, "replicas", "replcas")), encoding="utf-8")
-    result = CliRunner().invoke(main, ["preview", str(file), "-o", "json"])
+def test_hints_change_no_status_and_are_no_warnings() -> None:
+    """Protects programs: a hint may be wrong, so it decides nothing."""
+    text = dump_yaml(misspelt(WORKER, "replicas", "replcas"))
+    result = CliRunner().invoke(main, ["preview", "-o", "json"], input=text)
     assert result.exit_code == 0
     (item,) = json.loads(result.stdout)["items"]
-    hint = "/spec/mpiReplicaSpecs/Worker: unknown field 'replcas'"
-    assert (item["warnings"], [text.startswith(hint) for text in item["hints"]]) == ([], [True])
-    assert f"  warning  {hint}" in result.stderr
+    assert (item["warnings"], len(item["hints"])) == ([], 1)

@@ -150,7 +150,8 @@ def test_of_many_documents_some_show_their_changes_and_a_button_shows_those_of_o
     assert first.count('class="diff"') == 2
     assert 'value="2">Changes of 3 to 3<' in first
     assert ask(client, object=text, first="2").get_data(as_text=True).count('class="diff"') == 1
-    assert ask(client, object=text, first="x").get_data(as_text=True).count('class="diff"') == 2
+    for wrong in ("x", "-5"):
+        assert ask(client, object=text, first=wrong).get_data(as_text=True).count('class="diff"') == 2
 
 
 def test_equal_lines_cost_a_diff_no_more_than_others() -> None:
@@ -176,11 +177,7 @@ def test_a_diff_of_too_many_lines_is_refused_and_the_rest_is_shown(
     assert "lines, of which 50 are compared at most" in answer
 
 
-def test_a_name_commands_nothing_and_a_misspelt_field_is_shown(client: Client) -> None:
-    """Protects readers of the page from signs that turn the direction of writing, and from typing errors."""
-    job = mpijob(4, name="a\u202edcb\u2066")
-    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]
-    worker["replcas"] = worker.pop("replicas")
-    answer = ask(client, object=dump_yaml(job)).get_data(as_text=True)
-    assert "\u202e" not in answer.partition("<form")[0]
-    assert "did you mean 'replicas'?" in unescape(answer.partition("<form")[0])
+def test_a_name_commands_nothing(client: Client) -> None:
+    """Protects readers of the page from signs that turn the direction of writing."""
+    answer = ask(client, object=dump_yaml(mpijob(4, name="a\u202edcb\u2066")))
+    assert "\u202e" not in answer.get_data(as_text=True).partition("<form")[0]

@@ -17,7 +17,6 @@ from webhook import limits
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
 from webhook.preview.run import preview
-from webhook.preview.sentence import sentence
 from webhook.rules.load import load_installed
 
 PLAIN = {"resources": {}, "name": "x", "image": "example.invalid/x"}
@@ -49,7 +48,7 @@ def test_of_many_pods_the_first_are_looked_at_and_it_is_said_meanwhile(
     monkeypatch.setattr(limits, "PODS", 2500)
     result = run(obj=mpijob(100_000))
     assert result.stderr.startswith("MPIJob default/train: 2000 Pods looked at\n")
-    assert lines(result)[-1] == "note     it has more than 2500 Pods: the preview leaves out the others"
+    assert lines(result)[0] == "note     it has more than 2500 Pods: the preview leaves out the others"
 
 
 def test_pods_of_all_jobs_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +77,7 @@ def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
         *(f"Pod {pod} of MPIJob default/train" for pod in ("launcher", "worker 0-3 of 12")),
     ]
     assert heads == [f"--- <stdin>:1 ({title})" for title in titles]
-    assert lines(run(obj=pytorchjob(3)))[:2] == [
+    assert lines(run(obj=pytorchjob(3)))[1:] == [
         "Pod      master: unchanged",
         "Pod      worker 0-2 of 3: unchanged",
     ]
@@ -170,5 +169,5 @@ def test_a_form_that_has_no_pods_is_refused() -> None:
 def test_a_worker_of_a_placed_job_is_placed_with_its_job() -> None:
     """Protects who looks at the Pods of a job from the answer that they are not placed."""
     (job,) = preview(load_installed(), read_documents(dump_yaml(mpijob(4)), "job"), None, 0, pods=True)
-    sentences = [sentence(pod) for pod in job.pods or ()]
+    sentences = [pod.item["sentence"] for pod in job.pods]
     assert "placed: with the 4 Pods of its job; the job waits until all 4 nodes are free" in sentences

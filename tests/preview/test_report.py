@@ -1,6 +1,7 @@
 """``-o json`` and ``-o why``: who decided, for tools and for people."""
 
 import json
+from html import unescape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -8,14 +9,19 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from werkzeug.test import Client
 
 from contract import keys
 from testbed.mpijob import mpijob
 from tests.helpers import unfolded
+from tests.plane.kinds.jobs import job
 from tests.preview.schema import SCHEMA, assert_as_published
+from webhook.app import create_app
 from webhook.cli import main
 from webhook.documents import dump_yaml
+from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
+from webhook.rules.source import TableSource
 
 NAME = "node.kubernetes.io~1instance-type"
 OBJECTS: list[dict[str, Any]] = [
@@ -124,8 +130,8 @@ def test_only_rules_for_such_an_object_are_told_unless_all_are_asked_for() -> No
 def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, str]) -> None:
     """The text has the outcome, a rule's place above the fields that it set, and why others are skipped."""
     text = shown("why", mpijob(worker_spec={"hostname": "mine"}), mpijob(-1), options=ours)
-    job, refused, totals = text.split("\n\n")
-    assert job.startswith(
+    placed, refused, totals = text.split("\n\n")
+    assert placed.startswith(
         "<stdin>:1: MPIJob default/train\n"
         "  not placed: its workers ask for aws.amazon.com/neuron, but no rule of the table"
     )
@@ -133,10 +139,38 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
     # A pointer stays in one piece, to be copied.
     assert [line for line in text.splitlines() if len(line) > 100 and " " in line.strip()] == []
     at = "/spec/mpiReplicaSpecs/Worker/template/spec/hostname"
-    job = unfolded(job)
-    assert f'  fired    ours ({ours[1]}:7): Ours. {at}: "h", was "mine"\n' in job
-    assert f"  skipped  job-label ({ours[1]}:5): switched off\n" in job
-    assert "shape four-node has together required, not preferred\n" in job
-    assert "  no rule  the webhook's record" in job
+    placed = unfolded(placed)
+    assert f'  fired    ours ({ours[1]}:7): Ours. {at}: "h", was "mine"\n' in placed
+    assert f"  skipped  job-label ({ours[1]}:5): switched off\n" in placed
+    assert "shape four-node has together required, not preferred\n" in placed
+    assert "  no rule  the webhook's record" in placed
     assert "MPIJob default/train\n  refused: " in refused
-    assert "\n  reason   invalid job\n  denied   " in refused
+    assert "\n  reason   invalid job\n  refused  " in refused
+
+
+WORDS = {"warnings": "warning", "denials": "refused", "hints": "hint", "notes": "note"}
+
+
+@pytest.mark.parametrize("form", ["diff", "why", "github", "junit", "page"])
+def test_every_output_has_every_message_behind_the_same_word(form: str) -> None:
+    """Protects people from a warning that one output has and another one has not."""
+    other = job(4, completionMode="Indexed")
+    other["metadata"]["labels"] = {"run": 5}
+    other["spec"]["paralelism"] = other["spec"].pop("parallelism")
+    text = "---\n".join(map(dump_yaml, [other, mpijob(-1)]))
+    reports = json.loads(CliRunner().invoke(main, ["preview", "-o", "json"], input=text).stdout)["items"]
+    assert {key for key in WORDS for item in reports if item[key]} == {*WORDS}
+    if form == "page":
+        source = TableSource(placement=True)
+        answer = Client(create_app(preview_blueprint(source))).post("/", data={"object": text})
+        said = answer.get_data(as_text=True).partition("<form")[0]
+    else:
+        said = CliRunner().invoke(main, ["preview", "-o", form], input=text).output
+    said = " ".join(unescape(said).split())
+    signs = {"junit": "{word}: ", "diff": "{word} ", "why": "{word} "}
+    for item in reports:
+        for key, word in WORDS.items():
+            sign = (
+                "refused: " if (form, key) == ("diff", "denials") else signs.get(form, "").format(word=word)
+            )
+            assert all(f"{sign}{message}" in said for message in item[key])

@@ -17,8 +17,7 @@ from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.engine import Request, admit
 from webhook.objects.tree import get
-from webhook.preview.run import Preview
-from webhook.preview.sentence import Verdict, sentence
+from webhook.preview.sentence import Seen, Verdict, judged
 from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
@@ -97,8 +96,9 @@ def test_the_command_line_says_the_same_as_the_preview(obj: Any) -> None:
 
 @given(JOBS)
 def test_every_sentence_is_one_bounded_printable_line(obj: Any) -> None:
+    (document,) = read_documents(json.dumps(obj))
     outcome = admit(TABLE, Request(obj, "default", explain=True))
-    text = sentence(Preview("x:1", obj, "default", outcome, TABLE))
+    _, text, _ = judged(Seen(TABLE, document, "default", obj, outcome))
     assert text.isprintable()
     assert len(text) <= LONGEST_MESSAGE
     assert text.startswith(tuple(f"{word}: " for word in Verdict))

@@ -8,8 +8,9 @@ import pytest
 from testbed.mpijob import mpijob
 from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, put
-from webhook.preview.run import Preview, preview
-from webhook.preview.sentence import sentence, totals
+from webhook.preview.report import Preview
+from webhook.preview.run import preview
+from webhook.preview.text import totals
 from webhook.rules.load import load_installed
 
 TABLE = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
@@ -46,6 +47,10 @@ def shown(
     installed = load_installed(rules, placement=placement)
     (item,) = preview(installed, read_documents(dump_yaml(obj)), old=stored)
     return item
+
+
+def sentence(item: Preview) -> str:
+    return str(item.item["sentence"])
 
 
 def with_ranks() -> Any:
@@ -186,13 +191,13 @@ def test_a_job_with_devices_and_without_a_label_is_not_placed_for_the_label(tmp_
         "- {name: ours, reason: x, match: {role: worker}, warn: this is not placed}\n"
     )
     item = shown(mpijob(4), table, tmp_path)
-    assert "this is not placed" in item.outcome.warnings
+    assert "this is not placed" in item.item["warnings"]
     assert sentence(item).endswith("but no rule of the table gives them a job label")
 
 
 def test_a_stored_job_is_placed_as_it_was() -> None:
     once = shown(mpijob(4))
-    assert sentence(shown(once.outcome.after)) == sentence(once)
+    assert sentence(shown(once.after)) == sentence(once)
 
 
 RUNNING: Json = {"startTime": "2026-11-25T12:00:00Z"}
@@ -209,7 +214,7 @@ SUCCEEDED: Json = RUNNING | {"conditions": [{"type": "Succeeded", "status": "Tru
 )
 def test_an_update_of_a_job_with_pods_says_where_they_are(status: Json, text: str) -> None:
     """Protects from "not placed" of a job that runs, as its file says nothing of the place it has."""
-    stored = {**shown(mpijob(4)).outcome.after, "status": status}
+    stored = {**shown(mpijob(4)).after, "status": status}
     assert sentence(shown(mpijob(4), old=stored)) == text
 
 

@@ -110,18 +110,6 @@ def test_no_line_for_people_is_wider_than_100_columns(
         )
 
 
-def test_a_diff_has_the_warnings_notes_and_hints_that_the_command_prints(client: Client) -> None:
-    """Protects who uses ``make run`` or curl: a kind that is not sent, and a field that does not exist."""
-    sent = ask(client, (REPOSITORY / "examples/job.yaml").read_bytes(), "text/x-diff").get_data(as_text=True)
-    assert "\n  note     the default installation does not send batch/v1/Job" in sent.partition("---")[0]
-    job = mpijob(4)
-    worker = job["spec"]["mpiReplicaSpecs"]["Worker"]
-    worker["replcas"] = worker.pop("replicas")
-    text = ask(client, dump_yaml(job), "text/x-diff").get_data(as_text=True)
-    assert "  warning  " in text.partition("---")[0]
-    assert "did you mean 'replicas'?" in " ".join(text.split())
-
-
 @pytest.mark.parametrize("kind", ["text/x-diff", "text/plain"])
 def test_no_line_of_text_begins_with_a_command_of_a_pipeline(client: Client, kind: str) -> None:
     """Protects pipelines that print what curl gets: a folded line may begin with any word of the job's."""
@@ -161,16 +149,6 @@ def test_rules_for_other_objects_are_told_if_the_query_asks(client: Client) -> N
     """``?all-rules=true`` tells of every rule of the table, as ``--all-rules`` does."""
     plain, every = (ask(client, mpijob(), query=query).get_json() for query in ("", "?all-rules=true"))
     assert len(every["items"][0]["rules"]) == len(load_installed().rules) > len(plain["items"][0]["rules"])
-
-
-def test_a_job_that_is_denied_is_an_answer(client: Client) -> None:
-    job = mpijob(annotations={"ultraserver-webhook.io/node-config": "3"})
-    answer = ask(client, job)
-    assert answer.status_code == 200
-    (shown,) = answer.get_json()["items"]
-    assert shown["verdict"] == "refused"
-    assert shown["denials"][0].endswith("the node config must be one of 4, 2, 1")
-    assert shown["patch"] == []
 
 
 BAD: dict[str, tuple[bytes, str]] = {

@@ -1,71 +1,79 @@
 """Previews as people, tools and pipelines read them: what ``-o`` takes, here and over HTTP."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 from xml.etree.ElementTree import SubElement
 
 from common.junit import as_xml, testcase
-from common.texts import WIDTH, printable
+from common.texts import printable
 from webhook.documents import dump_yaml
-from webhook.preview.cases import FAILURES, Case
-from webhook.preview.lines import unified
-from webhook.preview.pods import told
-from webhook.preview.report import document
-from webhook.preview.run import Preview
-from webhook.preview.sentence import headline, totals
-from webhook.preview.why import as_why
+from webhook.preview.report import Preview
+from webhook.preview.text import as_text, as_why
 
-AFTER = "after ultraserver-webhook"
+FAILURES: Final = ("unreadable", "refused", "not placed")
+"""What a finding is about that fails a pipeline; others are about "warning", "hint", "note" and "change"."""
 
-COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "changed": "notice"}
+COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "change": "notice"}
 """GitHub's commands, by what a finding is about; anything else is a warning."""
-
-
-def as_diff(previews: Iterable[Preview], rows: Callable[[Preview], str] = lambda _: "") -> str:
-    """The sentence on every document and a unified diff of its YAML; then how many have each verdict.
-
-    Of what is in shadow there is a diff of its own; the rows of a document come before its diff.
-    """
-    items = list(previews)
-    texts = [f"{headline(item)}\n{rows(item)}{''.join(_diffs(item))}" for item in items]
-    return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
-
-
-def _diffs(item: Preview) -> Iterator[str]:
-    after, title = item.outcome.after, printable(f"{item.source} ({item.title})")
-    yield _cut(unified(item.object, after, title, AFTER))
-    if item.outcome.would:
-        enforced = unified(
-            after, item.outcome.would.after, f"{title} {AFTER}", "if what is in shadow were enforced"
-        )
-        yield _cut(enforced)
-    for pod, like in told(item.pods or ()):
-        yield from () if like else _diffs(pod)
-
-
-def _cut(diff: str) -> str:
-    """A diff with lines of at most `WIDTH` columns below its head; an ellipsis ends those that are cut."""
-    lines = diff.splitlines()
-    cut = [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines[2:]]
-    return "".join(f"{line}\n" for line in (*lines[:2], *cut))
 
 
 def as_yaml(previews: Iterable[Preview]) -> str:
     """Every document as it would be stored, in one stream; each Pod below a comment that says which it is."""
     parts = (part for item in previews for part in item.parts)
-    said = ((f"# {printable(part.title)}\n" if part.share else "", part.outcome.after) for part in parts)
-    return "---\n".join(comment + dump_yaml(after) for comment, after in said)
+    texts = (f"# {printable(part.title)}\n" * bool(part.share) + dump_yaml(part.after) for part in parts)
+    return "---\n".join(texts)
 
 
 def as_json(previews: Iterable[Preview]) -> str:
     """Everything about every document, as ``preview.schema.json`` describes it."""
-    return json.dumps(document(previews), indent=2) + "\n"
+    kind = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview"}
+    items = [one.item | {"received": one.received} for one in previews]
+    return json.dumps(kind | {"items": items}, indent=2) + "\n"
 
 
 def as_patch(previews: Iterable[Preview]) -> str:
     """The RFC 6902 patch of each document, one JSON list a line."""
-    return "".join(json.dumps(list(item.outcome.operations)) + "\n" for item in previews)
+    return "".join(json.dumps(one.item["patch"]) + "\n" for one in previews)
+
+
+class Finding(NamedTuple):
+    """A message, where it belongs, and what it is about."""
+
+    about: str
+    line: int
+    text: str
+
+
+class Case(NamedTuple):
+    """A document, or a file that cannot be read; ``skipped`` says why a document is not a candidate."""
+
+    file: str
+    line: int
+    title: str
+    findings: list[Finding]
+    skipped: str = ""
+
+    def about(self, *about: str) -> list[Finding]:
+        """The findings about one of these."""
+        return [found for found in self.findings if found.about in about]
+
+
+def case_of(shown: Preview, *, must_place: bool) -> Case:
+    """The case of a document; with ``must_place`` one that is not a candidate fails."""
+    item, (file, line) = shown.item, shown.item["source"].values()
+    placed, skipped = item["job"] or item["denials"], f"not a candidate: {item['reason']}"
+    findings = [Finding("not placed", line, skipped)] if must_place and not placed else []
+    for part in shown.parts:
+        pod = f"Pod {part.share}: " if part.share else ""
+        findings += [Finding(about, part.line_of(text), f"{pod}{text}") for about, text in part.messages]
+    findings += [Finding("change", line, item["sentence"])] if item["patch"] else []
+    return Case(file, line, shown.title, findings, "" if placed or item["patch"] else item["reason"])
+
+
+def unreadable(file: str, line: int, text: str) -> Case:
+    """The case of a file of which nothing is shown."""
+    return Case(file, line, "cannot be read", [Finding("unreadable", line, text)])
 
 
 def as_annotations(cases: Sequence[Case]) -> str:
@@ -74,10 +82,10 @@ def as_annotations(cases: Sequence[Case]) -> str:
     The runner looks for commands in every line, so what somebody wrote stands inside of one, escaped.
     """
     return "".join(
-        f"::{COMMANDS.get(found.about, 'warning')} file={_escaped(case.file, ':,')},line={found.line},"
-        f"title={_escaped(case.title, ':,')}::{_escaped(found.text)}\n"
+        f"::{COMMANDS.get(about, 'warning')} file={_escaped(case.file, ':,')},line={line},"
+        f"title={_escaped(case.title, ':,')}::{_escaped(text)}\n"
         for case in cases
-        for found in case.findings
+        for about, line, text in case.findings
     )
 
 
@@ -89,26 +97,21 @@ def _escaped(text: str, more: str = "") -> str:
 
 def as_junit(cases: Sequence[Case]) -> str:
     """A test case for each document: failed, in error, skipped as no candidate, or passed."""
-    tests = []
-    for case in cases:
-        test = testcase(case.file, case.line, case.title)
-        tests.append(test)
-        said = [
-            f"{printable(case.file)}:{found.line}: {found.about}: {printable(found.text)}"
-            for found in case.findings
-        ]
+    tests = [testcase(case.file, case.line, case.title) for case in cases]
+    for test, case in zip(tests, cases, strict=True):
         if failures := case.about(*FAILURES):
             name = "error" if failures[0].about == "unreadable" else "failure"
             SubElement(test, name, type=failures[0].about, message=printable(failures[0].text))
         elif case.skipped:
             SubElement(test, "skipped", message=printable(case.skipped))
-        if said:
-            SubElement(test, "system-out").text = "\n".join(said)
+        if case.findings:
+            said = (f"{case.file}:{line}: {about}: {text}" for about, line, text in case.findings)
+            SubElement(test, "system-out").text = "\n".join(map(printable, said))
     return as_xml("ultraserver-webhook preview", tests)
 
 
 FORMATS: Final[Mapping[str, Callable[[Iterable[Preview]], str]]] = {
-    "diff": as_diff,
+    "diff": as_text,
     "yaml": as_yaml,
     "json": as_json,
     "why": as_why,
@@ -123,4 +126,4 @@ PIPELINES: Final[Mapping[str, Callable[[Sequence[Case]], str]]] = {
     "github": as_annotations,
     "junit": as_junit,
 }
-"""What ``-o`` takes as well."""
+"""What ``-o`` takes beside `FORMATS`."""

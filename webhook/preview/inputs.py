@@ -16,7 +16,8 @@ from common.texts import did_you_mean, printable
 from common.times import time_of
 from webhook import limits
 from webhook.documents import DocumentError, read_documents
-from webhook.preview.run import EMPTY, Preview, preview
+from webhook.preview.report import Preview
+from webhook.preview.run import EMPTY, preview
 from webhook.rows.table import Table
 
 SHOWN: Final = 60

@@ -9,7 +9,7 @@ from typing import Final
 from common.pointers import numbered, parse_pointer
 from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, digest
-from webhook.preview.run import Preview
+from webhook.preview.report import Preview
 
 LINES: Final = 20
 """A text with more lines than this is cut short in a diff."""
@@ -35,7 +35,7 @@ def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
 
     The sign is ``+``, ``-``, a space, or ``@`` for lines that are left out; the rule is empty where none is.
     """
-    before, after = (dump_yaml(abridged(obj)) for obj in (item.object, item.outcome.after))
+    before, after = (dump_yaml(abridged(obj)) for obj in (item.received, item.after))
     rules, at = _rules(item, after), 0
     for text in _unified(before, after).splitlines()[2:]:
         if place := re.match(r"@@ -\S+ \+(\d+)\S* @@ ?(.*)", text):
@@ -61,23 +61,17 @@ def abridged(value: Json) -> Json:
     return f"{first}\n... {rest.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
 
 
-def _rules(item: Preview, after: str) -> Callable[[int], str]:
+def _rules(item: Preview, stored: str) -> Callable[[int], str]:
     """Returns what gives the rule of a line afterwards: of the change there, or else of the next one."""
-    (document,) = read_documents(after, "after")
-    spans = []
-    for change in item.changes:
-        if change.after is not None:
-            path = numbered(parse_pointer(change.path))
-            first = document.line_of(path)
-            length = len(dump_yaml(abridged(change.after)).splitlines())
-            # A map or list below a key begins on the line after it, but an item on the line of its dash.
-            below = isinstance(change.after, dict | list) and change.after and not isinstance(path[-1], int)
-            spans.append((first + length - (not below), change.rule or "the webhook's own record"))
+    (document,) = read_documents(stored, "after")
+    spans: list[tuple[int, str]] = []
+    for change in (each for each in item.item["changes"] if each["after"] is not None):
+        after, path = change["after"], numbered(parse_pointer(change["path"]))
+        length = len(dump_yaml(abridged(after)).splitlines())
+        # A map or list below a key begins on the line after it, but an item on the line of its dash.
+        below = isinstance(after, dict | list) and after and not isinstance(path[-1], int)
+        setter = change["rule"]["name"] if change["rule"] else "the webhook's own record"
+        spans.append((document.line_of(path) + length - (not below), setter))
     spans.sort()
-    ends = [end for end, _ in spans]
-
-    def rule(line: int) -> str:
-        at = bisect_left(ends, line)
-        return spans[at][1] if at < len(spans) else ""
-
-    return rule
+    ends, setters = [end for end, _ in spans], [*(setter for _, setter in spans), ""]
+    return lambda line: setters[bisect_left(ends, line)]

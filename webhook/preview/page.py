@@ -11,23 +11,18 @@ from flask import Response, make_response, render_template, request
 from werkzeug.datastructures import MultiDict
 
 from common.texts import printable
-from contract.place import Place
 from webhook import limits
 from webhook.app import as_json
 from webhook.documents import dump_yaml
 from webhook.preview.inputs import ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
-from webhook.preview.report import rules_of
-from webhook.preview.run import Preview
-from webhook.preview.sentence import PAIR, SERVER, judged, sentence, totals
+from webhook.preview.report import Preview
+from webhook.preview.sentence import PAIR, SERVER
+from webhook.preview.text import totals
 from webhook.work import Work
 
 EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
 """The job that the page offers to somebody who has none at hand."""
-NODES: Final = 4
-"""Nodes of an UltraServer."""
-MOST: Final = 12
-"""Units that are drawn; the others are counted."""
 WHOLE: Final = 25
 """Documents shown with their changes; a page of all 120 that a text may hold takes a browser 5 s."""
 
@@ -54,7 +49,7 @@ def given() -> dict[str, Any]:
         name: request.form.get(name, "") for name in ("object", "old", "namespace", "pods")
     }
     form["namespace"] = form["namespace"].strip()
-    form["first"] = request.form.get("first", 0, int)
+    form["first"] = max(0, request.form.get("first", 0, int))
     if "example" in request.args:
         form["object"] = EXAMPLE
     for name in ("object", "old"):
@@ -65,61 +60,26 @@ def given() -> dict[str, Any]:
 
 
 def as_items(previews: Iterable[Preview], first: int) -> str:
-    """Previews as the page shows them, in JSON; some from the first on with their changes."""
-    items = list(previews)
-    last = totals(items) if len(items) > 1 else ""
-    changed = range(first, first + WHOLE)
-    shown = [
-        answer_of(item) | (changes(item) if index in changed else {}) for index, item in enumerate(items)
-    ]
-    return json.dumps({"items": shown, "totals": last})
-
-
-def answer_of(item: Preview) -> dict[str, Any]:
-    """What the page shows of every preview."""
-    return {
-        "title": printable(item.title),
-        "verdict": judged(item)[0],
-        "sentence": sentence(item),
-        "warnings": [*item.outcome.warnings, *(text for _, text in item.hints)],
-        "notes": list(item.notes),
-    }
+    """Previews as the page shows them, in JSON; `WHOLE` from the first on with their changes."""
+    items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
+    shown = [{"title": printable(each.title)} | {key: each.item[key] for key in keys} for each in items]
+    for item, view in list(zip(items, shown, strict=True))[first : first + WHOLE]:
+        view.update(changes(item))
+    return json.dumps({"items": shown, "totals": totals(items) if len(items) > 1 else ""})
 
 
 def changes(item: Preview) -> dict[str, Any]:
-    """What the page shows of `WHOLE` previews besides."""
+    """What the page shows of some previews besides."""
+    place, names = item.place, {SERVER: "UltraServer", PAIR: "pair"}
+    name = place and ("node" if place.size == 1 else names.get(place.unit, "unit"))
     return {
         "lines": list(diff_lines(item)),
-        "picture": picture(item),
-        "rules": [row._asdict() for row in rules_of(item)],
-        "yaml": dump_yaml(item.outcome.after),
-        "patch_text": json.dumps(list(item.outcome.operations), indent=2),
-        "made": [{"title": str(pod.share), "lines": list(diff_lines(pod))} for pod in item.pods or ()],
+        "rules": item.item["rules"],
+        "place": place and {"name": name, "size": place.size, "workers": place.workers},
+        "yaml": dump_yaml(item.after),
+        "patch_text": json.dumps(item.item["patch"], indent=2),
+        "made": [{"title": str(pod.share), "lines": list(diff_lines(pod))} for pod in item.pods],
     }
-
-
-def picture(item: Preview) -> dict[str, Any] | None:
-    """Returns the first ``units`` of a job, or of one group of it, and how many ``more`` there are.
-
-    A unit has a ``name`` and ``nodes``: by place the number of the worker there, or None where another job
-    may be. None where nothing is placed.
-    """
-    _, place = judged(item)
-    if place is None:
-        return None
-    blocks = max(1, place.workers // place.size)
-    units = [_unit(place, number) for number in range(min(blocks, MOST))]
-    return {"units": units, "more": max(0, blocks - MOST)}
-
-
-def _unit(place: Place, number: int) -> dict[str, Any]:
-    first = number * place.size
-    nodes: list[int | None] = [*range(first, min(first + place.size, place.workers))]
-    names = {SERVER: "UltraServer", PAIR: "pair"}
-    name = "node" if place.size == 1 else names.get(place.unit, "unit")
-    if name == "pair":
-        nodes += [None] * (NODES - len(nodes))
-    return {"name": f"{name} {number + 1}", "nodes": nodes}
 
 
 def rendered(form: dict[str, str], status: int = HTTPStatus.OK, **found: Any) -> Response:  # noqa: ANN401

@@ -1,66 +1,130 @@
-"""Everything about previews as one value for tools: what ``preview.schema.json`` describes."""
+"""The report on an object, which every output shows: what ``preview.schema.json`` describes."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
+from common.pointers import numbered
+from contract.place import Place
+from webhook.documents import Document
+from webhook.engine.changes import changes
 from webhook.engine.outcome import Kind, Outcome, RuleOutcome, State
-from webhook.objects.tree import get
-from webhook.preview.run import Preview
-from webhook.preview.sentence import judged, sentence
+from webhook.objects.tree import Json, get
+from webhook.preview.sentence import Seen, Share, judged
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
+MESSAGES: Final = {"denials": "refused", "warnings": "warning", "hints": "hint", "notes": "note"}
+"""Keys of a report whose texts are messages, and what every output calls one of them."""
 
-def document(previews: Iterable[Preview]) -> Mapping[str, Any]:
-    """Previews as one document."""
-    items = [item_of(one) | {"received": one.object} for one in previews]
-    return {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview", "items": items}
+_PLACE: Final = re.compile(r"(?<!\S)/([^\s;,]+)")
 
 
-def item_of(shown: Preview) -> dict[str, Any]:
-    """What is known of one preview."""
-    outcome, facts, table = shown.outcome, shown.outcome.facts, shown.table
-    file, _, line = shown.source.rpartition(":")
-    said = {key: shown.object.get(key) for key in ("apiVersion", "kind")}
-    said |= {key: get(shown.object, ("metadata", key)) for key in ("name", "generateName")}
+@dataclass(frozen=True)
+class Preview:
+    """What the webhook would do to one object.
+
+    Attributes:
+        item: all that is said of it, as ``preview.schema.json`` describes an item.
+        title: kind, namespace and name; of Pods of a job, which of them.
+        document: where it was read; of a Pod, its job.
+        received: the object as it was read.
+        after: the object as it would be stored.
+        enforced: the object as it would be stored if what is in shadow were enforced.
+        place: of an object that is placed.
+        lines: of hints, by their text.
+        share: the Pods of a job for which this one stands; None for what was read.
+        pods: that are made of it.
+    """
+
+    item: dict[str, Any]
+    title: str
+    document: Document
+    received: Json
+    after: Json
+    enforced: Json
+    place: Place | None
+    lines: Mapping[str, int]
+    share: Share | None
+    pods: list["Preview"]
+
+    @property
+    def source(self) -> str:
+        """File and line."""
+        return "{file}:{line}".format(**self.item["source"])
+
+    @property
+    def parts(self) -> tuple["Preview", ...]:
+        """Itself, and its Pods."""
+        return (self, *self.pods)
+
+    @property
+    def messages(self) -> Iterator[tuple[str, str]]:
+        """Each message, behind what it is."""
+        return ((about, text) for key, about in MESSAGES.items() for text in self.item[key])
+
+    def line_of(self, text: str) -> int:
+        """The line of the place that a message names, of which the last key may hold ``/``; or the first."""
+        if self.share or text in self.lines:
+            return self.lines.get(text, self.document.line)
+        place = _PLACE.search(text)
+        parts = place[1].rstrip(":").split("/") if place else []
+        steps = numbered(parts)
+        ends = ((*steps[:at], "/".join(parts[at:]).replace("~1", "/")) for at in range(len(parts)))
+        return max([self.document.line, *map(self.document.line_of, ends)])
+
+
+def report(
+    seen: Seen,
+    notes: Iterable[str],
+    hints: Mapping[str, int],
+    pods: Iterable[Seen] | None,
+    *,
+    all_rules: bool,
+) -> Preview:
+    """Returns the report on an object, with its Pods; hints have their lines."""
+    table, document, namespace, obj, outcome, stored, *_ = seen
+    made = [report(pod, (), {}, None, all_rules=all_rules) for pod in pods or ()]
+    verdict, sentence, place = judged(seen)
+    said = {key: obj.get(key) for key in ("apiVersion", "kind")}
+    said |= {key: get(obj, ("metadata", key)) for key in ("name", "generateName")}
+    said = {key: text if isinstance(text, str) else "" for key, text in said.items()}
+    facts = outcome.facts
     numbers = {key: int(facts[key]) for key in ("workers", "nodes", "nodeConfig") if key in facts}
-    return {
-        "source": {"file": file, "line": int(line)},
-        "operation": "CREATE" if shown.stored is None else "UPDATE",
-        "object": {
-            "namespace": shown.namespace,
-            **{key: text if isinstance(text, str) else "" for key, text in said.items()},
-        },
+    item = {
+        "source": {"file": document.source, "line": document.line},
+        "operation": "CREATE" if stored is None else "UPDATE",
+        "object": {"namespace": namespace, **said},
         "outcome": outcome.kind,
-        "verdict": judged(shown)[0],
-        "sentence": sentence(shown),
+        "verdict": verdict,
+        "sentence": sentence,
         "reason": outcome.reason,
         "table": outcome.revision,
         "workload": facts.get("workload"),
         "job": {"id": facts["job"], "shape": facts["shape"], **numbers} if numbers else None,
         "changes": [
             change._asdict() | {"rule": change.rule and _told(table, change.rule, "add")}
-            for change in shown.changes
+            for change in changes(obj, outcome.after, outcome.setters)
         ],
-        "rules": [row._asdict() | _told(table, row.name, _key(table, row)) for row in rules_of(shown)],
+        "rules": list(_rules(table, outcome, all_rules=all_rules)),
         "warnings": list(outcome.warnings),
         "denials": list(outcome.denials),
         "patch": list(outcome.operations),
         "policy": facts.get("policy"),
         "shadow": _shadow(outcome),
-        "pods": None if shown.pods is None else [_pods(pod) for pod in shown.pods],
-        "notes": list(shown.notes),
-        "hints": [text for _, text in shown.hints],
+        "pods": None if pods is None else [_pods(pod) for pod in made],
+        "notes": list(notes),
+        "hints": list(hints),
     }
+    enforced = outcome.would.after if outcome.would else outcome.after
+    return Preview(item, seen.title, document, obj, outcome.after, enforced, place, hints, seen.share, made)
 
 
-def _pods(shown: Preview) -> dict[str, Any]:
+def _pods(pod: Preview) -> dict[str, Any]:
     """Pods of a job that get the same, and what that is."""
-    share = shown.share._asdict() if shown.share else {}
-    return {key: share[key] for key in share if key != "job"} | {
-        "pod": shown.object,
-        "preview": item_of(shown),
-    }
+    share = pod.share._asdict() if pod.share else {}
+    return {**share, "pod": pod.received, "preview": pod.item}
 
 
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:
@@ -73,27 +137,20 @@ def _shadow(outcome: Outcome) -> dict[str, Any] | None:
 
 
 def _told(table: Table, rule: str, key: str) -> dict[str, Any]:
-    """A rule by its name, and where it got one of its keys."""
+    """A rule by its name, and where one of its keys is written."""
     origin = table.origin(rule, key)
     return {"name": rule, "source": {"file": origin.file, "line": origin.line} if origin else None}
 
 
-def _key(table: Table, row: RuleOutcome) -> str:
-    """The key of a rule that decided what became of it."""
-    if row.state is State.FIRED:
-        return "add"
-    off = any(rule.name == row.name and rule.mode is not Mode.ENFORCE for rule in table.rules)
-    return "mode" if off else "match"
-
-
-def rules_of(shown: Preview) -> Iterator[RuleOutcome]:
-    """What became of each rule for such an object, or of all of the table if that is asked for."""
-    outcome, rules = shown.outcome, {rule.name: rule for rule in shown.table.rules}
-    candidate = outcome.untouched is Kind.UNCHANGED
-    found = {row.name: row for row in outcome.rules}
-    if shown.all_rules:
-        return (found.get(name) or _for_others(rule, outcome) for name, rule in rules.items())
-    return (row for name, row in found.items() if rules[name].match.candidate in {None, candidate})
+def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[str, Any]]:
+    """What became of each rule for such an object, or of all of the table; with the place that decided it."""
+    rows, candidate = {row.name: row for row in outcome.rules}, outcome.untouched is Kind.UNCHANGED
+    for rule in table.rules:
+        row = rows.get(rule.name) or (_for_others(rule, outcome) if all_rules else None)
+        if row and (all_rules or rule.match.candidate in {None, candidate}):
+            otherwise = "match" if rule.mode is Mode.ENFORCE else "mode"
+            key = "add" if row.state is State.FIRED else otherwise
+            yield row._asdict() | _told(table, rule.name, key)
 
 
 def _for_others(rule: Rule, outcome: Outcome) -> RuleOutcome:

@@ -2,11 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import count
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
 import jsonpatch
 
@@ -15,13 +14,14 @@ from common.texts import cut
 from webhook import limits
 from webhook.documents import Document, DocumentError, expand_lists
 from webhook.engine import Outcome, Request, admit
-from webhook.engine.changes import changes
 from webhook.engine.opening import kind_of, opened
-from webhook.engine.outcome import Change, JobError, bounded
+from webhook.engine.outcome import JobError, bounded
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, get
 from webhook.preview.hints import hints, unfinished
+from webhook.preview.report import Preview, report
 from webhook.preview.sent import not_a_job, not_sent
+from webhook.preview.sentence import Seen, Share
 from webhook.rows.table import Table
 
 _TELL_AFTER = 2000
@@ -32,73 +32,6 @@ EMPTY: Final = "no objects to look at"
 
 UID: Final = "preview"
 """Stands for the review's uid, by which a job without a name is told from others."""
-
-
-class PatchError(AssertionError):
-    """The operations do not lead to the object they should: an internal error."""
-
-
-class Share(NamedTuple):
-    """Pods by their numbers in a group of so many, of a job of this title: each of them gets the same."""
-
-    job: str
-    group: str
-    first: int
-    last: int
-    of: int
-
-    def __str__(self) -> str:
-        numbers = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
-        return self.group if self.of == 1 else f"{self.group} {numbers} of {self.of}"
-
-
-@dataclass(frozen=True)
-class Preview:
-    """One object and what the webhook would do to it.
-
-    Attributes:
-        source: where it was read, ``file:line``.
-        table: by which it was looked at.
-        all_rules: whether to list rules for other objects, too.
-        stored: what is updated; None for what is created.
-        share: the Pods of a job for which this one stands; None for what was read.
-        pods: that are made of it; None if nobody asks.
-        notes: on those that cannot be shown.
-        hint: what it requests that is probably a misspelt device, with the line.
-        hints: on other names that are probably misspelt, each with its line.
-    """
-
-    source: str
-    object: Json
-    namespace: str
-    outcome: Outcome
-    table: Table
-    all_rules: bool = False
-    stored: Json = None
-    share: Share | None = None
-    pods: tuple["Preview", ...] | None = None
-    notes: tuple[str, ...] = ()
-    hint: str = ""
-    hints: tuple[tuple[int, str], ...] = ()
-
-    @property
-    def title(self) -> str:
-        """Kind, namespace and name."""
-        if self.share:
-            return f"Pod {self.share} of {self.share.job}"
-        name, beginning = (get(self.object, ("metadata", key)) for key in ("name", "generateName"))
-        name = name or f"{beginning or ''}*"
-        return f"{self.object.get('kind', 'Unknown')} {self.namespace}/{name}"
-
-    @property
-    def parts(self) -> tuple["Preview", ...]:
-        """Itself, and its Pods."""
-        return (self, *(self.pods or ()))
-
-    @cached_property
-    def changes(self) -> tuple[Change, ...]:
-        """Every field that it would change, and which rule sets it."""
-        return changes(self.object, self.outcome.after, self.outcome.setters)
 
 
 def preview(  # noqa: PLR0913 - each is something that a person may say
@@ -125,7 +58,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         now: when the objects would be created, Unix time. Default: after the end of every policy.
         all_rules: whether to list rules for other objects, too.
         old: what is stored, if the documents are to update that.
-        pods: whether the Pods that are made of them are to be looked at as well.
+        pods: whether to look at the Pods that are made of them as well.
         context: the namespace of documents that name none, if nobody asked for one.
         most_pods: that are looked at, of all documents; None: any number.
         tell: takes a line on what takes long, now and then.
@@ -133,28 +66,27 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     Raises:
         DocumentError: if a document is not a Kubernetes object, names another namespace, updates none that
             is stored, or several, or has more Pods.
-        PatchError: if a patch does not give what it should.
     """
     there = defaultdict[str, list[Document]](list)
     for each in expand_lists(old or ()):
         there[_identity(each, _namespace(each, namespace, context))].append(each)
-    found = []
+    numbers = count() if most_pods is None else iter(range(most_pods))
+    previews = []
     for each in expand_lists(documents):
         where = _namespace(each, namespace, context)
         stored = None if old is None else _stored(each, _identity(each, where), there)
         outcome = admit(table, Request(each.value, where, UID, now=now, explain=True), stored)
         verify(each.value, outcome)
-        source = f"{each.source}:{each.line}"
-        near = tuple((each.line_of(path), cut(text)) for path, text in hints(table, each.value))
+        near = {cut(text): each.line_of(path) for path, text in hints(table, each.value)}
         note = not_sent(each.value, where, outcome) or (None if near else not_a_job(table, each.value))
-        notes = (note,) if note else ()
         # A review holds text there, as the API server has read the object.
         more = unfinished(each.value, is_job=bool(table.workloads_of(kind_of(each.value))))
         outcome = replace(outcome, warnings=bounded([*outcome.warnings, *more]))
-        item = Preview(source, each.value, where, outcome, table, all_rules, stored, notes=notes)
-        found.append(replace(item, hint=_hint(each, outcome), hints=near))
-    numbers = count() if most_pods is None else iter(range(most_pods))
-    return [_with_pods(item, now, numbers, tell) for item in found] if pods else found
+        seen = Seen(table, each, where, each.value, outcome, stored, _hint(each, outcome))
+        made, notes = _pods(seen, now, numbers, tell) if pods else (None, ())
+        notes = (note, *notes) if note else notes
+        previews.append(report(seen, notes, near, made, all_rules=all_rules))
+    return previews
 
 
 def _hint(document: Document, outcome: Outcome) -> str:
@@ -165,34 +97,32 @@ def _hint(document: Document, outcome: Outcome) -> str:
     return f"Line {line} requests {cut(fault.value)}; did you mean {fault.meant}?"
 
 
-def _with_pods(job: Preview, now: float, numbers: Iterator[int], tell: Callable[[str], None]) -> Preview:
-    """The same with its Pods, each evaluated; those that follow each other and get the same are one."""
-    pods: list[Preview] = []
+def _pods(
+    job: Seen, now: float, numbers: Iterator[int], tell: Callable[[str], None]
+) -> tuple[list[Seen], tuple[str, ...]]:
+    """The Pods of a job, each evaluated, those that follow each other and get the same as one; and notes."""
+    pods: list[Seen] = []
     every, notes = _made(job)
     for index, (group, number, of, pod) in enumerate(every):
         if next(numbers, None) is None:
-            file, _, line = job.source.rpartition(":")
             message = "the jobs up to this one have too many Pods: preview fewer jobs, or without Pods"
-            raise DocumentError(file, int(line), 1, message)
+            raise DocumentError(job.document.source, job.document.line, 1, message)
         if index == limits.PODS:
-            notes = (*notes, f"it has more than {limits.PODS} Pods: the preview leaves out the others")
-            break
+            return pods, (*notes, f"it has more than {limits.PODS} Pods: the preview leaves out the others")
         if index and index % _TELL_AFTER == 0:
             tell(f"{job.title}: {index} Pods looked at")
         outcome = admit(job.table, Request(pod, job.namespace, UID, now=now, explain=True))
-        last = pods[-1] if pods else None
-        if last and last.share and last.share.group == group and _done(last.outcome) == _done(outcome):
-            pods[-1] = replace(last, share=last.share._replace(last=number))
+        last = pods[-1] if pods else job
+        if last.share and last.share.group == group and _done(last.outcome) == _done(outcome):
+            pods[-1] = last._replace(share=last.share._replace(last=number))
         else:
             verify(pod, outcome)
-            share = Share(job.title, group, number, number, of)
-            pods.append(
-                replace(job, object=pod, outcome=outcome, share=share, stored=None, notes=(), hints=())
-            )
-    return replace(job, pods=tuple(pods), notes=(*job.notes, *notes))
+            share = Share(group, number, number, of)
+            pods.append(job._replace(object=pod, outcome=outcome, stored=None, share=share))
+    return pods, notes
 
 
-def _made(of: Preview) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
+def _made(of: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
     """The Pods (`pods_of`) that will be made of an object as it would be stored, and notes on others."""
     try:
         job = opened(of.table, Request(of.object, of.namespace))
@@ -233,8 +163,7 @@ def _namespace(document: Document, given: str | None, context: str) -> str:
 
 
 def _identity(document: Document, namespace: str) -> str:
-    obj = document.value
-    return f"{kind_of(obj)} {namespace}/{get(obj, ('metadata', 'name')) or '*'}"
+    return f"{kind_of(document.value)} {namespace}/{get(document.value, ('metadata', 'name')) or '*'}"
 
 
 def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Document]]) -> Json:
@@ -248,16 +177,8 @@ def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Docu
 
 
 def verify(received: Json, outcome: Outcome) -> None:
-    """Applies the operations, and those of what is in shadow, and compares.
-
-    Raises:
-        PatchError: if they do not apply, or give something else.
-    """
-    try:
-        applied = jsonpatch.apply_patch(received, list(outcome.operations))
-    except jsonpatch.JsonPatchException as error:
-        raise PatchError(f"the patch does not apply: {error}") from error
-    if applied != outcome.after:
-        raise PatchError("the patch gives another object than the engine")
+    """Applies the operations, and those of what is in shadow: an AssertionError if the engine is wrong."""
+    if jsonpatch.apply_patch(received, list(outcome.operations)) != outcome.after:
+        raise AssertionError("the patch gives another object than the engine")
     if outcome.would:
         verify(received, outcome.would)

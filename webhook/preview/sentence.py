@@ -1,19 +1,19 @@
 """One sentence that says what happens to an object: what every way to preview it shows first."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
-from common.texts import cut, folded, printable
+from common.texts import cut
 from contract import keys
 from contract.place import ContractError, Place, Placer, parse
+from webhook.documents import Document
 from webhook.engine.candidates import NO_DEVICE
 from webhook.engine.outcome import Kind, Outcome
 from webhook.engine.updates import MADE
 from webhook.objects.tree import Json, get, map_at, maps_at, nodes, text_of
-from webhook.preview.run import Preview
+from webhook.rows.table import Table
 
 SERVER: Final = "neuron.amazonaws.com/ultraserver-server-id-4"
 PAIR: Final = "neuron.amazonaws.com/ultraserver-server-id-2"
@@ -46,41 +46,67 @@ class Verdict(StrEnum):
     REFUSED = "refused"
 
 
-def sentence(item: Preview) -> str:
-    """Returns the verdict, a colon and why or where, as one printable line of bounded length."""
-    word, place = judged(item)
-    if word is Verdict.REFUSED:
-        return cut(f"{word}: {'; '.join(item.outcome.denials)}")
-    if place is None:
-        return cut(f"{word}: {_why_not(item)}")
-    pods = f"with the {_count(place.workers, 'Pod')} of its job"
-    where = pods if _is_pod(item) else _where(item, item.outcome, place)
-    return cut(f"{word}: {where}; {_when(item, place)}")
+class Share(NamedTuple):
+    """Pods by their numbers in a group of so many: each of them gets the same."""
+
+    group: str
+    first: int
+    last: int
+    of: int
+
+    def __str__(self) -> str:
+        numbers = str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
+        return self.group if self.of == 1 else f"{self.group} {numbers} of {self.of}"
 
 
-def headline(item: Preview) -> str:
-    """Which document it is and, indented below, the sentence on it."""
-    return f"{printable(item.source)}: {printable(item.title)}\n{folded(sentence(item), '  ')}"
+class Seen(NamedTuple):
+    """An object, and what a table says of it.
+
+    Attributes:
+        document: where it was read; of a Pod, its job.
+        stored: what it updates; None for what is created.
+        hint: what it requests that is probably a misspelt device.
+        share: the Pods of a job for which this one stands; None for what was read.
+    """
+
+    table: Table
+    document: Document
+    namespace: str
+    object: Json
+    outcome: Outcome
+    stored: Json = None
+    hint: str = ""
+    share: Share | None = None
+
+    @property
+    def title(self) -> str:
+        """Kind, namespace and name; of Pods of a job, which of them."""
+        obj, pods = self.document.value, f"Pod {self.share} of " if self.share else ""
+        name = get(obj, ("metadata", "name")) or f"{get(obj, ('metadata', 'generateName')) or ''}*"
+        return f"{pods}{obj.get('kind', 'Unknown')} {self.namespace}/{name}"
 
 
-def judged(item: Preview) -> tuple[Verdict, Place | None]:
-    """Returns what happens to an object, and the place of one that is placed."""
-    if item.outcome.kind is Kind.REFUSED:
-        return Verdict.REFUSED, None
-    place = None if _ended(item) else _place(item, item.outcome)
-    return (Verdict.PLACED if place else Verdict.NOT_PLACED), place
+def judged(item: Seen) -> tuple[Verdict, str, Place | None]:
+    """Returns the verdict, the sentence, and the place of an object that is placed.
+
+    The sentence is the verdict, a colon and why or where, as one printable line of bounded length.
+    """
+    outcome, place = item.outcome, None
+    if outcome.kind is Kind.REFUSED:
+        verdict, text = Verdict.REFUSED, "; ".join(outcome.denials)
+    elif _ended(item):
+        verdict, text = Verdict.NOT_PLACED, "the job has ended"
+    elif place := _place(item, outcome):
+        where = f"with the {_count(place.workers, 'Pod')} of its job"
+        where = where if _is_pod(item) else _where(item, outcome, place)
+        verdict, text = Verdict.PLACED, f"{where}; {_when(item, place)}"
+    else:
+        verdict, text = Verdict.NOT_PLACED, _why_not(item)
+    return verdict, cut(f"{verdict}: {text}"), place
 
 
-def totals(items: Iterable[Preview]) -> str:
-    """Returns how many objects have each verdict, as one line without its end."""
-    numbers = Counter(judged(item)[0] for item in items)
-    return ", ".join(f"{numbers[word]} {word}" for word in Verdict)
-
-
-def _why_not(item: Preview) -> str:
+def _why_not(item: Seen) -> str:
     outcome = item.outcome
-    if _ended(item):
-        return "the job has ended"
     if _names_node(item, outcome.would or outcome):
         return "its workers name their node themselves, so no scheduler places them"
     if outcome.would and outcome.shadow:
@@ -97,7 +123,7 @@ def _why_not(item: Preview) -> str:
     return f"{reason}. {item.hint}" if wants_device and item.hint else reason
 
 
-def _where(item: Preview, outcome: Outcome, place: Place) -> str:
+def _where(item: Seen, outcome: Outcome, place: Place) -> str:
     """The nodes of a job: how many, of which units, and whether others may be beside it."""
     templates = _templates(item, outcome)
     each = "each group: " if place.group else ""
@@ -116,7 +142,7 @@ def _where(item: Preview, outcome: Outcome, place: Place) -> str:
     return f"{what} in blocks of {place.size} on {blocks} {several}{alone}"
 
 
-def _when(item: Preview, place: Place) -> str:
+def _when(item: Seen, place: Place) -> str:
     if item.stored is not None and "shape" not in item.outcome.facts:
         return "the update leaves the stored place as it is"
     if place.placer is Placer.KUEUE:
@@ -135,28 +161,28 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _is_pod(item: Preview) -> bool:
+def _is_pod(item: Seen) -> bool:
     return bool(item.object.get("kind") == "Pod")
 
 
-def _ended(item: Preview) -> bool:
+def _ended(item: Seen) -> bool:
     """Whether what is updated is a job that has ended."""
     conditions = maps_at(item.stored, ("status", "conditions"))
     return any(each.get("type") in ENDED and each.get("status") == "True" for each in conditions)
 
 
-def _names_node(item: Preview, outcome: Outcome) -> bool:
+def _names_node(item: Seen, outcome: Outcome) -> bool:
     templates = [] if _is_pod(item) else _templates(item, outcome)
     return any(get(each, ("spec", "nodeName")) for each in templates)
 
 
-def _templates(item: Preview, outcome: Outcome) -> list[Json]:
+def _templates(item: Seen, outcome: Outcome) -> list[Json]:
     """The templates that say a place: of the stored job, if its Pods were made of that."""
     obj = item.stored if outcome.reason == MADE else outcome.after
     return [get(obj, path[:-3]) for path, _ in nodes(obj) if path[-3:] == PLACE]
 
 
-def _place(item: Preview, outcome: Outcome) -> Place | None:
+def _place(item: Seen, outcome: Outcome) -> Place | None:
     """The first place that the object says afterwards, of single nodes where nothing keeps blocks whole.
 
     None where nothing is placed. Without a shape nothing was computed, and what stands there is what the
@@ -174,7 +200,7 @@ def _place(item: Preview, outcome: Outcome) -> Place | None:
     return place if _whole(item, place, templates) else replace(place, size=1)
 
 
-def _whole(item: Preview, place: Place, templates: list[Json]) -> bool:
+def _whole(item: Seen, place: Place, templates: list[Json]) -> bool:
     """Whether terms of the templates, or the placer itself, keep every block on one unit."""
     unit, single = place.unit, place.workers == place.size
     if place.placer is Placer.AFFINITY and (single or place.index):

@@ -14,7 +14,6 @@ from webhook.preview.browser import guard
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
 from webhook.preview.inputs import SHOWN, ParameterError, answer, openapi, read_query, texts_of
 from webhook.preview.page import page
-from webhook.preview.terminal import as_text
 from webhook.rules.source import TableSource
 from webhook.work import Work
 
@@ -60,7 +59,7 @@ def ready(source: TableSource) -> dict[str, str]:
 def show(work: Work) -> Response:
     """Documents previewed, YAML or JSON, up to `limits.PREVIEW`, as ``openapi.yaml`` says.
 
-    A job that is denied is an answer (200); a text that cannot be read is 400.
+    A job that is refused is an answer (200); a text that cannot be read is 400.
     """
     how = read_query(request.args)
     kind = TYPE_OF[how.pop("format")] if "format" in how else accepted()
@@ -68,8 +67,8 @@ def show(work: Work) -> Response:
     if how.get("pods") and form in WITHOUT_PODS:
         message = f"parameter pods is 'true', but format {form} has no Pods: ask for format json"
         raise ParameterError("invalid-parameter", message)
-    texts, render = texts_of(), as_text if form == "diff" else FORMATS[form]
-    status, text = work(sum(map(len, texts.values())), answer, texts, how, render)
+    texts = texts_of()
+    status, text = work(sum(map(len, texts.values())), answer, texts, how, FORMATS[form])
     if status != HTTPStatus.OK:
         joined = request.mimetype == CURL and b"\n" not in texts["request"]
         abort(status, text + JOINED if joined else text)

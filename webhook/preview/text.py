@@ -1,0 +1,161 @@
+"""Previews as text for people: the sentence and a diff, or each rule with the fields that it set."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from common.pointers import parse_pointer
+from common.texts import WIDTH, folded, printable
+from contract import keys
+from webhook.engine.outcome import State
+from webhook.objects.tree import nodes, shown, text_of
+from webhook.preview.lines import unified
+from webhook.preview.report import Preview
+from webhook.preview.sentence import Verdict
+
+AFTER: Final = "after ultraserver-webhook"
+WIDEST: Final = 100
+"""Characters of a value."""
+
+
+def as_text(previews: Iterable[Preview]) -> str:
+    """What there is to say on every document, and a diff; then how many have each verdict."""
+    items = list(previews)
+    texts = (f"{headline(item)}{beside(item)}{as_diff(item)}" for item in items)
+    return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
+
+
+def as_why(previews: Iterable[Preview]) -> str:
+    """What came of every document and why, and each rule with what it set, or the condition that failed."""
+    items = list(previews)
+    texts = ["".join(_explained(item)) for item in items]
+    return "\n".join([*texts, *([f"{totals(items)}\n"] if len(items) > 1 else [])])
+
+
+def headline(item: Preview) -> str:
+    """Which document it is and, indented below, the sentence on it."""
+    return f"{printable(item.source)}: {printable(item.title)}\n{folded(item.item['sentence'], '  ')}\n"
+
+
+def totals(items: Iterable[Preview]) -> str:
+    """Returns how many objects have each verdict, as one line without its end."""
+    numbers = Counter(item.item["verdict"] for item in items)
+    return ", ".join(f"{numbers[word]} {word}" for word in Verdict)
+
+
+def row(name: str, text: str) -> str:
+    """A message behind what it is, in lines of at most `WIDTH` columns."""
+    return f"{folded(printable(text), f'  {name:8} ')}\n"
+
+
+def beside(item: Preview) -> str:
+    """What the sentence leaves out, a row each: policy, shadow, messages and Pods."""
+    rows = [each for each in _said(item) if each[0] != "refused"]
+    for pod, like in told(item.pods):
+        fired = ", ".join(rule["name"] for rule in pod.item["rules"] if rule["state"] is State.FIRED)
+        rows.append(("Pod", like or f"{pod.share}: {pod.item['outcome']}{fired and f' by {fired}'}"))
+        rows += [] if like else pod.messages
+    return "".join(row(*each) for each in rows)
+
+
+def as_diff(item: Preview) -> str:
+    """A unified diff of an object's YAML, and one of what is in shadow; and those of its Pods."""
+    title = printable(f"{item.source} ({item.title})")
+    diffs = [
+        unified(item.received, item.after, title, AFTER),
+        unified(item.after, item.enforced, f"{title} {AFTER}", "if what is in shadow were enforced"),
+    ]
+    return "".join([*map(_cut, diffs), *(as_diff(pod) for pod, like in told(item.pods) if not like)])
+
+
+def _cut(diff: str) -> str:
+    """A diff with lines of at most `WIDTH` columns below its head; an ellipsis ends those that are cut."""
+    lines = diff.splitlines()
+    cut = [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines[2:]]
+    return "".join(f"{line}\n" for line in (*lines[:2], *cut))
+
+
+def _said(of: Preview) -> Iterator[tuple[str, str]]:
+    """What is said to people beside the reason, each with what it is."""
+    yield from (("policy", text) for text in [of.item["policy"]] if text)
+    yield from (
+        ("shadow", f"would be refused: {text}") for text in (of.item["shadow"] or {}).get("denials", ())
+    )
+    yield from of.messages
+
+
+def _explained(of: Preview) -> Iterator[str]:
+    item = of.item
+    yield headline(of)
+    yield row("reason", item["reason"])
+    if job := item["job"]:
+        size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
+        yield row("shape", f"{job['shape']} ({size})")
+    yield from (row(*each) for each in _said(of))
+    fields: dict[str, list[str]] = {}
+    for change in item["changes"]:
+        fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
+    for rule in sorted(item["rules"], key=lambda rule: rule["state"] is not State.FIRED):
+        where = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
+        yield row(rule["state"], f"{rule['name']}{where}: {rule['why']}")
+        yield from fields.get(rule["name"], ())
+    if "" in fields:
+        yield row("no rule", "the webhook's record, a launcher's init script, and what it takes or puts back")
+        yield from fields[""]
+    for pod, like in told(of.pods):
+        yield from [f"{printable(of.source)}: Pod {printable(like)}\n"] if like else _explained(pod)
+
+
+def _field(change: Mapping[str, Any]) -> str:
+    before, after = (
+        "nothing" if value is None else shown(value, WIDEST) for value in (change["before"], change["after"])
+    )
+    return row("", f"{change['path']}: {after}, was {before}")
+
+
+def told(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
+    """Each of the Pods that is to be shown, and after it a line on those that follow and get the like."""
+    runs: list[list[tuple[Preview, Mapping[Any, str]]]] = []
+    for pod in pods:
+        texts = _texts(pod)
+        but = _but(runs[-1][0][1], texts) if runs else None
+        if but is None:
+            runs.append([(pod, texts)])
+        else:
+            runs[-1].append((pod, but))
+    for (first, _), *alike in runs:
+        yield first, ""
+        if alike:
+            yield first, _like(first, alike)
+
+
+def _like(first: Preview, alike: list[tuple[Preview, Mapping[str, str]]]) -> str:
+    (one, but), (end, last) = alike[0], alike[-1]
+    parts = f", in {len(alike)} parts" if len(alike) > 1 else ""
+    values = (f"{key} {text}" + (f" to {last.get(key)}" if parts else "") for key, text in but.items())
+    whole = one.share and end.share and one.share._replace(last=end.share.last)
+    return f"{whole}{parts}: as {first.share}, with {', '.join(values) or 'the same'}"
+
+
+def _but(one: Mapping[Any, str], two: Mapping[Any, str]) -> Mapping[str, str] | None:
+    """What else Pods of the same group get, by the key that has it; None where more than texts differs."""
+    if one.keys() != two.keys():
+        return None
+    found: dict[tuple[str, str], str] = {}
+    for place, text in two.items():
+        if one[place] != text:  # of several places that have it the first, a label, says what it is
+            key = next(part for part in reversed(place) if isinstance(part, str))
+            found.setdefault((one[place], text), key)
+    return {key: text for (_, text), key in found.items()}
+
+
+def _texts(pod: Preview) -> Mapping[Any, str]:
+    """Whatever is done and said, by its place; not the record of it, which is of digests."""
+    same = [pod.item[key] for key in ("rules", "warnings", "denials")]
+    found: dict[Any, str] = {(pod.share and pod.share.group, str(same)): ""}
+    for change in pod.item["changes"]:
+        rule = change["rule"] and change["rule"]["name"]
+        for path, value in nodes(change["after"], parse_pointer(change["path"])):
+            if keys.ADDED_TO_POD not in path:
+                found[rule, *path] = "" if isinstance(value, dict | list) else text_of(value)
+    return found
