@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import mpijob
+from tests.plane.kinds.jobs import jobset
 from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, put
 from webhook.preview.report import Preview
@@ -94,6 +95,10 @@ CASES = {
     "no numbers and one block": (
         without_numbers(4),
         f"placed: {ONE}; the scheduler places the Pods one by one",
+    ),
+    "no numbers in a JobSet": (
+        put(jobset(2, 4), ("spec", "replicatedJobs", 0, "template", "spec", "completionMode"), "NonIndexed"),
+        f"placed: 8 workers on 8 nodes, {ALONE}; the scheduler places the Pods one by one",
     ),
     "a native gang": (
         requesting("aws.amazon.com/neuron", schedulingGroup={"podGroupName": "gang"}),
@@ -270,4 +275,4 @@ def test_kueue_keeps_only_what_the_workers_ask(asked: dict[str, str], where: str
 
 def test_a_last_line_counts_every_verdict() -> None:
     items = [shown(obj) for obj, _ in CASES.values()]
-    assert totals(items) == "12 placed, 8 not placed, 1 refused"
+    assert totals(items) == "13 placed, 8 not placed, 1 refused"

@@ -86,7 +86,9 @@ def _count(group: Group, obj: Json, before: dict[bool, int], *, takes_devices: b
     else:
         group.takes_nodes = row.takes_nodes is True
     group.replicas = _product(row.replicas, obj, group.path)
-    terms = tuple([Term(number.source, _product(number.times, obj, group.path)) for number in row.index])
+    mode = row.completion_mode and row.completion_mode.value(obj, group.path)
+    index = () if mode == "NonIndexed" else row.index
+    terms = tuple([Term(number.source, _product(number.times, obj, group.path)) for number in index])
     group.later = row.later is not None and row.later.value(obj, group.path) is not None
     group.index = Index(terms, before[group.later] if row.continues else 0) if terms else None
     numbers = _product(row.numbers, obj, group.path) if row.numbers else 0  # 0: it does not say

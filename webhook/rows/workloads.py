@@ -215,6 +215,7 @@ class Group(Row):
         index: A pod's number, from 0 among those that take nodes: up to four terms.
         continues: true: the number counts within the group, after earlier groups.
         numbers: How many numbers, as replicas, if not one for each pod; then without whole-job admission.
+        completion_mode: JSON pointer; where it says NonIndexed, its pods have no number.
         later: JSON pointer; where there is something, its pods are created when other groups' have ended, and
             do not count with those.
     """
@@ -227,6 +228,7 @@ class Group(Row):
     index: Annotated[tuple[Number, ...], Limits(min_length=1, max_length=MOST_TERMS)] = ()
     continues: Flag = False
     numbers: Factors = ()
+    completion_mode: Given[Pointer] = None
     later: Given[Pointer] = None
 
     @property
