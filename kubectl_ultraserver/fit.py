@@ -113,11 +113,31 @@ def _pods(
         }
         name = f"{called}-{group}-{index}"
         own = {"namespace": case.namespace, "name": name, "uid": f"{case.namespace}/{name}"}
-        spec = {**mapped(template, "spec"), "schedulingGates": [{"name": GATE}]}
+        spec = {**_as_created(mapped(template, "spec"), marks["labels"]), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(text(spec, "priorityClassName"), 0)
         pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}})
         pods += [replace(pod, job=pod.job or called, created=case.fleet.now)] if pod else []
     return place, _claiming(fleet, pods, claims_of)
+
+
+def _as_created(spec: Object, labels: Mapping[str, str]) -> Object:
+    """A Pod's spec with what the API server adds to terms of anti-affinity by their `mismatchLabelKeys`."""
+    key = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = []
+    for term in at(spec, "affinity", "podAntiAffinity", key) or ():
+        selector, keys = mapped(term, "labelSelector"), term.get("mismatchLabelKeys") or ()
+        other = [
+            {"key": each, "operator": "NotIn", "values": [labels[each]]} for each in keys if each in labels
+        ]
+        expressions = [*(selector.get("matchExpressions") or ()), *other]
+        terms.append(
+            {**term, "labelSelector": {**selector, "matchExpressions": expressions}} if other else term
+        )
+    if not terms:
+        return spec
+    affinity = mapped(spec, "affinity")
+    apart = {**mapped(affinity, "podAntiAffinity"), key: terms}
+    return {**spec, "affinity": {**affinity, "podAntiAffinity": apart}}
 
 
 def _claiming(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]) -> tuple[Pod, ...]:

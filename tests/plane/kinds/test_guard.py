@@ -57,7 +57,6 @@ def test_templates_that_are_copied_say_only_what_the_webhook_could_have_written(
     claims: list[Object] = [
         {"labels": {keys.JOB: "team-b.train"}},
         {"annotations": {PLACE: "placer=me workers=4 size=4 unit=example.com/rack index=name"}},
-        {"annotations": {f"{keys.PREFIX}workers": "24"}},
         {"schedulingGates": [{"name": GATE}]},
     ]
     forged = [saying(made, **claim) for made in MADE for claim in claims]
