@@ -13,8 +13,8 @@ from kube.api import Object
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, number, templates, text
 from kubectl_ultraserver.seen import Fleet
-from placement.model import Node, Pod
-from placement.read import ENDED, read_pod
+from placement.observe.model import Node, Pod
+from placement.observe.read import ENDED, read_pod
 
 LAUNCHERS: Final = ("launcher", "master")
 """What operators call the role of a pod that starts the others."""

@@ -15,10 +15,10 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.objects import at, labels, mapped, metadata, text
 from kubectl_ultraserver.scheduling import decision_of, reason, silence
 from kubectl_ultraserver.seen import Fleet
-from placement.claims import POD_CLAIM, Claim, read_claim
-from placement.model import Pod
-from placement.plan import Tuning
-from placement.read import read_pod
+from placement.decide.plan import Tuning
+from placement.observe.claims import POD_CLAIM, Claim, read_claim
+from placement.observe.model import Pod
+from placement.observe.read import read_pod
 
 
 class Fit(NamedTuple):

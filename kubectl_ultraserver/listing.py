@@ -18,10 +18,10 @@ from kubectl_ultraserver.names import JobName, belongs, job_of
 from kubectl_ultraserver.objects import NAME, at, maps, name_of, text
 from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.table import Table, read
-from placement.claims import API, READERS, Inventory
-from placement.model import COMPONENT, Pod
-from placement.read import LIVE, read_node, read_pod
-from placement.topology import Topology
+from placement.decide.topology import Topology
+from placement.observe.claims import API, READERS, Inventory
+from placement.observe.model import COMPONENT, Pod
+from placement.observe.read import LIVE, read_node, read_pod
 
 T = TypeVar("T")
 

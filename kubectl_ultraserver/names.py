@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from kube.api import Object
 from kubectl_ultraserver.objects import metadata, text
-from placement.names import names_of
+from placement.observe.names import names_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import maps, name_of, number, text
 from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.terminal import listed
-from placement.claims import API
-from placement.model import Pod
+from placement.observe.claims import API
+from placement.observe.model import Pod
 
 Seen = tuple[Asked, list[Finding], Fit | None]
 """An object: what the service and the API server say, why these differ, and what placement would decide."""

@@ -17,12 +17,12 @@ from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import NAME, at, condition, name_of, text
 from kubectl_ultraserver.verify import few
-from placement.choose import Ranking
-from placement.decide import decide
-from placement.model import COMPONENT, Pod
-from placement.plan import Decision, Tuning, Waiting
-from placement.read import read_ended, read_pod
-from placement.reasons import causes, listed
+from placement.decide.choose import Ranking
+from placement.decide.decide import decide
+from placement.decide.plan import Decision, Tuning, Waiting
+from placement.decide.reasons import causes, listed
+from placement.observe.model import COMPONENT, Pod
+from placement.observe.read import read_ended, read_pod
 
 SILENT: Final = timedelta(minutes=1)
 """After so long without a renewal nobody holds a Lease."""

@@ -9,12 +9,12 @@ from typing import Final
 
 from contract.keys import NEURON, NODE_IDS, ULTRASERVER
 from kubectl_ultraserver.table import Table
-from placement.believe import believed
-from placement.claims import Inventory
-from placement.cluster import shown
-from placement.model import Node, Pod, Taken
-from placement.plan import Tuning
-from placement.topology import Topology
+from placement.decide.believe import believed
+from placement.decide.cluster import shown
+from placement.decide.plan import Tuning
+from placement.decide.topology import Topology
+from placement.observe.claims import Inventory
+from placement.observe.model import Node, Pod, Taken
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 MODE: Final = ULTRASERVER + "mode"

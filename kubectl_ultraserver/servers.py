@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kubectl_ultraserver.seen import Fleet, node_number
-from placement.fit import unusable
-from placement.model import Node
+from placement.decide.fit import unusable
+from placement.observe.model import Node
 
 MISSING: Final = "missing"
 

@@ -8,7 +8,7 @@ from common.tablefiles import merged, ordered
 from contract.place import Placer
 from kube.api import Object
 from kubectl_ultraserver.objects import mapped, text
-from placement.topology import UNITS, Units, units_of
+from placement.observe.model import UNITS, Units, units_of
 
 KINDS: Final = (
     "kubeflow.org/v2beta1/MPIJob",

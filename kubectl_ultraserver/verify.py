@@ -9,9 +9,9 @@ from contract.keys import PLACE
 from contract.place import Place
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.seen import MODE, node_number
-from placement.model import Pod
-from placement.reasons import units
-from placement.topology import Unit
+from placement.decide.reasons import units
+from placement.decide.topology import Unit
+from placement.observe.model import Pod
 
 TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
 """Words of the mode label that stand for a node config: the config itself, or the driver's enum

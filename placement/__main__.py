@@ -18,16 +18,16 @@ from kube.election import Elector
 from kube.loop import Loop
 from kube.rest import RestApi
 from kube.watch import Mirror
-from placement import write
-from placement.claims import READERS
-from placement.cluster import shown
-from placement.events import Reporter
-from placement.model import COMPONENT, Pod
-from placement.names import names_of
-from placement.passes import Passes
-from placement.plan import Tuning
-from placement.read import LIVE, OVER, read_ended, read_node, read_pod
-from placement.units import Followed
+from placement.act import write
+from placement.act.events import Reporter
+from placement.act.passes import Passes
+from placement.decide.cluster import shown
+from placement.decide.plan import Tuning
+from placement.observe.claims import READERS
+from placement.observe.model import COMPONENT, Pod
+from placement.observe.names import names_of
+from placement.observe.read import LIVE, OVER, read_ended, read_node, read_pod
+from placement.observe.units import Followed
 
 COLLECTIONS: Final = (
     ("/api/v1/nodes", read_node),
@@ -73,7 +73,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     # prometheus_client is for this command only.
     from prometheus_client import start_http_server  # noqa: PLC0415
 
-    from placement.metrics import Metrics  # noqa: PLC0415
+    from placement.act.metrics import Metrics  # noqa: PLC0415
 
     logs.configure(given["log_format"], "placement")
     metrics = Metrics()

@@ -9,7 +9,7 @@ from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, rele
 from kubectl_ultraserver.objects import NAME, labels, text
 from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.verify import few
-from placement.model import Node
+from placement.observe.model import Node
 
 NEEDS: Final = "install.md#requirements"
 LEAST: Final = (1, 30)

@@ -20,8 +20,8 @@ from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import NAME, at, labels, maps, name_of, number, text
 from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.service import OffError, ready
-from placement.model import COMPONENT
-from placement.topology import Topology
+from placement.decide.topology import Topology
+from placement.observe.model import COMPONENT
 
 HOME: Final = f"/api/v1/namespaces/{NAME}"
 ADMISSION: Final = HOOKS.rpartition("/")[0]

@@ -18,7 +18,7 @@ from kubectl_ultraserver.objects import NAME, at, condition, labels, maps, name_
 from kubectl_ultraserver.scheduling import silence
 from kubectl_ultraserver.verify import few
 from kubectl_ultraserver.why import unmutated
-from placement.model import COMPONENT
+from placement.observe.model import COMPONENT
 
 UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """What a kubelet says of a container whose image it cannot have."""

@@ -18,8 +18,8 @@ from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.names import JobName, job_of
 from kubectl_ultraserver.seen import Fleet
-from placement.read import read_pod
-from placement.topology import Topology
+from placement.decide.topology import Topology
+from placement.observe.read import read_pod
 from testbed.mpijob import mpijob
 from testbed.plane.nodes import TRN2U
 from tests.kubectl_ultraserver.api import table_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kube.api import Object
-    from placement.model import Node
+    from placement.observe.model import Node
 
 NAMESPACE = "team"
 LABELS = {"training.kubeflow.org/operator-name": "mpi-operator"}

@@ -15,7 +15,7 @@ from kubectl_ultraserver.servers import Server, Spot, is_selected, servers
 from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
-from placement.model import Node
+from placement.observe.model import Node
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 from tests.helpers import examples
 from tests.kubectl_ultraserver.build import THREE, case, fleet, plain, unscheduled, work, workers

@@ -18,7 +18,7 @@ from kubectl_ultraserver.table import read
 from kubectl_ultraserver.terminal import verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
-from placement.model import Node
+from placement.observe.model import Node
 from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import NAMESPACE, THREE, case, event, fleet, pod, rules, run, work
 from tests.placement.stored import path_of, store_nodes

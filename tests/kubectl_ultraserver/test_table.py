@@ -7,7 +7,7 @@ import pytest
 from contract.place import Placer
 from kubectl_ultraserver import table
 from kubectl_ultraserver.table import Table, read
-from placement.topology import UNITS
+from placement.observe.model import UNITS
 from testbed import chart
 from tests.kubectl_ultraserver.build import rules
 from webhook.rows.policies import Mode

@@ -16,12 +16,12 @@ from hypothesis import given
 from common.pointers import pointer
 from contract import keys
 from contract.place import Index, Place, Placer, Term
-from placement.decide import decide
-from placement.model import Node, Pod
-from placement.plan import Tuning
-from placement.read import read_pod
-from placement.topology import UNITS, Topology
-from placement.units import Followed
+from placement.decide.decide import decide
+from placement.decide.plan import Tuning
+from placement.decide.topology import Topology
+from placement.observe.model import UNITS, Node, Pod
+from placement.observe.read import read_pod
+from placement.observe.units import Followed
 from testbed import chart
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from testbed.plane.nodes import INSTANCE_TYPE

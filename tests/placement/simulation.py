@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from contract.keys import SERVER_4
-from placement.decide import decide
-from placement.topology import Topology
+from placement.decide.decide import decide
+from placement.decide.topology import Topology
 from tests.placement.world import MINUTE, NOW, carry_out, job, name_of, settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import timedelta
 
-    from placement.model import Node, Pod
-    from placement.plan import Memory, Tuning
+    from placement.decide.plan import Memory, Tuning
+    from placement.observe.model import Node, Pod
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from prometheus_client import generate_latest
 
 from contract import keys
 from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
-from placement.claims import READERS
-from placement.events import Reporter
-from placement.metrics import Metrics
-from placement.passes import Passes
-from placement.plan import Tuning
-from placement.read import read_ended, read_node, read_pod
-from placement.units import Followed
+from placement.act.events import Reporter
+from placement.act.metrics import Metrics
+from placement.act.passes import Passes
+from placement.decide.plan import Tuning
+from placement.observe.claims import READERS
+from placement.observe.read import read_ended, read_node, read_pod
+from placement.observe.units import Followed
 from testbed.plane.nodes import TRN2U
 from tests.kube.fake import Clock, FakeApi
 

@@ -9,13 +9,13 @@ from unittest import mock
 import pytest
 
 from contract.keys import BLOCK, HOSTNAME, JOB, SERVER_2, SERVER_4, TRAINING
-from placement import cluster
-from placement.decide import decide
-from placement.fit import selects
-from placement.model import NAMESPACE, Apart
-from placement.plan import Failure, Memory, Unsettled
-from placement.read import MOST_APART, MOST_TEXT, read_apart, read_pod
-from placement.topology import Topology
+from placement.decide import cluster
+from placement.decide.decide import decide
+from placement.decide.fit import selects
+from placement.decide.plan import Failure, Memory, Unsettled
+from placement.decide.topology import Topology
+from placement.observe.model import NAMESPACE, Apart
+from placement.observe.read import MOST_APART, MOST_TEXT, read_apart, read_pod
 from tests.placement.stored import worker
 from tests.placement.world import (
     MINUTE,
@@ -35,7 +35,7 @@ from tests.placement.world import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from placement.model import Pod
+    from placement.observe.model import Pod
 
 ROLE = TRAINING + "job-role"
 EVERYBODY: dict[str, Any] = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": SERVER_4}

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from contract.keys import DRIVER, HOSTNAME, NEURON, PLACE
-from placement.claims import API, read_claim, read_class, read_slice
-from placement.fit import lacking
-from placement.model import Ask, Device, unmet
+from placement.decide.fit import lacking
+from placement.observe.claims import API, read_claim, read_class, read_slice
+from placement.observe.model import Ask, Device, unmet
 from tests.kube.fake import FakeApi
 from tests.placement.stored import (
     INDEX,

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from contract.keys import SERVER_4
-from placement.decide import decide
-from placement.model import Ended
-from placement.topology import Topology
+from placement.decide.decide import decide
+from placement.decide.topology import Topology
+from placement.observe.model import Ended
 from tests.placement.world import (
     NOW,
     bound,

@@ -9,10 +9,10 @@ import pytest
 
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
-from placement.decide import assume, decide
-from placement.model import Demand, Taint, Toleration
-from placement.plan import Failure, Memory, Tuning, Unsettled
-from placement.topology import Topology
+from placement.decide.decide import assume, decide
+from placement.decide.plan import Failure, Memory, Tuning, Unsettled
+from placement.decide.topology import Topology
+from placement.observe.model import Demand, Taint, Toleration
 from tests.placement.world import (
     DEMAND,
     HOUR,
@@ -37,8 +37,8 @@ from tests.placement.world import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from placement.model import Node, Pod
-    from placement.plan import Decision
+    from placement.decide.plan import Decision
+    from placement.observe.model import Node, Pod
 
 FOUR = servers(4)
 TWO = servers(2)

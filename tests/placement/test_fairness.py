@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from placement.plan import Tuning
+from placement.decide.plan import Tuning
 from tests.placement.simulation import Arrival, simulate
 from tests.placement.world import MINUTE, servers
 

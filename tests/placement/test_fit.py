@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from placement.fit import lacking, misfit, tolerates, unusable
-from placement.model import Demand, Expression, Node, Taint, Term, Toleration
+from placement.decide.fit import lacking, misfit, tolerates, unusable
+from placement.observe.model import Demand, Expression, Node, Taint, Term, Toleration
 
 NODE = Node(
     "n1", {"zone": "a", "size": "12", "empty": "", "odd": "x9", "low": "-3"}, allocatable={"cpu": 4000}

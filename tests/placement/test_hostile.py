@@ -11,16 +11,16 @@ import pytest
 from contract import keys
 from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
 from contract.place import Placer
-from placement.decide import decide
-from placement.plan import Failure, Keeping, Memory
-from placement.read import read_pod
-from placement.topology import Topology
+from placement.decide.decide import decide
+from placement.decide.plan import Failure, Keeping, Memory
+from placement.decide.topology import Topology
+from placement.observe.read import read_pod
 from tests.placement.world import CAPACITY, HOUR, MINUTE, NOW, job, node, placed, servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from placement.model import Pod
+    from placement.observe.model import Pod
 
     Each = Callable[[Callable[["Tenant"], None]], None]
 

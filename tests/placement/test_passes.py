@@ -12,11 +12,11 @@ import pytest
 
 from contract.keys import OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
-from placement.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
-from placement.plan import FIRST_PAUSE
-from placement.read import read_pod
-from placement.topology import UNITS
-from placement.write import delete, noted, patch, pin, release
+from placement.act.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
+from placement.act.write import delete, noted, patch, pin, release
+from placement.decide.plan import FIRST_PAUSE
+from placement.observe.model import UNITS
+from placement.observe.read import read_pod
 from testbed.plane.nodes import INSTANCE_TYPE
 from tests.kube.fake import NOW, FakeApi
 from tests.placement.stored import (

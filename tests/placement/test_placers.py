@@ -8,14 +8,14 @@ import pytest
 
 from contract import keys
 from contract.keys import GATE, HOSTNAME, OPENED, SERVER_4
-from placement.decide import decide
-from placement.read import read_pod
-from placement.topology import Topology
+from placement.decide.decide import decide
+from placement.decide.topology import Topology
+from placement.observe.read import read_pod
 from tests.placement import stored
 from tests.placement.world import HOUR, MINUTE, NOW, SECOND, job, placed, servers, waiting
 
 if TYPE_CHECKING:
-    from placement.model import Pod
+    from placement.observe.model import Pod
 
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 TWO = Topology(servers(2).values())

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.decide import decide
-from placement.jobs import jobs_of
-from placement.topology import Topology
+from placement.decide.decide import decide
+from placement.decide.jobs import jobs_of
+from placement.decide.topology import Topology
 from tests.helpers import examples
 from tests.placement.world import (
     HOUR,
@@ -34,8 +34,8 @@ from tests.placement.world import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from placement.model import JobKey, Node, Pod
-    from placement.plan import Decision
+    from placement.decide.plan import Decision
+    from placement.observe.model import JobKey, Node, Pod
 
 SERVERS = 3
 NAMES = list(servers(SERVERS))

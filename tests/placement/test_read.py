@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from contract import keys
 from contract.keys import HOSTNAME, SERVER_4
 from contract.place import Index, Place, Placer, Term
-from placement.model import Demand, Taint
-from placement.read import (
+from placement.observe.model import Demand, Taint
+from placement.observe.read import (
     MOST_ANNOTATIONS,
     MOST_CONDITIONS,
     MOST_GATES,

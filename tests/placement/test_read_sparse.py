@@ -9,8 +9,8 @@ import pytest
 
 from contract import keys
 from contract.keys import SERVER_4
-from placement.model import Expression, Node, Pod, Taint, Term, Toleration
-from placement.read import MOST_CONDITIONS, read_demand, read_node, read_pod
+from placement.observe.model import Expression, Node, Pod, Taint, Term, Toleration
+from placement.observe.read import MOST_CONDITIONS, read_demand, read_node, read_pod
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ABSENT: list[dict[str, Any]] = [{}, {"metadata": None, "spec": None, "status": None}]

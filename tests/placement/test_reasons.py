@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contract.place import Place, Placer
-from placement.decide import decide
-from placement.plan import Tuning
-from placement.reasons import LONGEST, units
-from placement.topology import UNITS, Topology
+from placement.decide.decide import decide
+from placement.decide.plan import Tuning
+from placement.decide.reasons import LONGEST, units
+from placement.decide.topology import Topology
+from placement.observe.model import UNITS
 from tests.placement.world import HOUR, NOW, bound, changed, foreign, job, on, servers, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from placement.model import Node, Pod
+    from placement.observe.model import Node, Pod
 
 MANY = servers(40)
 

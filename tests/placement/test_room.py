@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from contract.keys import NO_NODE, NO_SERVER, NODE_IDS, SERVER_4
-from placement.decide import decide
-from placement.model import Demand
-from placement.topology import Topology
+from placement.decide.decide import decide
+from placement.decide.topology import Topology
+from placement.observe.model import Demand
 from tests.placement.world import (
     CAPACITY,
     DEMAND,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.place import Place, Placer
-from placement.allocate import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
-from placement.choose import Ranking
-from placement.cluster import Cluster
-from placement.decide import decide
-from placement.model import Demand, Expression, Pod, Term
-from placement.plan import Failure, Keeping, Memory, Tuning
-from placement.topology import Topology
+from placement.decide.allocate import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
+from placement.decide.choose import Ranking
+from placement.decide.cluster import Cluster
+from placement.decide.decide import decide
+from placement.decide.plan import Failure, Keeping, Memory, Tuning
+from placement.decide.topology import Topology
+from placement.observe.model import Demand, Expression, Pod, Term
 from tests.placement.world import (
     HOUR,
     NOW,
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from placement.model import Node
-    from placement.plan import Decision
+    from placement.decide.plan import Decision
+    from placement.observe.model import Node
 
 ZONE = "topology.kubernetes.io/zone"
 PLAIN = replace(node(9, 0), labels={HOSTNAME: "n9-0", ZONE: "a"})
@@ -170,7 +170,7 @@ def test_pods_that_cannot_be_looked_at_hold_their_nodes_and_their_pins(
     def believed(*_: object) -> Pod:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr("placement.decide.believed", believed)
+    monkeypatch.setattr("placement.decide.decide.believed", believed)
     held = ask(FOUR.values(), runs, waits, comes, bare, far).cluster.holders
     assert {name: key for name, (key,) in held.items()} == {
         f"n{unit}-{place}": ("team", f"team.{name}")
@@ -183,7 +183,7 @@ def test_a_mistake_about_why_jobs_wait_keeps_no_other_from_its_nodes(monkeypatch
     def odd(*_: object) -> Any:
         raise LookupError("nobody holds it")
 
-    monkeypatch.setattr("placement.cluster.Cluster.cause", odd)
+    monkeypatch.setattr("placement.decide.cluster.Cluster.cause", odd)
     decision = ask(FOUR.values(), job("a", 12), job("b", 8))
     assert placed(decision) == {"a": "us-01 us-02 us-03"}
     assert "nobody holds it" in waiting(decision)["b"]

@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from contract.keys import SERVER_4
-from placement.decide import decide
-from placement.plan import Memory
-from placement.topology import Topology
+from placement.decide.decide import decide
+from placement.decide.plan import Memory
+from placement.decide.topology import Topology
 from tests.placement.world import (
     HOUR,
     MINUTE,
@@ -26,8 +26,8 @@ from tests.placement.world import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from placement.model import Pod
-    from placement.plan import Decision
+    from placement.decide.plan import Decision
+    from placement.observe.model import Pod
 
 FOUR = servers(4)
 EVIL: dict[str, Any] = {"namespace": "evil"}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from placement.topology import UNITS
-from placement.units import Followed
+from placement.observe.model import UNITS
+from placement.observe.units import Followed
 from tests.rules.tables import mounted
 
 RACKS = "shapes:\n  - {name: racks, nodeConfig: 18, topologyKey: example.com/rack}\n"

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
-from placement.cluster import shown
-from placement.model import Demand, JobKey, Node, Pod
-from placement.write import noted
+from placement.act.write import noted
+from placement.decide.cluster import shown
+from placement.observe.model import Demand, JobKey, Node, Pod
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from placement.plan import Decision, Deletion, Opening
-    from placement.topology import Topology
+    from placement.decide.plan import Decision, Deletion, Opening
+    from placement.decide.topology import Topology
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)

@@ -59,7 +59,11 @@ PACKAGES = {
     "engine": sorted(
         file for room in ("objects", "undo", "rows", "engine") for file in ROOT.glob(f"webhook/{room}/*.py")
     ),
-    "placement": [ROOT / f"{name.replace('.', '/')}.py" for name in DECIDING["source_modules"]],
+    "placement": sorted(
+        file
+        for name in DECIDING["source_modules"]
+        for file in (*ROOT.glob(f"{name.replace('.', '/')}.py"), *ROOT.glob(f"{name.replace('.', '/')}/*.py"))
+    ),
     "certs": [ROOT / f"certs/{name}.py" for name in ("decide", "inputs", "objects")],
 }
 """What is mutated, by package."""

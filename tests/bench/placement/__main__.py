@@ -11,9 +11,9 @@ import time
 from unittest import mock
 from zlib import crc32
 
-from placement.choose import Ranking
-from placement.decide import decide
-from placement.topology import Topology
+from placement.decide.choose import Ranking
+from placement.decide.decide import decide
+from placement.decide.topology import Topology
 from tests.placement.simulation import Arrival, simulate
 from tests.placement.world import MINUTE, NOW, bound, foreign, job, on, servers
 

@@ -14,7 +14,7 @@ import pytest
 
 from certs import development
 from certs.metrics import Metrics as CertificateMetrics
-from placement.metrics import Metrics as PlacementMetrics
+from placement.act.metrics import Metrics as PlacementMetrics
 from testbed import chart
 from tests.docs.blocks import anchors
 from tests.helpers import load_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kube.api import Object
-from placement.model import COMPONENT
+from placement.observe.model import COMPONENT
 from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import Stage
 from testbed.plane.placement import NAMESPACE

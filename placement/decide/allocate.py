@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
-from placement.choose import Ranking
-from placement.cluster import Cluster, shown
-from placement.jobs import Job
-from placement.model import Demand, JobKey, Node, Pod
-from placement.plan import Failure, Opening
-from placement.reasons import shortage
-from placement.topology import unsuited
+from placement.decide.choose import Ranking
+from placement.decide.cluster import Cluster, shown
+from placement.decide.jobs import Job
+from placement.decide.plan import Failure, Opening
+from placement.decide.reasons import shortage
+from placement.decide.topology import unsuited
+from placement.observe.model import Demand, JobKey, Node, Pod
 
 MOST_DEMANDS: Final = 4
 """Different kinds of node that the workers of one job may ask for."""

@@ -13,12 +13,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from common.texts import printable
-from placement.allocate import Allocator, UnplacedError
-from placement.believe import believed, planned
-from placement.cluster import Cluster
-from placement.jobs import Job, jobs_of
-from placement.model import Ended, JobKey, Pod, Taken
-from placement.plan import (
+from placement.decide.allocate import Allocator, UnplacedError
+from placement.decide.believe import believed, planned
+from placement.decide.cluster import Cluster
+from placement.decide.jobs import Job, jobs_of
+from placement.decide.plan import (
     Decision,
     Deletion,
     Failure,
@@ -30,8 +29,9 @@ from placement.plan import (
     Waiting,
     remembered,
 )
-from placement.reasons import LONGEST, explain
-from placement.topology import Topology
+from placement.decide.reasons import LONGEST, explain
+from placement.decide.topology import Topology
+from placement.observe.model import Ended, JobKey, Pod, Taken
 
 
 def decide(

@@ -3,26 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from contract.keys import HOSTNAME, SERVER_2, SERVER_4
-from placement.fit import Cause, misfit, unusable
-from placement.model import Demand, Node
-
-SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
-"""Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
-
-Units = frozenset[tuple[str, int]]
-"""The kinds of unit: which node labels make them, and of how many nodes."""
-
-UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
-"""Those of the packaged table."""
-
-
-def units_of(shapes: Iterable[Mapping[str, object]]) -> Units:
-    """The kinds of unit of shapes as a rule table has them, and those of the packaged table."""
-    said = ((row.get("topologyKey"), row.get("nodeConfig")) for row in shapes)
-    return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}
+from placement.decide.fit import Cause, misfit, unusable
+from placement.observe.model import Demand, Node
 
 
 class Unit(NamedTuple):

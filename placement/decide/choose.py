@@ -12,10 +12,10 @@ from itertools import chain
 
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place
-from placement.cluster import Cluster
-from placement.jobs import Job
-from placement.model import Demand, Node
-from placement.topology import SIZES, Unit
+from placement.decide.cluster import Cluster
+from placement.decide.jobs import Job
+from placement.decide.topology import Unit
+from placement.observe.model import SIZES, Demand, Node
 
 Rank = tuple[bool, bool, int, int]
 Entry = tuple[Rank, tuple[str, str, str]]

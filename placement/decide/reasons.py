@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Final
 
 from common.texts import printable
-from placement.choose import Ranking
-from placement.cluster import Cluster
-from placement.fit import Cause
-from placement.jobs import Job
-from placement.model import JobKey
-from placement.plan import Waiting
+from placement.decide.choose import Ranking
+from placement.decide.cluster import Cluster
+from placement.decide.fit import Cause
+from placement.decide.jobs import Job
+from placement.decide.plan import Waiting
+from placement.observe.model import JobKey
 
 LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""

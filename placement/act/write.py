@@ -13,8 +13,8 @@ from common.times import stamp
 from contract.keys import GATE, OPENED
 from kube.api import Object
 from kube.rest import RestApi
-from placement.model import Pod
-from placement.read import read_pod
+from placement.observe.model import Pod
+from placement.observe.read import read_pod
 
 
 def path_of(pod: Pod) -> str:

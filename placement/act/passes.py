@@ -13,18 +13,18 @@ from kube.api import ApiError, Object
 from kube.backoff import jitter
 from kube.rest import RestApi
 from kube.watch import Mirror
-from placement import write
-from placement.claims import Inventory
-from placement.cluster import shown
-from placement.decide import assume, decide
-from placement.events import Reporter
-from placement.jobs import Job
-from placement.model import Pod
-from placement.plan import Decision, Deletion, Memory, Opening, Tuning
-from placement.topology import Topology, Units
+from placement.act import write
+from placement.act.events import Reporter
+from placement.decide.cluster import shown
+from placement.decide.decide import assume, decide
+from placement.decide.jobs import Job
+from placement.decide.plan import Decision, Deletion, Memory, Opening, Tuning
+from placement.decide.topology import Topology
+from placement.observe.claims import Inventory
+from placement.observe.model import Pod, Units
 
 if TYPE_CHECKING:
-    from placement.metrics import Metrics
+    from placement.act.metrics import Metrics
 
 WRITERS: Final = 8
 """Writes of one job that are under way at a time: where each takes 20 ms, 64 workers would take seconds."""
@@ -42,7 +42,7 @@ class Passes:
     Attributes:
         api: The API server, for writes.
         copies: Of nodes, pods that have not ended and workers that have, which are needed, and of what there
-            is of claims, as `placement.claims.READERS`.
+            is of claims, as `placement.observe.claims.READERS`.
         units: Which nodes make units now.
         interval: Seconds between passes when nothing changes: time passes for those that wait.
         longest: Seconds that a pass may write, so that it ends before the Lease does; what is left is for

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from placement.plan import Decision
+from placement.decide.plan import Decision
 
 PREFIX: Final = "ultraserver_placement"
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)

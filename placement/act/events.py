@@ -16,9 +16,9 @@ from typing import Final
 from common.times import stamp
 from kube.api import ApiError, ForbiddenError, Object
 from kube.rest import RestApi
-from placement.jobs import Job
-from placement.model import COMPONENT, JobKey, Pod
-from placement.plan import Waiting
+from placement.decide.jobs import Job
+from placement.decide.plan import Waiting
+from placement.observe.model import COMPONENT, JobKey, Pod
 
 AGAIN: Final = timedelta(minutes=30)
 """A reason that stays the same is told again after so long."""

@@ -12,8 +12,8 @@ from typing import Final
 
 from contract.keys import PLACE
 from contract.place import Place, Placer
-from placement.model import JobKey, Pod
-from placement.topology import Topology, Units
+from placement.decide.topology import Topology
+from placement.observe.model import JobKey, Pod, Units
 
 _PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 

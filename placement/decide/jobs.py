@@ -10,8 +10,8 @@ from typing import Final
 
 from contract.keys import GATE, HOSTNAME, INJECT
 from contract.place import Place, Placer
-from placement.fit import ANY_LABEL, selects
-from placement.model import Apart, JobKey, Pod
+from placement.decide.fit import ANY_LABEL, selects
+from placement.observe.model import Apart, JobKey, Pod
 
 MOST_OWN: Final = 16
 """Terms of anti-affinity that the workers of a job may have between them; those by host name do not count."""

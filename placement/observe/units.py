@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from common.tablefiles import merged, read_texts
-from placement.topology import UNITS, Units, units_of
+from placement.observe.model import UNITS, Units, units_of
 
 _log = logging.getLogger("placement")
 

@@ -9,7 +9,7 @@ which the next leader finishes the same opening:
 
 1. into the job's first worker its pin (a node selector: the unit's server id, or for node config 1 the
    node's host name) and, in the same patch, the annotation `OPENED` with the time and the plan: the unit of
-   every other block (of so many as fit, see `placement.plan.MOST_PLANNED`);
+   every other block (of so many as fit, see `placement.decide.plan.MOST_PLANNED`);
 2. when that is stored, the removal of the gate from every pod of the job, and in the same patch the pin of
    the workers that have none.
 """
@@ -22,7 +22,21 @@ from functools import cached_property
 from itertools import chain
 from typing import Final, NamedTuple
 
-from contract.keys import BLOCK, DEVICES, DRIVER, GATE, JOB, LOOSE, NO_NODE, NO_SERVER, NODE_IDS, TRAINING
+from contract.keys import (
+    BLOCK,
+    DEVICES,
+    DRIVER,
+    GATE,
+    HOSTNAME,
+    JOB,
+    LOOSE,
+    NO_NODE,
+    NO_SERVER,
+    NODE_IDS,
+    SERVER_2,
+    SERVER_4,
+    TRAINING,
+)
 from contract.place import Place
 
 COMPONENT: Final = "ultraserver-placement"
@@ -39,6 +53,18 @@ MARKS: Final = frozenset({JOB, BLOCK, LOOSE, TRAINING + "job-role", TRAINING + "
 
 CLAIMED: Final = "claimed devices"
 """The resource by which devices of a node count as used that are not chosen yet: they may be any."""
+
+HARD: Final = ("NoSchedule", "NoExecute")
+"""The effects of taints that keep pods off a node."""
+
+SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
+"""Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
+
+Units = frozenset[tuple[str, int]]
+"""The kinds of unit: which node labels make them, and of how many nodes."""
+
+UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
+"""Those of the packaged table."""
 
 JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
@@ -68,6 +94,12 @@ class Ended(NamedTuple):
 
     job: JobKey
     number: int
+
+
+def units_of(shapes: Iterable[Mapping[str, object]]) -> Units:
+    """The kinds of unit of shapes as a rule table has them, and those of the packaged table."""
+    said = ((row.get("topologyKey"), row.get("nodeConfig")) for row in shapes)
+    return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}
 
 
 def is_pod(job: JobKey) -> bool:
@@ -267,7 +299,7 @@ class Pod:
         apart: The pods that it keeps off its own node, its UltraServer or more.
         node: The node that it is bound to; empty where it is not.
         opened: When the program pinned it; None where it did not.
-        plan: The units that were decided on with its own, by block, as `placement.write` writes them.
+        plan: The units that were decided on with its own, by block, as `placement.act.write` writes them.
         due: Of a worker behind the gate, its unit by such a plan; empty where there is none.
         started: Whether any of its containers ever ran: such a pod is never touched.
         gated: Whether it waits for the program.

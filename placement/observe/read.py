@@ -18,7 +18,7 @@ from contract import place as contract
 from contract.keys import DEVICES, GATE, JOB, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
 from kube.api import Object
-from placement.model import (
+from placement.observe.model import (
     MARKS,
     NAMESPACE,
     PORT,

@@ -7,10 +7,22 @@ from itertools import chain
 from typing import Final
 
 from contract.keys import DEVICES
-from placement.fit import Cause, lacking, pair_of, selects
-from placement.jobs import Job
-from placement.model import CLAIMED, MARKS, Apart, Demand, JobKey, Node, Pod, Taken, is_pod
-from placement.topology import SIZES, Topology, Unit, Units
+from placement.decide.fit import Cause, lacking, pair_of, selects
+from placement.decide.jobs import Job
+from placement.decide.topology import Topology, Unit
+from placement.observe.model import (
+    CLAIMED,
+    MARKS,
+    SIZES,
+    Apart,
+    Demand,
+    JobKey,
+    Node,
+    Pod,
+    Taken,
+    Units,
+    is_pod,
+)
 
 MOST_TERMS: Final = 200
 """Terms of anti-affinity of one namespace's pods that are looked at where nodes share a label's value.

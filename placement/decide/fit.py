@@ -11,10 +11,19 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from placement.model import NAMESPACE, PORT, Apart, Demand, Expression, Node, Taint, Term, Toleration, unmet
-
-HARD: Final = ("NoSchedule", "NoExecute")
-"""The effects of taints that keep pods off a node."""
+from placement.observe.model import (
+    HARD,
+    NAMESPACE,
+    PORT,
+    Apart,
+    Demand,
+    Expression,
+    Node,
+    Taint,
+    Term,
+    Toleration,
+    unmet,
+)
 
 ANY_LABEL: Final = ("", "")
 """In place of a label and its value, for terms about all pods: no label is called so."""

@@ -20,9 +20,8 @@ from typing import Any, Final, NamedTuple
 from contract.keys import DRIVER
 from contract.place import Placer
 from kube.api import Object
-from placement.fit import HARD
-from placement.model import Ask, Conditions, Device, Node, Pod, Taken, are_neuron
-from placement.read import claiming
+from placement.observe.model import HARD, Ask, Conditions, Device, Node, Pod, Taken, are_neuron
+from placement.observe.read import claiming
 
 API: Final = "/apis/resource.k8s.io/v1"
 MOST_COMPARED: Final = 32

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self
 
-from placement.choose import Ranking
-from placement.cluster import Cluster
-from placement.jobs import Job
-from placement.model import JobKey, Pod
-from placement.topology import UNITS, Units
+from placement.decide.choose import Ranking
+from placement.decide.cluster import Cluster
+from placement.decide.jobs import Job
+from placement.observe.model import UNITS, JobKey, Pod, Units
 
 FIRST_PAUSE: Final = timedelta(seconds=10)
 """After a write that was refused; doubles each time."""

@@ -1,0 +1,1 @@
+"""What was decided, written to the API server, and told to people and Prometheus."""
