@@ -113,9 +113,9 @@ class Case:
         found: list[Pod] = []
         numbers: defaultdict[str, set[int]] = defaultdict(set)
         raws = sorted(self.pods, key=_has_ended)
-        for raw, seen in zip(raws, self.fleet.claiming(map(_read, raws)), strict=True):
-            pod = seen
-            if pod.place is None and not (pod.problem or pod.neuron):
+        for raw in raws:
+            pod = _read(raw)
+            if pod.place is None and not (self.problem(pod) or self.fleet.belief.claiming(pod).neuron):
                 continue
             taken = numbers[pod.job]
             if pod.place is None or pod.place.index is None:  # one is as good as the other
@@ -126,6 +126,10 @@ class Case:
                 taken.add(pod.number)
                 found.append(pod)
         return tuple(sorted(found, key=lambda pod: (pod.job, pod.number, pod.name)))
+
+    def problem(self, pod: Pod) -> str:
+        """Why a pod cannot be placed, whether its place is believed or not; empty where it can."""
+        return self.fleet.belief.claiming(pod).problem
 
     @cached_property
     def jobs(self) -> Mapping[str, tuple[Pod, ...]]:

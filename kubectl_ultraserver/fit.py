@@ -15,8 +15,9 @@ from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.objects import at, labels, mapped, metadata, text
 from kubectl_ultraserver.scheduling import decision_of, reason, silence
 from kubectl_ultraserver.seen import Fleet
+from placement.decide.believe import Member
 from placement.decide.plan import Tuning
-from placement.observe.claims import POD_CLAIM, Claim, read_claim
+from placement.observe.inventory import POD_CLAIM, Claim, read_claim
 from placement.observe.model import Pod
 from placement.observe.read import read_pod
 
@@ -149,7 +150,8 @@ def _claiming(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]
         if template in templates
     }
     inventory = replace(fleet.inventory, claims={**fleet.inventory.claims, **claims})
-    return tuple(replace(fleet, inventory=inventory).claiming(_lacking(pod, templates) for pod in pods))
+    belief = replace(fleet, inventory=inventory).belief
+    return tuple(_requesting(belief.claiming(pod), templates) for pod in pods)
 
 
 def _claim(pod: Pod, entry: str, template: Object) -> Claim:
@@ -159,7 +161,11 @@ def _claim(pod: Pod, entry: str, template: Object) -> Claim:
     return read_claim({"metadata": made, "spec": at(template, "spec", "spec")})
 
 
-def _lacking(pod: Pod, templates: Mapping[str, Object]) -> Pod:
+def _requesting(member: Member, templates: Mapping[str, Object]) -> Pod:
+    """A pod as if it requested what its claims ask for."""
+    pod = member.pod
     lacks = next((name for _, name, _ in pod.claims if name and name not in templates), "")
-    why = f"there is no ResourceClaimTemplate {lacks} in namespace {pod.namespace}: create it"
-    return replace(pod, problem=pod.problem or why) if lacks else pod
+    lacking = f"there is no ResourceClaimTemplate {lacks} in namespace {pod.namespace}: create it"
+    why = lacking if lacks else member.problem
+    fault = pod.fault or (("place", why) if why else None)
+    return replace(pod, demand=member.demand, claims=pod.claims if fault else (), fault=fault)

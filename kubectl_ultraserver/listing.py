@@ -18,8 +18,9 @@ from kubectl_ultraserver.names import JobName, belongs, job_of
 from kubectl_ultraserver.objects import NAME, at, maps, name_of, text
 from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.table import Table, read
+from placement.decide.allocation import offered
 from placement.decide.topology import Topology
-from placement.observe.claims import API, READERS, Inventory
+from placement.observe.inventory import API, READERS, Inventory
 from placement.observe.model import COMPONENT, Pod
 from placement.observe.read import LIVE, read_node, read_pod
 
@@ -61,7 +62,7 @@ class Lister:
         """
         inventory, unseen = self._claims()
         nodes = {node.name: node for node in map(read_node, self.items("/api/v1/nodes"))}
-        topology = Topology(inventory.nodes(nodes).values())
+        topology = Topology(offered(inventory, nodes).values())
         fleet = Fleet(topology, (), table=self.table, inventory=inventory, now=datetime.now(UTC))
         names = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
         try:
@@ -69,7 +70,7 @@ class Lister:
         except ForbiddenError as error:
             found = self._pods(f"/api/v1/{self._inside}/pods", names)
             unseen = f"pods of other namespaces were not looked at: {error}"
-        pods = tuple(fleet.claiming(pod for pod, _ in found))
+        pods = tuple(pod for pod, _ in found)
         owners = {pod.uid: owner for pod, owner in found if owner}
         return replace(fleet, pods=pods, owners=owners, unseen=unseen)
 
@@ -137,7 +138,7 @@ class Lister:
             if node and node not in names:
                 continue
             pod = read_pod(raw)
-            if pod and (node or pod.gated or pod.place or pod.problem):
+            if pod and (node or pod.gated or pod.place or pod.fault):
                 found.append((pod, job_of(raw)))
         return found
 

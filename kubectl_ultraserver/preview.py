@@ -20,7 +20,7 @@ from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import maps, name_of, number, text
 from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.terminal import listed
-from placement.observe.claims import API
+from placement.observe.inventory import API
 from placement.observe.model import Pod
 
 Seen = tuple[Asked, list[Finding], Fit | None]

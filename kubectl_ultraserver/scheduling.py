@@ -105,8 +105,8 @@ def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
         raw = case.raw[worker.name]
         found = condition(raw, "PodScheduled")
         who = text(raw, "spec", "schedulerName") or "default-scheduler"
-        if worker.problem and worker.claims:
-            why = worker.problem
+        if worker.claims and (problem := case.problem(worker)):
+            why = problem
         elif found.get("status") == "False":
             why = text(found, "message") or text(found, "reason") or "no reason given"
         else:
@@ -152,7 +152,7 @@ def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decisio
     fleet = case.fleet
     ended = (found for raw in case.pods if (found := read_ended(raw)))
     tuning = Tuning(patience=patience, units=frozenset(fleet.units.items()))
-    return decide(fleet.topology, [*pods, *ended, *fleet.taken], case.fleet.now, tuning)
+    return decide(fleet.topology, [*pods, *ended], fleet.now, tuning, inventory=fleet.inventory)
 
 
 def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:
@@ -160,7 +160,7 @@ def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple
     job, fleet = waiting.job, case.fleet
     if not waiting.why.startswith("needs "):  # it is not the units that it waits for
         return waiting.why, ()
-    demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
+    demands = tuple(dict.fromkeys(member.demand for member in job.unpinned))
     found = list(causes(decision.cluster, Ranking(decision.cluster, job.place, demands), job))
     lines = [f"{unit}: {cause.detail}" for unit, cause in found]
     if job.place.size > 1:

@@ -1,7 +1,6 @@
 """What was listed, made into what the commands look at. Pure: `listing` fills it."""
 
 from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -9,12 +8,13 @@ from typing import Final
 
 from contract.keys import NEURON, NODE_IDS, ULTRASERVER
 from kubectl_ultraserver.table import Table
-from placement.decide.believe import believed
+from placement.decide.allocation import Taken, taken
+from placement.decide.believe import Belief, Member
 from placement.decide.cluster import shown
 from placement.decide.plan import Tuning
 from placement.decide.topology import Topology
-from placement.observe.claims import Inventory
-from placement.observe.model import Node, Pod, Taken
+from placement.observe.inventory import Inventory
+from placement.observe.model import Node, Pod
 
 EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 MODE: Final = ULTRASERVER + "mode"
@@ -43,9 +43,11 @@ class Fleet:
     inventory: Inventory = field(default_factory=Inventory)
     now: datetime = EARLIEST
 
-    def claiming(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Pods with what they claim and have."""
-        return self.inventory.pods(pods, self.now, Tuning().bound)
+    @cached_property
+    def belief(self) -> Belief:
+        """What the placement program would believe of pods."""
+        units, bound = frozenset(self.units.items()), Tuning().bound
+        return Belief(self.pods, self.inventory, self.topology, units, self.now, bound)
 
     def wishes(self, pod: Pod) -> dict[str, int]:
         """By what a pod claims, templates or claims, the node config that the driver is told; 0 for none."""
@@ -60,14 +62,14 @@ class Fleet:
     def claims(self) -> dict[str, tuple[str, ...]]:
         """By node the claims that have devices there."""
         found: defaultdict[str, list[str]] = defaultdict(list)
-        for taken in self.taken:
-            found[taken.node].append(shown(taken.claim).removeprefix("claim "))
+        for claim in self.taken:
+            found[claim.node].append(shown(claim.claim).removeprefix("claim "))
         return {node: tuple(sorted(names)) for node, names in found.items()}
 
     @cached_property
     def taken(self) -> tuple[Taken, ...]:
         """Who has which devices by claims."""
-        return tuple(self.inventory.taken(self.topology.nodes, self.pods))
+        return tuple(taken(self.inventory, self.topology.nodes, self.pods))
 
     @cached_property
     def units(self) -> dict[str, int]:
@@ -93,21 +95,21 @@ class Fleet:
         return [*(label for key in units for label in (key, NODE_IDS.get(key)) if label), MODE]
 
     @cached_property
-    def tenants(self) -> dict[str, dict[str, list[Pod]]]:
+    def tenants(self) -> dict[str, dict[str, list[Member]]]:
         """For each node who has Neuron devices or a place there, as far as that is believed, by which pods.
 
         That is a job, or for a pod of none ``pod NAMESPACE/NAME``, or a claim without a pod.
         """
-        units = frozenset(self.units.items())
-        found: dict[str, dict[str, list[Pod]]] = {}
-        for pod in (believed(pod, self.topology, units) for pod in self.pods):
-            if pod.node and (pod.place is not None or pod.neuron):
+        found: dict[str, dict[str, list[Member]]] = {}
+        for pod in self.pods:
+            member = self.belief.of(pod)
+            if pod.node and (member.place is not None or member.neuron):
                 job = self.owners.get(pod.uid)
                 who = f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
-                found.setdefault(pod.node, {}).setdefault(who, []).append(pod)
-        for taken in self.taken:
-            if taken.stranger:
-                found.setdefault(taken.node, {})[shown(taken.claim)] = []
+                found.setdefault(pod.node, {}).setdefault(who, []).append(member)
+        for claim in self.taken:
+            if claim.stranger:
+                found.setdefault(claim.node, {})[shown(claim.claim)] = []
         return found
 
 

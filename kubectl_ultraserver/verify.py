@@ -131,15 +131,15 @@ def rows(case: Case) -> Iterator[Row]:
 
 def unknown(case: Case) -> Iterator[Fault]:
     """Workers of which nothing says what they need, as the webhook wrote nothing on them."""
-    lacking = [worker.name for worker in case.workers if worker.place is None and not worker.problem]
+    lacking = [worker.name for worker in case.workers if worker.place is None and not case.problem(worker)]
     if case.place is None or lacking:
         who = f"{few(lacking)}: " if case.place else ""
         text = f"{who}no annotation {PLACE}: the webhook did not change it"
         yield Fault("place", text, lacking[0] if lacking else case.called.name)
     for worker in case.workers:
-        if worker.problem:
+        if problem := case.problem(worker):
             kind = "claim" if worker.place else "place"
-            yield Fault(kind, f"{worker.name}: {worker.problem}", worker.name)
+            yield Fault(kind, f"{worker.name}: {problem}", worker.name)
 
 
 def waiting(case: Case) -> Iterator[Fault]:
@@ -229,8 +229,8 @@ def _shared(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterat
     seen: dict[str, str] = {}
     for node in unit.nodes:
         for tenant, pods in case.fleet.tenants.get(node.name, {}).items():
-            whole = size > 1 or any(pod.loose or (pod.place and pod.place.size > 1) for pod in pods)
-            if whole and not any(pod.uid in uids or pod.key in own for pod in pods):
-                seen.setdefault(tenant, f"{pods[0].name if pods else 'devices'} on node {node.name}")
+            whole = size > 1 or any(one.pod.loose or (one.place and one.place.size > 1) for one in pods)
+            if whole and not any(one.pod.uid in uids or one.key in own for one in pods):
+                seen.setdefault(tenant, f"{pods[0].pod.name if pods else 'devices'} on node {node.name}")
     for tenant, where in seen.items():
         yield Fault("shares", f"{unit.id} is shared with {tenant} ({where})", unit.id)

@@ -23,7 +23,7 @@ from placement.act.events import Reporter
 from placement.act.passes import Passes
 from placement.decide.cluster import shown
 from placement.decide.plan import Tuning
-from placement.observe.claims import READERS
+from placement.observe.inventory import READERS
 from placement.observe.model import COMPONENT, Pod
 from placement.observe.names import names_of
 from placement.observe.read import LIVE, OVER, read_ended, read_node, read_pod

@@ -115,6 +115,5 @@ class Reporter:
 def _pods_with_events(job: Job) -> list[Pod]:
     """The pods that people look at: the first worker, and the first pod beside the workers."""
     waiting = job.gated or job.pods
-    workers = sorted((pod for pod in waiting if pod.place is not None), key=lambda pod: pod.number)
-    others = [pod for pod in waiting if pod.place is None]
-    return [*workers[:1], *others[:1]]
+    workers = sorted((one.pod for one in waiting if one.place is not None), key=lambda pod: pod.number)
+    return [*workers[:1], *[one.pod for one in waiting if one.place is None][:1]]

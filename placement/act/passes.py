@@ -15,12 +15,13 @@ from kube.rest import RestApi
 from kube.watch import Mirror
 from placement.act import write
 from placement.act.events import Reporter
+from placement.decide.allocation import offered
 from placement.decide.cluster import shown
 from placement.decide.decide import assume, decide
 from placement.decide.jobs import Job
 from placement.decide.plan import Decision, Deletion, Memory, Opening, Tuning
 from placement.decide.topology import Topology
-from placement.observe.claims import Inventory
+from placement.observe.inventory import Inventory
 from placement.observe.model import Pod, Units
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Passes:
     Attributes:
         api: The API server, for writes.
         copies: Of nodes, pods that have not ended and workers that have, which are needed, and of what there
-            is of claims, as `placement.observe.claims.READERS`.
+            is of claims, as `placement.observe.inventory.READERS`.
         units: Which nodes make units now.
         interval: Seconds between passes when nothing changes: time passes for those that wait.
         longest: Seconds that a pass may write, so that it ends before the Lease does; what is left is for
@@ -120,15 +121,14 @@ class Passes:
         inventory = Inventory(*claims, lost=lost)
         bare = {name: node for (_, name), node in nodes.items()}
         # What has not changed is the same object, so this costs little; all devices of a fleet do not.
-        offered = bare, inventory.slices, inventory.classes, lost
-        if offered != self._shown:
-            self._topology, self._shown = Topology(inventory.nodes(bare).values()), offered
+        there = bare, inventory.slices, inventory.classes, lost
+        if there != self._shown:
+            self._topology, self._shown = Topology(offered(inventory, bare).values()), there
         known = {pod.uid for pod in pods.values()}
         self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
-        now, tuning = self.clock(), replace(self.tuning, units=self.units())
-        seen = inventory.pods(assume(pods.values(), self._written.values()), now, tuning.bound)
-        taken = inventory.taken(self._topology.nodes, seen)
-        return decide(self._topology, [*seen, *ended.values(), *taken], now, tuning, self._memory)
+        seen = [*assume(pods.values(), self._written.values()), *ended.values()]
+        tuning = replace(self.tuning, units=self.units())
+        return decide(self._topology, seen, self.clock(), tuning, self._memory, inventory)
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:
         """Write what was decided, job by job; says whether there was time for all."""
@@ -159,11 +159,13 @@ class Passes:
     def _open(self, opening: Opening) -> None:
         now, job = self.clock(), opening.job
 
+        blocks = {member.pod.uid: member.block for member in job.unpinned}
+
         def pin(pod: Pod, plan: Mapping[int, str]) -> list[Object]:
-            return write.pin(pod, job.place.unit, opening.blocks[pod.block], write.noted(now, plan))
+            return write.pin(pod, job.place.unit, opening.blocks[blocks[pod.uid]], write.noted(now, plan))
 
         def let_through(pod: Pod) -> Pod | None:
-            late = pod.place is not None and pod.opened is None
+            late = pod.uid in blocks and pod.opened is None
             return write.patch(self.api, pod, write.release(pod) + (pin(pod, {}) if late else []))
 
         def begin(pod: Pod) -> Pod | None:
@@ -173,7 +175,7 @@ class Passes:
         begun: dict[str, Pod] = {}
         for first, _ in opening.plans:  # one after the other: of two leaders one stores them all
             begun |= self._stored(begin, [first])
-        self._stored(let_through, [begun.get(pod.uid, pod) for pod in job.gated])
+        self._stored(let_through, [begun.get(member.pod.uid, member.pod) for member in job.gated])
         units = " ".join(opening.units)
         text = f"admitted to {units}" if units else "admitted: its workers have their nodes"
         self.metrics.openings.inc()

@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
 from placement.decide.plan import Failure, Opening
 from placement.decide.reasons import shortage
 from placement.decide.topology import unsuited
-from placement.observe.model import Demand, JobKey, Node, Pod
+from placement.observe.model import Demand, JobKey, Node
+
+Members = Sequence[Member]
 
 MOST_DEMANDS: Final = 4
 """Different kinds of node that the workers of one job may ask for."""
@@ -55,16 +58,13 @@ class Allocator:
         Raises:
             UnplacedError: There is none.
         """
-        self._check_pins(job)
-        unpinned = {pod.block for pod in job.unpinned}
-        units: dict[int, str] = {}
-        unplaced: list[Sequence[Pod]] = []
-        for block, pods in job.blocks.items():
-            unit = self._rejoin(job, pods)
-            if unit is None:
-                unplaced.append(pods)
-            elif block in unpinned:
-                units[block] = unit
+        units, unplaced = dict[int, str](), list(job.blocks.values())
+        if any(not member.pod.gated or member.pin is not None for member in job.workers):
+            self._check_pins(job)
+            there = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
+            unplaced = [job.blocks[block] for block, unit in there.items() if unit is None]
+            unpinned = {member.block for member in job.unpinned}
+            units = {block: unit for block, unit in there.items() if unit and block in unpinned}
         if unplaced:
             units |= self._settle(job, unplaced, failure, patient=patient)
         return Opening(job, units)
@@ -73,26 +73,27 @@ class Allocator:
         """See that pins of two leaders at a time do not contradict each other: none can be taken back."""
         owners: dict[str, int] = {}
         for block, pods in job.blocks.items():
-            units = {unit for pod in pods if (unit := self._cluster.unit_of(pod))}
-            if len(units) > 1 and any(pod.pin and not pod.node for pod in pods):
+            units = {unit for member in pods if (unit := self._cluster.unit_of(member))}
+            if len(units) > 1 and any(member.pin and not member.pod.node for member in pods):
                 several = ", ".join(sorted(units)[:4])
                 raise UnplacedError(f"block {block} is pinned to several units: {several}")
             for unit in units if job.place.size > 1 else ():
                 if owners.setdefault(unit, block) != block:
                     raise UnplacedError(f"blocks {owners[unit]} and {block} are both pinned to {unit}")
 
-    def _rejoin(self, job: Job, pods: Sequence[Pod]) -> str | None:
+    def _rejoin(self, job: Job, pods: Members) -> str | None:
         """The unit where others of the block are; None where none are."""
-        for pod in pods:
-            if not pod.gated and self._cluster.unit_of(pod) is None:
+        for member in pods:
+            pod = member.pod
+            if not pod.gated and self._cluster.unit_of(member) is None:
                 where = f"is on node {pod.node}, which is in no unit" if pod.node else "has no node yet"
                 raise UnplacedError(f"{pod.name} was admitted by hand and {where}")
-        units = sorted({unit for pod in pods if (unit := self._cluster.unit_of(pod))})
-        coming = [pod for pod in pods if pod.gated and pod.opened is None]
-        standing = [pod for pod in pods if not pod.gated or pod.opened is not None]
+        units = sorted({unit for member in pods if (unit := self._cluster.unit_of(member))})
+        coming = [member for member in pods if member.pod.gated and member.pod.opened is None]
+        standing = [member for member in pods if not member.pod.gated or member.pod.opened is not None]
         why = None
         for unit in units:
-            there = [pod for pod in standing if self._cluster.unit_of(pod) == unit]
+            there = [member for member in standing if self._cluster.unit_of(member) == unit]
             why = self._crowded(job, unit, there, coming)
             if why is None:
                 return unit
@@ -100,21 +101,21 @@ class Allocator:
             raise UnplacedError(why)
         return None
 
-    def _crowded(self, job: Job, unit_id: str, there: Sequence[Pod], coming: Sequence[Pod]) -> str | None:
+    def _crowded(self, job: Job, unit_id: str, there: Members, coming: Members) -> str | None:
         """Why those of a block that have no node yet cannot all get one in a unit; None where they can."""
-        unplaced = [pod for pod in (*there, *coming) if not pod.node]
+        unplaced = [member for member in (*there, *coming) if not member.pod.node]
         unit = self._cluster.topology.unit(job.place.unit, unit_id)
-        taken = {pod.node for pod in there}
+        taken = {member.pod.node for member in there}
         nodes = [node for node in unit.nodes if node.name not in taken] if unit else []
         whys = [why for node in nodes if (why := self._unfit(job, node, unplaced))]
         if len(nodes) - len(whys) >= len(unplaced):
             return None
         why = whys[0] if whys else f"it has {len(nodes)} more nodes"
-        return f"{unplaced[0].name} has to go to {unit_id}, where its block is: {why}"
+        return f"{unplaced[0].pod.name} has to go to {unit_id}, where its block is: {why}"
 
-    def _unfit(self, job: Job, node: Node, pods: Iterable[Pod]) -> str | None:
+    def _unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
         """Why a node of a job's own unit does not suit its pods."""
-        demands = tuple(dict.fromkeys(pod.demand for pod in pods))
+        demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = unsuited(node, demands)
         # Others may share a single node, and what a pod takes that is pinned to one counts there already.
         if cause is None and job.place.size > 1:
@@ -126,7 +127,7 @@ class Allocator:
         return cause.detail if cause else None
 
     def _settle(
-        self, job: Job, blocks: Sequence[Sequence[Pod]], failure: Failure | None, *, patient: bool
+        self, job: Job, blocks: Sequence[Members], failure: Failure | None, *, patient: bool
     ) -> dict[int, str]:
         """Free units for whole blocks, by their numbers."""
         ranking = self._ranking(job)
@@ -159,7 +160,7 @@ class Allocator:
     def _ranking(self, job: Job) -> Ranking:
         """The units that suit a job, unless it or its namespace asks too much."""
         place = job.place
-        demands = tuple(dict.fromkeys(pod.demand for pod in job.unpinned))
+        demands = tuple(dict.fromkeys(member.demand for member in job.unpinned))
         if len(demands) > MOST_DEMANDS:
             kinds = f"{len(demands)} different kinds of node: at most {MOST_DEMANDS}"
             raise UnplacedError(f"its workers ask for {kinds}")

@@ -6,57 +6,130 @@ no job; who looks at it is told why.
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from contract.keys import PLACE
-from contract.place import Place, Placer
+from contract.place import Place
+from placement.decide.allocation import ClaimError, asked
+from placement.decide.problems import doubt, text
 from placement.decide.topology import Topology
-from placement.observe.model import JobKey, Pod, Units
+from placement.observe.inventory import Inventory
+from placement.observe.model import Ask, Demand, JobKey, Pod, Units, demand_of
+from placement.observe.selectors import OURS
 
 _PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 
 
-def planned(pods: Sequence[Pod], now: datetime, bound: timedelta) -> Sequence[Pod]:
-    """The pods; those behind the gate with the units that an unfinished opening has for them.
+@dataclass(slots=True, eq=False)
+class Member:
+    """A pod as a decision takes it: as a member of its job, or of one of its own.
 
-    A plan counts for as long as an opened job may take, for pods that were there, and for a block of which
-    nothing stands elsewhere: a pod that came later was recreated, its unit may be why.
+    Attributes:
+        pod: As it was read.
+        key: Its job, or for one of no job itself.
+        place: Where it takes a node for a job; None where it does not, or is not believed.
+        demand: What it asks of a node, with what it claims.
+        claimed: Whether it has Neuron devices of its node by claims.
+        neuron: Whether it takes Neuron devices or cores, by requests or by claims.
+        pin: The unit that it is pinned to, or by the plan of an unfinished opening is about to be.
+        problem: Why it cannot be placed, or is not believed; empty where neither is so.
     """
-    plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
-    for pod in pods:
-        if pod.opened is not None and not pod.deleting and abs(now - pod.opened) < bound:
-            for block, unit in _PLANNED.findall(pod.plan):
-                plans[pod.key, int(block)] = unit, pod.opened
-    if not plans:
-        return pods
-    stands = {(pod.key, pod.block) for pod in pods if pod.place and (pod.node or pod.opened)}
 
-    def due(pod: Pod) -> str:
-        if not (pod.gated and pod.place):
-            return ""
-        unit, since = plans.get((pod.key, pod.block), ("", now))
-        return unit if pod.created <= since and (pod.key, pod.block) not in stands else ""
+    pod: Pod
+    key: JobKey
+    place: Place | None
+    demand: Demand
+    claimed: bool
+    neuron: bool
+    pin: str | None
+    problem: str
 
-    return [replace(pod, due=unit) if (unit := due(pod)) else pod for pod in pods]
+    @property
+    def block(self) -> int:
+        """The number of the job's unit that it belongs to: consecutive pods share one."""
+        return self.pod.number // self.place.size if self.place else 0
 
 
-def believed(pod: Pod, nodes: Topology, units: Units) -> Pod:
-    """A pod as it was read, or, where it is not believed, as one of no job with a `problem`."""
-    why = pod.place and _doubt(pod, pod.place, nodes, units)
-    return replace(pod, job="", place=None, problem=why) if why else pod
+def unjudged(pod: Pod) -> Member:
+    """A pod as one that cannot be looked at further: it may have all that it says."""
+    neuron = pod.demand.neuron or bool(pod.claims)
+    return Member(pod, pod.key, pod.place, pod.demand, claimed=False, neuron=neuron, pin=pod.pin, problem="")
 
 
-def _doubt(pod: Pod, place: Place, nodes: Topology, units: Units) -> str | None:
-    if (place.unit, place.size) not in units:
-        return (
-            f"annotation {PLACE} names units of {place.size} nodes by the label {place.unit[:80]!r}: "
-            "there are none here"
-        )
-    if place.placer is Placer.GATE and not (pod.neuron or pod.claims):
-        return "it asks for no Neuron devices: it does not need a place"
-    node = nodes.nodes.get(pod.node)
-    if node is not None and place.unit not in node.labels:
-        return f"it is on node {node.name}, which has no label {place.unit}: that is in no unit"
-    return None
+class Belief:
+    """What a decision believes of pods, by all that is seen.
+
+    Args:
+        bound: For so long after it was opened a pod counts as having what it claims: the watch that shows
+            its node may be ahead of the one that shows its devices. After that only devices count.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - all that it is formed by
+        self,
+        pods: Sequence[Pod],
+        inventory: Inventory,
+        topology: Topology,
+        units: Units,
+        now: datetime,
+        bound: timedelta,
+    ) -> None:
+        self._inventory, self._topology, self._units = inventory, topology, units
+        self._now, self._bound = now, bound
+        claims = inventory.claims.items()
+        self._having = {(there, uid) for (there, _), claim in claims if claim.neuron for uid in claim.users}
+        self._planned = self._plans(pods)
+
+    def of(self, pod: Pod) -> Member:
+        """Returns a pod as far as it is believed."""
+        member = self.claiming(pod)
+        if pod.place is None:
+            return member
+        if why := doubt(pod, self._topology, self._units, neuron=member.neuron):
+            own = pod.namespace, f"pod/{pod.name}"
+            return Member(pod, own, None, member.demand, member.claimed, member.neuron, None, why)
+        if member.pin is None and self._planned and pod.gated:
+            member.pin = self._due(pod)
+        return member
+
+    def claiming(self, pod: Pod) -> Member:
+        """Returns a pod with what it claims and has, whether its place is believed or not."""
+        demand, claimed = pod.demand, bool(self._having) and (pod.namespace, pod.uid) in self._having
+        problem = text(*pod.fault) if pod.fault else ""
+        if pod.claims and not claimed and (not pod.node or self._is_new(pod)):
+            asks, why = self._asks(pod)
+            problem = problem or why
+            # What it takes of a node that it is on stands in its claims, or comes to stand there.
+            claimed = bool(pod.node and asks)
+            if asks and not claimed:
+                demand = demand_of(demand.selector, demand.terms, demand.tolerations, demand.requests, asks)
+        return Member(pod, pod.key, pod.place, demand, claimed, claimed or demand.neuron, pod.pin, problem)
+
+    def _is_new(self, pod: Pod) -> bool:
+        return pod.opened is not None and abs(self._now - pod.opened) < self._bound
+
+    def _asks(self, pod: Pod) -> tuple[tuple[Ask, ...], str]:
+        """What a pod's claims ask for, and why that cannot be said."""
+        try:
+            return asked(self._inventory, pod), ""
+        except ClaimError as error:
+            # Once it was opened it has what it was pinned to, whatever has become of its claims.
+            return ((Ask("its claims", OURS, 0),) if pod.opened else ()), text(*error.args)
+
+    def _plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
+        """The units that unfinished openings have for blocks of which nothing stands, and since when."""
+        plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
+        for pod in pods:
+            if pod.opened is not None and pod.plan and not pod.deleting and self._is_new(pod):
+                for block, unit in _PLANNED.findall(pod.plan):
+                    plans[pod.key, int(block)] = unit, pod.opened
+        if plans:
+            for pod in pods:
+                if pod.place and (pod.node or pod.opened):
+                    plans.pop((pod.key, pod.block), None)
+        return plans
+
+    def _due(self, pod: Pod) -> str | None:
+        """The planned unit of a pod that was there: a later one was recreated, its unit may be why."""
+        unit, since = self._planned.get((pod.key, pod.block), (None, self._now))
+        return unit if pod.created <= since else None

@@ -7,22 +7,12 @@ from itertools import chain
 from typing import Final
 
 from contract.keys import DEVICES
+from placement.decide.allocation import CLAIMED, Taken
+from placement.decide.believe import Member
 from placement.decide.fit import Cause, lacking, pair_of, selects
 from placement.decide.jobs import Job
 from placement.decide.topology import Topology, Unit
-from placement.observe.model import (
-    CLAIMED,
-    MARKS,
-    SIZES,
-    Apart,
-    Demand,
-    JobKey,
-    Node,
-    Pod,
-    Taken,
-    Units,
-    is_pod,
-)
+from placement.observe.model import MARKS, SIZES, Apart, Demand, JobKey, Node, Pod, Units, is_pod
 
 MOST_TERMS: Final = 200
 """Terms of anti-affinity of one namespace's pods that are looked at where nodes share a label's value.
@@ -74,38 +64,38 @@ class Cluster:
         """The same where there are more than are looked at."""
         self._keys: set[str] = set()
         """The node labels of these."""
-        self._marked: defaultdict[str, list[Pod]] = defaultdict(list)
-        """The pods of each node that terms may select."""
+        self._marked: defaultdict[str, list[tuple[JobKey, Pod]]] = defaultdict(list)
+        """The pods of each node that terms may select, and whose they are."""
         self._met: dict[tuple[str, Apart, JobKey], bool] = {}
         self._compared: Counter[str] = Counter()
         """With how many pods the terms of a namespace were compared."""
         self._near: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
 
-    def stand(self, pod: Pod) -> None:
+    def stand(self, member: Member) -> None:
         """Count a pod in, where it stands or is about to."""
-        place = pod.place
+        pod, key, place, demand, neuron = member.pod, member.key, member.place, member.demand, member.neuron
         if pod.node:
-            _add(self.used[pod.node], pod.demand)
+            _add(self.used[pod.node], demand)
             # Who has the whole unit to itself keeps nobody off that could have it.
-            alone = place and place.size > 1 and pod.neuron and not pod.deleting
+            alone = place and place.size > 1 and neuron and not pod.deleting
             if not (place and alone and all(term.key == place.unit for term in pod.apart)):
-                self._stand_apart(pod)
-            if is_pod(pod.key):
-                _add(self.staying[pod.node], pod.demand)
-            if place is None or not pod.neuron:
-                self.lodgers[pod.node].add(pod.key[0])
-            if pod.neuron and (place is not None or self._has_devices(pod)):
-                self._held(pod.node, pod.key, place.size if place else 1)
+                self._stand_apart(pod, key)
+            if is_pod(key):
+                _add(self.staying[pod.node], demand)
+            if place is None or not neuron:
+                self.lodgers[pod.node].add(key[0])
+            if neuron and (place is not None or member.claimed or self._has_devices(pod)):
+                self._held(pod.node, key, place.size if place else 1)
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
-        there = pod.node or (pod.pin and not (pod.gated and pod.key in self.resting))
-        if place is None or not there or not pod.neuron or pod.deleting or (place.size == 1 and pod.node):
+        there = pod.node or (member.pin and not (pod.gated and key in self.resting))
+        if place is None or not there or not neuron or pod.deleting or (place.size == 1 and pod.node):
             return
-        unit_id = self.unit_of(pod)
+        unit_id = self.unit_of(member)
         # The whole unit, for as long as one of its workers is there: another may have to come back.
-        known = place.size > 1 and (pod.key, unit_id) in self._given
+        known = place.size > 1 and (key, unit_id) in self._given
         if not known and (unit := self.topology.unit(place.unit, unit_id)):
-            self._given.add((pod.key, unit.id))
-            self.hold(unit, pod.key, place.size, pod.demand)
+            self._given.add((key, unit.id))
+            self.hold(unit, key, place.size, demand)
 
     def take(self, taken: Taken) -> None:
         """Count devices in that a claim has."""
@@ -115,19 +105,18 @@ class Cluster:
         if taken.stranger:
             self._held(taken.node, taken.claim, 1)
 
-    def hold_by_name(self, pod: Pod, units: Units) -> None:
+    def hold_by_name(self, member: Member, units: Units) -> None:
         """Hold what a pod with devices names, its node and its pin, where more cannot be found out."""
-        if not pod.neuron:
-            return
-        place = pod.place
-        pinned = place and (place.unit, place.size) in units and self.topology.unit(place.unit, pod.pin)
-        for name in {pod.node, *(pinned.names if pinned else ())} - {""}:
-            self._held(name, pod.key, max(SIZES.values()))
+        place, pinned = member.place, None
+        if place and (place.unit, place.size) in units:
+            pinned = self.topology.unit(place.unit, member.pin)
+        for name in {member.pod.node, *(pinned.names if pinned else ())} - {""} if member.neuron else ():
+            self._held(name, member.key, max(SIZES.values()))
 
-    def unit_of(self, pod: Pod) -> str | None:
+    def unit_of(self, member: Member) -> str | None:
         """The unit of a worker: the one of its node, whose label may have changed, or the one of its pin."""
-        node = self.topology.nodes.get(pod.node) if pod.place else None
-        return (node.unit(pod.place.unit) if node and pod.place else None) or pod.pin
+        node = self.topology.nodes.get(member.pod.node) if member.place else None
+        return (node.unit(member.place.unit) if node and member.place else None) or member.pin
 
     def hold(self, unit: Unit, job: JobKey, size: int, demand: Demand) -> None:
         """Give a unit to a job; of one of a single node, which may be shared, the resources count at once."""
@@ -187,10 +176,10 @@ class Cluster:
             for about in ("", namespace)
         )
 
-    def _stand_apart(self, pod: Pod) -> None:
+    def _stand_apart(self, pod: Pod, key: JobKey) -> None:
         """Count in whom a pod keeps off, and who keeps off it."""
         if pod.labels:
-            self._marked[pod.node].append(pod)
+            self._marked[pod.node].append((key, pod))
         node = self.topology.nodes.get(pod.node)
         for term in pod.apart if node else ():
             if node and term.labels is not None and (value := node.labels.get(term.key)) is not None:
@@ -199,11 +188,11 @@ class Cluster:
                 where, pair = (term.key, value, about), pair_of(term)
                 self._keys.add(term.key)
                 if pair and (term.spaces == () or not several):
-                    self._exact[where].setdefault(pair, {}).setdefault(is_pod(pod.key), pod.key)
+                    self._exact[where].setdefault(pair, {}).setdefault(is_pod(key), key)
                 elif (pod.namespace, term) not in self._apart[where]:
                     self._terms[*where, pod.namespace] += 1
                     if self._terms[*where, pod.namespace] <= MOST_TERMS:
-                        self._apart[where][pod.namespace, term] = pod.key
+                        self._apart[where][pod.namespace, term] = key
                     else:
                         self._unclear.add(where)
 
@@ -211,7 +200,8 @@ class Cluster:
         """Whether a term of a pod of a namespace is about any worker of a job that has no node yet."""
         key = (own, term, job.key)
         if key not in self._met:
-            self._met[key] = self._selected(term, own, job.coming) is not None
+            coming = ((job.key, member.pod) for member in job.coming)
+            self._met[key] = self._selected(term, own, coming) is not None
         return self._met[key]
 
     def _avoids(self, term: Apart, value: str, job: Job) -> JobKey | None:
@@ -222,18 +212,17 @@ class Cluster:
         if key not in self._near:
             near = self.topology.units_by(term.key).get(value)
             pods = chain.from_iterable(self._marked.get(name, ()) for name in (near.names if near else ()))
-            found = self._selected(term, job.key[0], pods)
-            self._near[key] = found.key if found else None
+            self._near[key] = self._selected(term, job.key[0], pods)
         return self._near[key]
 
-    def _selected(self, term: Apart, own: str, pods: Iterable[Pod]) -> Pod | None:
-        """The first pod that a term of a namespace's pods selects."""
-        for pod in pods:
+    def _selected(self, term: Apart, own: str, pods: Iterable[tuple[JobKey, Pod]]) -> JobKey | None:
+        """Whose the first pod is that a term of a namespace's pods selects."""
+        for key, pod in pods:
             if self._compared[own] >= MOST_COMPARED:
                 return None
             self._compared[own] += 1
             if selects(term, own, pod.namespace, pod.labels):
-                return pod
+                return key
         return None
 
     def can_become_free(self, unit: Unit, size: int, demands: Iterable[Demand]) -> bool:
@@ -272,10 +261,8 @@ class Cluster:
     def _has_devices(self, pod: Pod) -> bool:
         """Whether its node has what a pod asks for: a kubelet runs it without what no plugin there offers."""
         node = self.topology.nodes.get(pod.node)
-        return pod.claimed or (
-            node is not None
-            and any(pod.demand.requests.get(name) for name in DEVICES if name in node.allocatable)
-        )
+        wanted = pod.demand.requests
+        return node is not None and any(wanted.get(name) for name in DEVICES if name in node.allocatable)
 
     def _held(self, node: str, job: JobKey, size: int) -> None:
         held = self.holders.setdefault(node, {})

@@ -8,13 +8,14 @@ other its turn.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
 from common.texts import printable
 from placement.decide.allocate import Allocator, UnplacedError
-from placement.decide.believe import believed, planned
+from placement.decide.allocation import taken
+from placement.decide.believe import Belief, Member, unjudged
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.plan import (
@@ -31,24 +32,26 @@ from placement.decide.plan import (
 )
 from placement.decide.reasons import LONGEST, explain
 from placement.decide.topology import Topology
-from placement.observe.model import Ended, JobKey, Pod, Taken
+from placement.observe.inventory import Inventory
+from placement.observe.model import Ended, JobKey, Pod
 
 
-def decide(
+def decide(  # noqa: PLR0913, PLR0917 - all that a decision is made from
     nodes: Topology,
-    pods: Iterable[Pod | Ended | Taken],
+    pods: Iterable[Pod | Ended],
     now: datetime,
     tuning: Tuning | None = None,
     memory: Memory | None = None,
+    inventory: Inventory | None = None,
 ) -> Decision:
     """Say what to do now; the memory is of the decision before, None where there was none.
 
     The pods are all that have not ended, with what was written already and is not seen yet (`assume`), and
-    the workers that have; and the devices that claims have.
+    the workers that have.
     """
     tuning, memory = tuning or Tuning(), memory or Memory()
     resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(tuning)}
-    return _Round(Cluster(nodes, resting), now, tuning, memory).run(pods)
+    return _Round(Cluster(nodes, resting), now, tuning, memory).run(list(pods), inventory or Inventory())
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
@@ -81,11 +84,9 @@ class _Round:
         self._failures = dict(memory.failures)
         self._parked: dict[JobKey, datetime] = {}
 
-    def run(self, pods: Iterable[Pod | Ended | Taken]) -> Decision:
+    def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
         """Count all pods in, then go through the jobs once, those that have their units first."""
-        found = list(pods)
-        own = planned([pod for pod in found if isinstance(pod, Pod)], self._now, self._tuning.bound)
-        seen = self._counted_in([*own, *(one for one in found if not isinstance(one, Pod))])
+        seen = self._counted_in(pods, inventory)
         jobs = sorted(map(self._with_ended, jobs_of(seen)), key=self._turn)
         for job in jobs:
             try:
@@ -93,7 +94,11 @@ class _Round:
             except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
                 self._mistaken(job, error)
         self._blame_for_the_gone(jobs)
-        doubted = [Job(pod.key, (pod,)) for pod in seen if pod.problem and not pod.gated and not pod.deleting]
+        doubted = [
+            Job(member.key, (member,))
+            for member in seen
+            if member.problem and not member.pod.gated and not member.pod.deleting
+        ]
         failures = {key: failure for key, failure in self._failures.items() if failure.counts(self._now)}
         blamed = self._doubtful, self._vain, self._parked
         return Decision(
@@ -125,27 +130,29 @@ class _Round:
         """Whether it only gets what it has, and nothing was in vain or refused since."""
         return job.returns and job.key not in self._failures
 
-    def _counted_in(self, pods: Iterable[Pod | Ended | Taken]) -> list[Pod]:
+    def _counted_in(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> list[Member]:
         """The pods as far as they are believed, where they stand; without those of jobs that made us fail."""
-        seen: list[Pod] = []
+        topology, units = self._cluster.topology, self._tuning.units
+        live = [pod for pod in pods if isinstance(pod, Pod)]
+        belief = Belief(live, inventory, topology, units, self._now, self._tuning.bound)
+        seen: list[Member] = []
         failed: set[JobKey] = set()
-        for pod in pods:
-            if isinstance(pod, Ended):
-                self._ended[pod.job].add(pod.number)
-                continue
-            if isinstance(pod, Taken):
-                self._cluster.take(pod)
-                continue
+        for pod in live:
             try:
-                found = believed(pod, self._cluster.topology, self._tuning.units)
-                self._cluster.stand(found)
-                seen.append(found)
+                member = belief.of(pod)
+                self._cluster.stand(member)
+                seen.append(member)
             except Exception as error:  # noqa: BLE001 - as above
-                self._cluster.hold_by_name(pod, self._tuning.units)
-                if pod.key not in failed:
-                    self._mistaken(Job(pod.key, (pod,)), error)
-                failed.add(pod.key)
-        return [pod for pod in seen if pod.key not in failed] if failed else seen
+                member = unjudged(pod)
+                self._cluster.hold_by_name(member, units)
+                if member.key not in failed:
+                    self._mistaken(Job(member.key, (member,)), error)
+                failed.add(member.key)
+        for claim in taken(inventory, topology.nodes, live):
+            self._cluster.take(claim)
+        for ended in (pod for pod in pods if isinstance(pod, Ended)):
+            self._ended[ended.job].add(ended.number)
+        return [member for member in seen if member.key not in failed] if failed else seen
 
     def _with_ended(self, job: Job) -> Job:
         """The job with its workers that have ended, if it goes on without them.
@@ -155,7 +162,7 @@ class _Round:
         may take.
         """
         ended = self._ended.get(job.key)
-        newest = max(pod.created for pod in job.pods)
+        newest = max(member.pod.created for member in job.pods)
         if ended and (job.begun or self._now - newest >= self._tuning.bound):
             return replace(job, ended=ended)
         return job
@@ -200,12 +207,12 @@ class _Round:
         if since and job.gated:
             self._parked[job.key] = since
 
-    def _late(self, job: Job) -> tuple[Pod, ...]:
+    def _late(self, job: Job) -> tuple[Member, ...]:
         """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
-        if job.settled or not any(pod.opened for pod in job.workers):
+        if job.settled or not any(member.pod.opened for member in job.workers):
             return ()
-        late = tuple(pod for pod in job.workers if pod.opened and not pod.started)
-        placed = len({pod.number for pod in job.workers if pod.node})
+        late = tuple(member for member in job.workers if member.pod.opened and not member.pod.started)
+        placed = len({member.pod.number for member in job.workers if member.pod.node})
         lacks = self._memory.unsettled.get(job.key)
         # Its time begins with what is let through, and again when more have nodes than ever: an author who
         # deletes pods would else have a unit for ever, and use nothing of it.
@@ -215,12 +222,13 @@ class _Round:
         # Those that are not there get no node by taking it from others, which may still pull their images.
         return late if job.coming and self._now - lacks.since >= self._tuning.bound else ()
 
-    def _give_up(self, job: Job, pods: tuple[Pod, ...], why: str) -> None:
+    def _give_up(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
         seconds = int(self._tuning.bound.total_seconds())
         before = self._failures.get(job.key, Failure(0, self._now - self._tuning.bound, frozenset()))
+        topology = self._cluster.topology
         late = self._now - before.at >= self._tuning.bound  # else a deletion is tried again that was refused
         if late or before.refused:
-            pins = (self._cluster.topology.unit(job.place.unit, pod.pin) for pod in pods if not pod.node)
+            pins = (topology.unit(job.place.unit, member.pin) for member in pods if not member.pod.node)
             nodes = {node.name: node for unit in pins if unit for node in unit.nodes}
             # That terms are too many to look at is not its fault, the first time on these nodes.
             new = [node for name, node in nodes.items() if name not in self._doubtful]
@@ -230,7 +238,8 @@ class _Round:
         if late:
             units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
             self._failures[job.key] = Failure(before.count + fault, self._now, before.units | units)
-        self._deletions.append(Deletion(job, pods, f"admitted, but not whole within {seconds} s: {why}"))
+        why = f"admitted, but not whole within {seconds} s: {why}"
+        self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 
     def _blame_for_the_gone(self, jobs: Iterable[Job]) -> None:
         """Count as in vain, too, what its author ended after a part of the time, before it was given up."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from placement.decide.allocation import unmet
 from placement.observe.model import (
     HARD,
     NAMESPACE,
@@ -22,7 +23,6 @@ from placement.observe.model import (
     Taint,
     Term,
     Toleration,
-    unmet,
 )
 
 ANY_LABEL: Final = ("", "")

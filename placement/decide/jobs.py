@@ -5,13 +5,14 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import chain
 from typing import Final
 
 from contract.keys import GATE, HOSTNAME, INJECT
 from contract.place import Place, Placer
+from placement.decide.believe import Member
 from placement.decide.fit import ANY_LABEL, selects
-from placement.observe.model import Apart, JobKey, Pod
+from placement.observe.model import Apart, JobKey, is_pod
 
 MOST_OWN: Final = 16
 """Terms of anti-affinity that the workers of a job may have between them; those by host name do not count."""
@@ -29,67 +30,68 @@ class Job:
     """
 
     key: JobKey
-    pods: tuple[Pod, ...]
+    pods: tuple[Member, ...]
     ended: Collection[int] = ()
 
     @cached_property
-    def workers(self) -> tuple[Pod, ...]:
+    def workers(self) -> tuple[Member, ...]:
         """The pods that take nodes."""
-        return tuple(pod for pod in self.pods if pod.place is not None)
+        return tuple(member for member in self.pods if member.place is not None)
 
     @cached_property
-    def gated(self) -> tuple[Pod, ...]:
+    def gated(self) -> tuple[Member, ...]:
         """The pods that wait."""
-        return tuple(pod for pod in self.pods if pod.gated)
+        return tuple(member for member in self.pods if member.pod.gated)
 
     @cached_property
-    def unpinned(self) -> tuple[Pod, ...]:
+    def unpinned(self) -> tuple[Member, ...]:
         """The workers that have no unit yet."""
-        return tuple(pod for pod in self.workers if pod.gated and pod.opened is None)
+        return tuple(member for member in self.workers if member.pod.gated and member.pod.opened is None)
 
     @cached_property
-    def coming(self) -> tuple[Pod, ...]:
+    def coming(self) -> tuple[Member, ...]:
         """The workers that have no node yet."""
-        return tuple(pod for pod in self.workers if not pod.node)
+        return tuple(member for member in self.workers if not member.pod.node)
 
     @cached_property
     def apart(self) -> tuple[Apart, ...]:
         """The terms of their anti-affinity."""
-        return tuple(dict.fromkeys(chain.from_iterable(dict.fromkeys(pod.apart for pod in self.coming))))
+        kinds = dict.fromkeys(member.pod.apart for member in self.coming)
+        return tuple(dict.fromkeys(chain.from_iterable(kinds)))
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
         """Their labels, for terms that select by one or by none."""
-        return frozenset({ANY_LABEL}.union(*(pod.labels.items() for pod in self.coming)))
+        return frozenset({ANY_LABEL}.union(*(member.pod.labels.items() for member in self.coming)))
 
     @property
     def begun(self) -> bool:
         """Whether a part of it was opened: a worker whose gate somebody else took off gives no turn."""
-        return any(pod.opened and pod.neuron for pod in self.workers)
+        return any(member.pod.opened and member.neuron for member in self.workers)
 
     @cached_property
     def returns(self) -> bool:
         """Whether it was opened and all that wait have units: by the stored plan, or their block's."""
         if not self.begun:
             return False
-        stands = {pod.block for pod in self.workers if pod.neuron and (pod.opened or pod.due)}
-        return all(pod.block in stands for pod in self.gated if pod.place)
+        stands = {member.block for member in self.workers if member.neuron and member.pin is not None}
+        return all(member.block in stands for member in self.gated if member.place)
 
     @cached_property
     def order(self) -> tuple[int, datetime, JobKey]:
         """Whose turn it is: by the lowest priority of its workers, then age, then name."""
-        return -min(pod.priority for pod in self.workers or self.pods), self.created, self.key
+        return -min(member.pod.priority for member in self.workers or self.pods), self.created, self.key
 
     @cached_property
     def created(self) -> datetime:
         """When the last of its workers that wait was created: it could not have been admitted before."""
-        waiting = [pod for pod in self.workers if pod.gated]
-        return max(pod.created for pod in waiting or self.pods)
+        waiting = [member for member in self.workers if member.pod.gated]
+        return max(member.pod.created for member in waiting or self.pods)
 
     @property
     def settled(self) -> bool:
         """Whether every worker is there and bound."""
-        return not self.missing and all(pod.node and not pod.gated for pod in self.workers)
+        return not self.missing and all(member.pod.node and not member.pod.gated for member in self.workers)
 
     @property
     def place(self) -> Place:
@@ -98,16 +100,18 @@ class Job:
         Raises:
             LookupError: It has no workers.
         """
-        for pod in self.workers:
-            if pod.place is not None:
-                return pod.place
+        for member in self.workers:
+            if member.place is not None:
+                return member.place
         raise LookupError(f"job {self.key} has no workers")
 
     @cached_property
-    def blocks(self) -> Mapping[int, tuple[Pod, ...]]:
+    def blocks(self) -> Mapping[int, tuple[Member, ...]]:
         """The workers of each unit, by the block's number."""
-        workers = sorted(self.workers, key=lambda pod: pod.block)
-        return {block: tuple(pods) for block, pods in groupby(workers, key=lambda pod: pod.block)}
+        found: defaultdict[int, list[Member]] = defaultdict(list)
+        for member in self.workers:
+            found[member.block].append(member)
+        return {block: tuple(found[block]) for block in sorted(found)}
 
     @cached_property
     def missing(self) -> str | None:
@@ -115,14 +119,14 @@ class Job:
         if self.unlike:
             return self.unlike
         total = self.place.workers
-        numbers = {*(pod.number for pod in self.workers), *self.ended}
+        numbers = {*(member.pod.number for member in self.workers), *self.ended}
         there = sum(number < total for number in numbers)
         return None if there == total else f"{there} of {total} workers exist"
 
     @cached_property
     def unlike(self) -> str | None:
         """Why its workers cannot be those of one job; None where they can."""
-        places = [pod.place for pod in self.workers if pod.place is not None]
+        places = [member.place for member in self.workers if member.place is not None]
         if not places:
             return "none of its workers exists yet"
         agreed = {(place.workers, place.size, place.unit) for place in places}
@@ -132,7 +136,7 @@ class Job:
             return f"its workers disagree: {said}; delete those that are not of this job"
         total = places[0].workers
         seen: dict[int, str] = {}
-        for pod in self.workers:
+        for pod in (member.pod for member in self.workers):
             if pod.number >= total:
                 return f"{pod.name} has number {pod.number}, but the job was admitted with {total} workers"
             if pod.number in seen:
@@ -147,26 +151,26 @@ class Job:
         Of a worker that is missing nobody can say that it will come: a Job recreates none that succeeded, and
         the Pod of one that did is deleted with its node.
         """
-        if self.unlike or not any(pod.opened and pod.started for pod in self.workers):
+        if self.unlike or not any(member.pod.opened and member.pod.started for member in self.workers):
             return False
-        stands = {pod.block for pod in self.workers if pod.node or pod.opened}
+        stands = {member.block for member in self.workers if member.pod.node or member.pod.opened}
         # A unit of one node is none to go back to: it may be another, so all of the job come first.
-        return all(pod.place and pod.block in stands for pod in self.gated)
+        return all(member.place and member.block in stands for member in self.gated)
 
     def trouble(self) -> str | None:
         """Why it cannot be opened whatever is free; None where it can."""
-        for pod in self.pods:
-            if pod.problem:
-                return f"{pod.name}: {pod.problem}"
-            if pod.gated and not pod.job:
+        for member in self.pods:
+            pod, place = member.pod, member.place
+            if member.problem:
+                return f"{pod.name}: {member.problem}"
+            if pod.gated and is_pod(member.key):
                 return f"{pod.name} has the gate {GATE} but no job label: delete it, so that it is recreated"
-            if pod.gated and pod.place and pod.place.placer is not Placer.GATE:
-                placer = pod.place.placer
-                return f"{pod.name} has the gate {GATE}, but its place says placer={placer}: remove the gate"
-            others = [gate for gate in pod.gates if gate != GATE]
-            if pod.gated and others:
+            if pod.gated and place and place.placer is not Placer.GATE:
+                said = f"its place says placer={place.placer}"
+                return f"{pod.name} has the gate {GATE}, but {said}: remove the gate"
+            if pod.gated and (others := [gate for gate in pod.gates if gate != GATE]):
                 return f"{pod.name} waits for another gate as well: {others[0]}"
-        if self.workers and not any(pod.neuron for pod in self.workers):
+        if self.workers and not any(member.neuron for member in self.workers):
             return f"none of its workers asks for Neuron devices: create it with {INJECT}: false"
         if self.missing and not self.goes_on:
             return self.missing
@@ -186,21 +190,21 @@ class Job:
         for term in terms:
             # Their labels differ in a number at most: those that are alike in what it names are asked once.
             names = [item.key for item in term.labels or ()]
-            kinds = {tuple(map(pod.labels.get, names)): pod.labels for pod in self.workers}
+            kinds = {tuple(map(member.pod.labels.get, names)): member.pod.labels for member in self.workers}
             selected = {kind for kind, labels in kinds.items() if selects(term, own, own, labels)}
             if not selected:
                 continue
             for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):
-                there = [pod for pod in pods if tuple(map(pod.labels.get, names)) in selected]
-                if there and any(term in pod.apart and there != [pod] for pod in pods):
+                there = [member for member in pods if tuple(map(member.pod.labels.get, names)) in selected]
+                if there and any(term in member.pod.apart and there != [member] for member in pods):
                     return f"its workers' required anti-affinity by {term.key} is about themselves: remove it"
         return None
 
 
-def jobs_of(pods: Iterable[Pod]) -> list[Job]:
+def jobs_of(pods: Iterable[Member]) -> list[Job]:
     """The jobs of which a pod, of those that have not ended, waits or takes a node."""
-    found: defaultdict[JobKey, list[Pod]] = defaultdict(list)
-    for pod in pods:
-        if not pod.deleting and (pod.place is not None or pod.gated):
-            found[pod.key].append(pod)
-    return [Job(key, tuple(sorted(own, key=lambda pod: pod.name))) for key, own in found.items()]
+    found: defaultdict[JobKey, list[Member]] = defaultdict(list)
+    for member in pods:
+        if not member.pod.deleting and (member.place is not None or member.pod.gated):
+            found[member.key].append(member)
+    return [Job(key, tuple(sorted(own, key=lambda member: member.pod.name))) for key, own in found.items()]

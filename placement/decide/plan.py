@@ -151,7 +151,7 @@ class Opening(NamedTuple):
     @property
     def plans(self) -> tuple[tuple[Pod, Mapping[int, str]], ...]:
         """The workers that are pinned first, each with the units of the blocks after its own."""
-        first = {pod.block: pod for pod in reversed(self.job.unpinned)}
+        first = {member.block: member.pod for member in reversed(self.job.unpinned)}
         blocks = sorted(self.blocks)
         parts = (blocks[start : start + MOST_PLANNED] for start in range(0, len(blocks), MOST_PLANNED))
         return tuple((first[part[0]], {block: self.blocks[block] for block in part[1:]}) for part in parts)

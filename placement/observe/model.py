@@ -14,13 +14,12 @@ which the next leader finishes the same opening:
    the workers that have none.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from itertools import chain
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 from contract.keys import (
     BLOCK,
@@ -51,9 +50,6 @@ PORT: Final = "host port"
 MARKS: Final = frozenset({JOB, BLOCK, LOOSE, TRAINING + "job-role", TRAINING + "job-name"})
 """Labels by which the table's anti-affinity selects pods; of a pod of no job only these are kept."""
 
-CLAIMED: Final = "claimed devices"
-"""The resource by which devices of a node count as used that are not chosen yet: they may be any."""
-
 HARD: Final = ("NoSchedule", "NoExecute")
 """The effects of taints that keep pods off a node."""
 
@@ -70,23 +66,11 @@ JobKey = tuple[str, str]
 """Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
 
 
+Fault = tuple[str, *tuple[object, ...]]
+"""What cannot be read or looked at: a key of `placement.decide.problems.TEXTS`, and what that names."""
+
 Conditions = frozenset[tuple[str, str | int | bool]]
 """Attributes of devices, by domain and name, and ``driver``; each with its value."""
-
-
-class Taken(NamedTuple):
-    """Devices of a node that a claim has.
-
-    Attributes:
-        claim: Namespace and name of the claim, as those of a pod without a job: ``claim/NAME``.
-        used: What counts as used by them, in thousandths, beside what requests of its pods count already.
-        stranger: Whether they are Neuron's, and no pod that is there has them.
-    """
-
-    claim: JobKey
-    node: str
-    used: Mapping[str, int]
-    stranger: bool
 
 
 class Ended(NamedTuple):
@@ -195,29 +179,6 @@ def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
     return DRIVER in drivers if drivers else any(key.startswith(f"{DRIVER}/") for key, _ in conditions)
 
 
-def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int]) -> Ask | None:
-    """The first of a pod's asks for which too few devices are left of a node's; None where there are enough.
-
-    The asks that say most choose first, and what suits the fewest. Of all that there are, none may be used.
-    """
-    given = {device.key for device in devices if device.tainted}
-    suiting = {
-        kind: [device.key for device in devices if kind <= device.attributes]
-        for kind in {ask.conditions for ask in asks}
-    }
-    wanted = Counter(chain.from_iterable(suiting.values()))
-    for ask in sorted(asks, key=lambda ask: -len(ask.conditions)):
-        there = suiting[ask.conditions]
-        free = [key for key in there if key not in used and key not in given]
-        count = ask.count or max(len(there), 1)
-        if len(free) - used.get(CLAIMED, 0) // 1000 < count:
-            return ask
-        if len(suiting) > 1:
-            free.sort(key=wanted.__getitem__)
-        given.update(free[:count])
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Node:
     """A node.
@@ -251,7 +212,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What a pod asks of a node. Compared by identity: whoever reads pods makes equal ones the same.
+    """What a pod asks of a node. Compared by identity: `demand_of` makes equal ones the same.
 
     Attributes:
         selector: Its node selector.
@@ -283,28 +244,44 @@ class Demand:
         return len(self.selector) + len(self.tolerations) + len(terms) + len(expressions) + values + claimed
 
 
+_demands: WeakValueDictionary[tuple[object, ...], Demand] = WeakValueDictionary()
+
+
+def demand_of(
+    selector: Mapping[str, str],
+    terms: tuple[Term, ...] | None,
+    tolerations: tuple[Toleration, ...],
+    requests: Mapping[str, int],
+    claims: tuple[Ask, ...] = (),
+) -> Demand:
+    """A demand; of equal ones the same, for as long as a pod has it."""
+    key = (tuple(sorted(selector.items())), terms, tolerations, tuple(sorted(requests.items())), claims)
+    known = _demands.get(key)
+    if known is None:
+        known = _demands[key] = Demand(selector, terms, tolerations, requests, claims)
+    return known
+
+
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that has not ended.
+    """A pod that has not ended, as it was read. It says what whoever could write it claims (`Member`).
 
     Attributes:
         job: Its job label, empty where it has none.
         loose: Whether jobs are kept off the whole UltraServer that it is on.
         place: What admission says about it; None where it takes no node for a job.
         number: Its number among the pods of the job that take nodes, from 0.
-        problem: Why the annotations that should say so cannot be read, or a node not be sought; else empty.
+        fault: Why the annotations that should say so cannot be read, or a node not be sought.
         claims: Of a worker, what it claims: the name of each entry, its template, or its claim.
-        claimed: Whether it has Neuron devices of its node by claims.
-        labels: Of a worker without a `problem` all that it has, of others the `MARKS`.
+        labels: Of a worker without a `fault` all that it has, of others the `MARKS`.
         apart: The pods that it keeps off its own node, its UltraServer or more.
         node: The node that it is bound to; empty where it is not.
         opened: When the program pinned it; None where it did not.
         plan: The units that were decided on with its own, by block, as `placement.act.write` writes them.
-        due: Of a worker behind the gate, its unit by such a plan; empty where there is none.
         started: Whether any of its containers ever ran: such a pod is never touched.
         gated: Whether it waits for the program.
         key: Its job, or for one without a job itself.
-        neuron: Whether it takes Neuron devices or cores, by requests or by claims.
+        pin: The unit that the program pinned it to; None where it did not.
     """
 
     namespace: str
@@ -314,39 +291,31 @@ class Pod:
     loose: bool = False
     place: Place | None = None
     number: int = 0
-    problem: str = ""
+    fault: Fault | None = None
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
     claims: tuple[tuple[str, str, str], ...] = ()
-    claimed: bool = False
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     apart: tuple[Apart, ...] = ()
     node: str = ""
     opened: datetime | None = None
     plan: str = ""
-    due: str = ""
     started: bool = False
     deleting: bool = False
     priority: int = 0
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)
     key: JobKey = field(init=False, compare=False)
-    neuron: bool = field(init=False, compare=False)
+    pin: str | None = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """See once what is asked for in every decision."""
         object.__setattr__(self, "gated", GATE in self.gates)
-        object.__setattr__(self, "neuron", self.claimed or self.demand.neuron)
+        pin = self.demand.selector.get(self.place.unit) if self.opened and self.place else None
+        object.__setattr__(self, "pin", pin)
         object.__setattr__(self, "key", (self.namespace, self.job or f"pod/{self.name}"))
 
     @property
     def block(self) -> int:
         """The number of the job's unit that it belongs to: consecutive pods share one."""
         return self.number // self.place.size if self.place else 0
-
-    @property
-    def pin(self) -> str | None:
-        """The unit that the program pinned it to, or is about to; None where there is none."""
-        if self.opened is None or self.place is None:
-            return self.due or None
-        return self.demand.selector.get(self.place.unit)

@@ -1,12 +1,11 @@
 """Nodes and pods as the API server has them, made into what a decision needs.
 
 Labels and annotations of pods are what people and other programs write: anything may stand there. What
-cannot be read, or would cost too much, becomes the pod's `problem`, in words, and its job waits. Of a pod
+cannot be read, or would cost too much, becomes the pod's `fault`, and its job waits. Of a pod
 that takes no node for a job only who it is and what it takes is kept: it may be as large as it likes.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
@@ -23,15 +22,16 @@ from placement.observe.model import (
     NAMESPACE,
     PORT,
     Apart,
-    Ask,
     Demand,
     Ended,
     Expression,
+    Fault,
     Node,
     Pod,
     Taint,
     Term,
     Toleration,
+    demand_of,
 )
 
 ENDED: Final = ("Succeeded", "Failed")
@@ -82,11 +82,8 @@ _KINDS: Final = ("matchExpressions", "matchFields")
 CORE: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
 """Resources that are kept of a pod that asks for more than any node has."""
 
-_demands: WeakValueDictionary[tuple[Any, ...], Demand] = WeakValueDictionary()
-"""Those of the pods that are there."""
-
 _aparts: WeakValueDictionary[tuple[Any, ...], Apart] = WeakValueDictionary()
-"""Their terms of anti-affinity."""
+"""Terms of anti-affinity of the pods that are there."""
 
 
 def read_node(found: Object) -> Node:
@@ -113,20 +110,18 @@ def read_pod(found: Object) -> Pod | None:
         return None
     gates = tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ())
     labels: Mapping[str, str] = metadata.get("labels") or {}
-    place, number, problem = None, 0, ""
+    place, number, fault = None, 0, None
     try:
         place, number = read_place({"metadata": metadata, "spec": spec})
-        problem = _excess(spec) or _unwritable(metadata, gates) or _labelled(labels) if place else ""
+        fault = _excess(spec, metadata, gates) if place else None
     except ContractError as error:
-        problem = str(error)
+        fault = "place", str(error)
     claims = spec.get("resourceClaims") or () if place else ()
     # kube-scheduler keeps a node for a Pod that it preempts others for.
     node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
     opened, plan = _opened(metadata, place, spec)
-    if len(claims) > MOST_CLAIMS:
-        problem = problem or f"it has {len(claims)} resourceClaims: at most {MOST_CLAIMS} are looked at"
     if len(gates) > MOST_GATES:
-        problem = f"it has {len(gates)} scheduling gates: at most {MOST_GATES} are looked at"
+        fault = "gates", len(gates)
     return Pod(
         namespace=metadata.get("namespace", ""),
         name=metadata.get("name", ""),
@@ -135,9 +130,9 @@ def read_pod(found: Object) -> Pod | None:
         loose=LOOSE in labels,
         place=place,
         number=number,
-        problem=problem,
+        fault=fault,
         gates=gates[:MOST_GATES],
-        demand=read_demand(spec, status, conditions=bool(place) and not problem),
+        demand=read_demand(spec, status, conditions=bool(place) and not fault),
         claims=tuple(
             (
                 item.get("name", ""),
@@ -146,7 +141,7 @@ def read_pod(found: Object) -> Pod | None:
             )
             for item in claims[:MOST_CLAIMS]
         ),
-        labels={key: value for key, value in labels.items() if (place and not problem) or key in MARKS},
+        labels={key: value for key, value in labels.items() if (place and not fault) or key in MARKS},
         # One without a place or a node keeps nobody off yet.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
         node=node,
@@ -208,7 +203,7 @@ def read_demand(spec: Object, status: Object | None = None, *, conditions: bool 
     if len(asked) > MOST_RESOURCES:  # no node has so many
         asked = {name: amount for name, amount in asked.items() if name in CORE}
     asked |= ports(spec)
-    return _demand(said.get("nodeSelector") or {}, terms, tolerations, asked)
+    return demand_of(said.get("nodeSelector") or {}, terms, tolerations, asked)
 
 
 def read_apart(spec: Object, most: int = MOST_TEXT) -> tuple[Apart, ...]:
@@ -253,33 +248,13 @@ def _selector(found: Object | None) -> tuple[Expression, ...] | None:
     return (*equal, *_expressions(found.get("matchExpressions")))
 
 
-def claiming(pod: Pod, asks: tuple[Ask, ...]) -> Pod:
-    """A pod that claims devices beside what it requests."""
-    said = pod.demand
-    return replace(pod, demand=_demand(said.selector, said.terms, said.tolerations, said.requests, asks))
-
-
-def _demand(
-    selector: Mapping[str, str],
-    terms: tuple[Term, ...] | None,
-    tolerations: tuple[Toleration, ...],
-    asked: Mapping[str, int],
-    claims: tuple[Ask, ...] = (),
-) -> Demand:
-    key = (tuple(sorted(selector.items())), terms, tolerations, tuple(sorted(asked.items())), claims)
-    known = _demands.get(key)
-    if known is None:
-        known = _demands[key] = Demand(selector, terms, tolerations, asked, claims)
-    return known
-
-
 def _required(spec: Object) -> Object | None:
     affinity: Object = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     return affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
 
 
-def _excess(spec: Object) -> str:
-    """Why a worker costs too much to find a node for; empty where it does not."""
+def _excess(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | None:
+    """What of a worker costs too much to find a node for, or leaves no room for its unit."""
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
     terms = (_required(spec) or {}).get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
@@ -288,12 +263,17 @@ def _excess(spec: Object) -> str:
     keys = (item.get("key") or "" for item in expressions)
     texts = chain(selector, selector.values(), keys, values, *(item.values() for item in tolerations))
     length = sum(len(str(text)) for text in texts)
-    if count <= MOST_CONDITIONS and length <= MOST_TEXT:
-        return ""
-    return (
-        f"its node selector, node affinity and tolerations have {count} parts of {length} characters: "
-        f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared"
-    )
+    if count > MOST_CONDITIONS or length > MOST_TEXT:
+        return "conditions", count, length
+    annotations = (metadata.get("annotations") or {}).items() if GATE in gates else ()
+    length = sum(len(key.encode()) + len(value.encode()) for key, value in annotations)
+    if length > MOST_ANNOTATIONS:
+        return "annotations", length
+    length = sum(len(key) + len(value or "") for key, value in (metadata.get("labels") or {}).items())
+    if length > MOST_TEXT:
+        return "labels", length
+    claims = len(spec.get("resourceClaims") or ())
+    return ("claims", claims) if claims > MOST_CLAIMS else None
 
 
 def ports(spec: Object) -> dict[str, int]:
@@ -306,23 +286,6 @@ def ports(spec: Object) -> dict[str, int]:
         if port.get("hostPort")
     }
     return found if len(found) <= MOST_PORTS else {PORT: 1000}
-
-
-def _unwritable(metadata: Object, gates: tuple[str, ...]) -> str:
-    """Why the API server may refuse to have a worker pinned, when others are open already; else empty."""
-    if GATE not in gates:
-        return ""
-    annotations = (metadata.get("annotations") or {}).items()
-    length = sum(len(key.encode()) + len(value.encode()) for key, value in annotations)
-    if length <= MOST_ANNOTATIONS:
-        return ""
-    return f"its annotations have {length} bytes: at most {MOST_ANNOTATIONS}, so that its unit has room"
-
-
-def _labelled(labels: Mapping[str, str]) -> str:
-    """Why a worker has too many labels to compare with others' anti-affinity; empty where it does not."""
-    length = sum(len(key) + len(value or "") for key, value in labels.items())
-    return f"its labels have {length} characters: at most {MOST_TEXT} are looked at" * (length > MOST_TEXT)
 
 
 def _term(found: Object) -> Term:

@@ -11,13 +11,13 @@ from contract.keys import DRIVER, LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
 from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.terminal import drawn, verified
 from kubectl_ultraserver.verify import verify
-from placement.observe.claims import Inventory, read_claim
+from placement.observe.inventory import Inventory, read_claim
 from tests.kubectl_ultraserver.build import THREE, claiming, fleet, pod, stored, work, workers
 from tests.placement.world import changed
 
 if TYPE_CHECKING:
     from kubectl_ultraserver.verify import Verification
-    from placement.observe.claims import Claim
+    from placement.observe.inventory import Claim
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 SECOND = ["n2-0", "n2-1", "n2-2", "n2-3"]

@@ -12,7 +12,7 @@ from contract import keys
 from contract.keys import NODE_IDS, SERVER_4
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
-from placement.observe.claims import Inventory, read_claim
+from placement.observe.inventory import Inventory, read_claim
 from tests.kubectl_ultraserver.build import (
     THREE,
     case,

@@ -81,7 +81,7 @@ def test_the_program_understands_what_the_rows_write(
 ) -> None:
     found = pod_of(table, mpijob(workers), workers - 1)
     assert (found.place, found.number) == (Place(Placer.GATE, workers, size, unit, INDEX), workers - 1)
-    assert (found.job, found.gated, found.problem) == ("default.train", True, "")
+    assert (found.job, found.gated, found.fault) == ("default.train", True, None)
 
 
 POD = {

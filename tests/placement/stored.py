@@ -12,7 +12,7 @@ from placement.act.events import Reporter
 from placement.act.metrics import Metrics
 from placement.act.passes import Passes
 from placement.decide.plan import Tuning
-from placement.observe.claims import READERS
+from placement.observe.inventory import READERS
 from placement.observe.read import read_ended, read_node, read_pod
 from placement.observe.units import Followed
 from testbed.plane.nodes import TRN2U

@@ -28,6 +28,7 @@ from tests.placement.world import (
     opened,
     pinned,
     placed,
+    problem,
     servers,
     waiting,
 )
@@ -371,7 +372,7 @@ def test_of_a_worker_with_too_many_labels_no_more_are_kept() -> None:
     made["metadata"]["labels"] |= {ROLE: "worker", **{f"l{number}": "x" * 63 for number in range(100)}}
     found = read_pod(made)
     assert found
-    assert f"at most {MOST_TEXT} are looked at" in found.problem
+    assert f"at most {MOST_TEXT} are looked at" in problem(found)
     assert not {key for key in found.labels if key.startswith("l")}
 
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from contract.keys import DRIVER, HOSTNAME, NEURON, PLACE
+from placement.decide.allocation import unmet
 from placement.decide.fit import lacking
-from placement.observe.claims import API, read_claim, read_class, read_slice
-from placement.observe.model import Ask, Device, unmet
+from placement.observe.inventory import API, read_claim, read_class, read_slice
+from placement.observe.model import Ask, Device
 from tests.kube.fake import FakeApi
 from tests.placement.stored import (
     INDEX,
@@ -500,7 +501,7 @@ def test_devices_of_a_pool_are_those_of_its_newest_slices_that_are_not_tainted(a
 )
 def test_selectors_as_documents_have_them_are_understood(expression: str, conditions: set[object]) -> None:
     found = read_class({"spec": {"selectors": [{"cel": {"expression": expression}}]}})
-    assert (set(found.conditions), found.problem) == (conditions, "")
+    assert (set(found.conditions), found.fault) == (conditions, None)
 
 
 def test_objects_of_any_content_are_read() -> None:

@@ -338,7 +338,7 @@ CASES = [
     Case(
         "annotations that cannot be read",
         ONE.values(),
-        first(job("a", 4), place=None, problem="annotation x is 'y'"),
+        first(job("a", 4), place=None, fault=("place", "annotation x is 'y'")),
         {},
         {"a": "a-worker-0: annotation x is 'y'"},
     ),
@@ -744,7 +744,7 @@ def test_what_the_watch_shows_later_counts_for_more() -> None:
 def test_a_unit_that_was_given_away_is_not_given_twice() -> None:
     pods = job("a", 4) + job("b", 4)
     decision = ask(ONE.values(), pods)
-    written = [pinned(pod, SERVER_4, "us-01") for pod in decision.openings[0].job.unpinned]
+    written = [pinned(member.pod, SERVER_4, "us-01") for member in decision.openings[0].job.unpinned]
     again = ask(ONE.values(), assume(pods, written))
     assert placed(again) == {"a": ""}
     assert waiting(again) == {"b": "needs 1 whole UltraServer; 0 free; us-01: held by team/a"}

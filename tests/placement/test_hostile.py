@@ -14,6 +14,7 @@ from contract.place import Placer
 from placement.decide.decide import decide
 from placement.decide.plan import Failure, Keeping, Memory
 from placement.decide.topology import Topology
+from placement.observe.model import is_pod
 from placement.observe.read import read_pod
 from tests.placement.world import CAPACITY, HOUR, MINUTE, NOW, job, node, placed, servers
 
@@ -159,15 +160,15 @@ def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(
         for opening in decision.openings:
             size = opening.job.place.size
             new = {*opening.blocks.values()}
-            stands = any(pod.node or pod.opened for pod in opening.job.workers)
+            stands = any(member.pod.node or member.pod.opened for member in opening.job.workers)
             for value in new if size > 1 and not stands else ():
                 names = TOPOLOGY.units_by(opening.job.place.unit)[value].names
                 assert busy.isdisjoint(names)
                 given_away += names
         assert len(given_away) == len(set(given_away))
-        for (pod,) in (doubted.job.pods for doubted in decision.doubted):
-            held = {name for name, holders in decision.cluster.holders.items() if pod.key in holders}
-            assert held <= {pod.node} or pod.job
+        for (member,) in (doubted.job.pods for doubted in decision.doubted):
+            held = {name for name, holders in decision.cluster.holders.items() if member.key in holders}
+            assert held <= {member.pod.node} or not is_pod(member.key)
         assert all(not pod.started for deletion in decision.deletions for pod in deletion.pods)
 
     tenants(holds)

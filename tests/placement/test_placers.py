@@ -12,7 +12,7 @@ from placement.decide.decide import decide
 from placement.decide.topology import Topology
 from placement.observe.read import read_pod
 from tests.placement import stored
-from tests.placement.world import HOUR, MINUTE, NOW, SECOND, job, placed, servers, waiting
+from tests.placement.world import HOUR, MINUTE, NOW, SECOND, job, placed, problem, servers, waiting
 
 if TYPE_CHECKING:
     from placement.observe.model import Pod
@@ -108,7 +108,7 @@ def test_a_pod_without_a_number_waits_and_is_told_unless_others_place_it(
     assert waiting(decision) == {"a": f"a-worker-0: {why}"}
     assert not decision.openings
     there = worker(0, placer="affinity", node="n1-0", **said)
-    assert (there.problem, there.number) == ("", 0)
+    assert (problem(there), there.number) == ("", 0)
     assert placed(decide(TWO, [there, *job("b", 4)], NOW)) == {"b": "us-02"}
 
 

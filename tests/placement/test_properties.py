@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement.decide.decide import decide
-from placement.decide.jobs import jobs_of
 from placement.decide.topology import Topology
 from tests.helpers import examples
 from tests.placement.world import (
@@ -23,6 +22,7 @@ from tests.placement.world import (
     carry_out,
     foreign,
     job,
+    jobs,
     node,
     opened,
     pinned,
@@ -139,7 +139,7 @@ def test_no_job_waits_that_could_have_been_placed_beside_those_before_it(
     free = free_nodes(nodes, there)
     opened = {opening.job.key for opening in decision.openings}
     before: list[tuple[int, int]] = []
-    for found in sorted(jobs_of(waiting), key=lambda job: job.order):
+    for found in sorted(jobs(waiting), key=lambda job: job.order):
         if found.trouble():
             continue
         place = found.place
@@ -151,7 +151,7 @@ def test_no_job_waits_that_could_have_been_placed_beside_those_before_it(
 
 
 def let_through(pods: list[Pod]) -> set[JobKey]:
-    return {found.key for found in jobs_of(pods) if not found.gated}
+    return {found.key for found in jobs(pods) if not found.gated}
 
 
 @examples(50)
@@ -166,7 +166,7 @@ def test_after_a_crash_at_any_write_the_same_jobs_are_placed_each_whole_on_units
     after = carry_out(left, decide(topology, left, NOW))
     assert let_through(after) == let_through(carry_out(pods, decision))
     given_away = [pod.node for pod in there]
-    for found in jobs_of(after):
+    for found in jobs(after):
         if found.key not in {pod.key for pod in waiting}:
             continue
         for block in found.blocks.values():
@@ -203,7 +203,7 @@ def test_a_leader_that_writes_on_beside_the_next_one_splits_no_block(
             continue
         now = pinned(now, pod.place.unit, unit, NOW, plan) if unit and pod.place else now
         world[pod.uid] = opened(now) if is_open else now
-    for found in jobs_of(world.values()):
+    for found in jobs(world.values()):
         for block in found.blocks.values():
             assert len({pod.pin for pod in block} - {None}) <= 1
 
@@ -220,12 +220,12 @@ def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in
     for passed in (0 * SECOND, MINUTE, HOUR):
         later = decide(topology, pods, NOW + passed, memory=memory)
         assert not any(pod.started for deletion in later.deletions for pod in deletion.pods)
-        assert not any(pod.started for opening in later.openings for pod in opening.job.unpinned)
+        assert not any(member.pod.started for opening in later.openings for member in opening.job.unpinned)
         pods, memory = carry_out(pods, later, NOW + passed), later.memory
     assert not any(opening.job.begun for opening in later.openings)
     new = {opening.job.key for opening in later.openings}  # on what was given back
-    for found in jobs_of(pods):
+    for found in jobs(pods):
         if found.key in new:
             continue
-        running = any(pod.started for pod in found.workers)
-        assert running or found.settled or not any(pod.opened for pod in found.workers)
+        running = any(member.pod.started for member in found.workers)
+        assert running or found.settled or not any(member.pod.opened for member in found.workers)

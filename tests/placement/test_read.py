@@ -25,6 +25,7 @@ from placement.observe.read import (
     read_pod,
 )
 from tests.helpers import examples
+from tests.placement.world import problem
 
 INDEX = "training.kubeflow.org/replica-index"
 PLACE = Place(Placer.GATE, 16, 4, SERVER_4, Index((Term(f"labels/{INDEX}"),)))
@@ -53,7 +54,7 @@ def test_a_worker_as_the_operator_makes_it() -> None:
     found = read_pod(pod())
     assert found
     assert (found.place, found.number, found.block) == (PLACE, 7, 1)
-    assert (found.key, found.gated, found.problem) == (("team", "team.train"), True, "")
+    assert (found.key, found.gated, problem(found)) == (("team", "team.train"), True, "")
     assert found.created == datetime(2026, 11, 21, 10, tzinfo=UTC)
     assert not any((found.node, found.opened, found.started, found.deleting, found.priority))
 
@@ -132,7 +133,7 @@ def test_of_pods_that_have_ended_it_is_kept_who_they_were(phase: str) -> None:
 def test_whatever_is_written_a_pod_can_be_read(said: dict[str, str]) -> None:
     found = read_pod(pod(metadata={"annotations": CONTRACT | said, "labels": {INDEX: "3"} | said}))
     assert found
-    assert (found.place is None) is bool(found.problem)
+    assert (found.place is None) is (found.fault is not None)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ def test_whatever_is_written_a_pod_can_be_read(said: dict[str, str]) -> None:
 def test_what_would_be_compared_with_every_node_for_long_is_not(asked: dict[str, Any]) -> None:
     found = read_pod(pod(spec=asked))
     assert found
-    assert f"at most {MOST_CONDITIONS} parts of " in found.problem
+    assert f"at most {MOST_CONDITIONS} parts of " in problem(found)
     assert found.place  # where it runs already, its unit stays its own
 
 
@@ -162,7 +163,7 @@ LONG = {
 def test_what_a_worker_asks_of_nodes_is_kept_up_to_a_length(part: str) -> None:
     found = read_pod(pod(spec={part: LONG[part]}))
     assert found
-    assert f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared" in found.problem
+    assert f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared" in problem(found)
     assert found.demand.parts == 0
 
 
@@ -177,7 +178,7 @@ def test_a_worker_without_room_for_its_unit_is_known_before_others_are_opened(
     found = read_pod(pod(metadata={"annotations": annotations}, spec=spec))
     assert found
     waits = bool(gates and beyond)
-    assert ("at most 240000, so that its unit has room" in found.problem) is waits
+    assert ("at most 240000, so that its unit has room" in problem(found)) is waits
 
 
 def test_of_a_pod_that_takes_no_node_it_is_kept_who_it_is_and_what_it_takes() -> None:
@@ -185,7 +186,7 @@ def test_of_a_pod_that_takes_no_node_it_is_kept_who_it_is_and_what_it_takes() ->
     spec = {**LONG, "containers": [{"resources": {"requests": asked}}], "schedulingGates": []}
     found = read_pod(pod(spec=spec, metadata={"annotations": {}}))
     assert found
-    assert (found.problem, found.demand.parts, found.demand.requests) == ("", 0, {"cpu": 1000})
+    assert (problem(found), found.demand.parts, found.demand.requests) == ("", 0, {"cpu": 1000})
 
 
 def test_resources_that_no_node_has_are_not_kept() -> None:
@@ -214,14 +215,14 @@ def test_a_pod_of_very_many_gates_waits_and_says_so() -> None:
     found = read_pod(pod(spec={"schedulingGates": gates}))
     assert found
     assert (found.gated, len(found.gates)) == (True, MOST_GATES)
-    assert f"at most {MOST_GATES}" in found.problem
+    assert f"at most {MOST_GATES}" in problem(found)
 
 
 def test_what_people_ask_of_nodes_is_compared() -> None:
     names = {"matchExpressions": [{"key": HOSTNAME, "values": [f"n{number}" for number in range(100)]}]}
     found = read_pod(pod(spec=node_affinity(names)))
     assert found
-    assert not found.problem
+    assert not problem(found)
 
 
 def test_what_a_pod_asks_of_a_node() -> None:

@@ -11,6 +11,7 @@ from contract import keys
 from contract.keys import SERVER_4
 from placement.observe.model import Expression, Node, Pod, Taint, Term, Toleration
 from placement.observe.read import MOST_CONDITIONS, read_demand, read_node, read_pod
+from tests.placement.world import problem
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ABSENT: list[dict[str, Any]] = [{}, {"metadata": None, "spec": None, "status": None}]
@@ -107,4 +108,4 @@ def test_terms_expressions_values_and_tolerations_count_as_parts(more: dict[str,
     pod = read_pod({"metadata": {"name": "w-0", "annotations": PLACED}, "spec": more})
     assert pod
     told = f"its node selector, node affinity and tolerations have {count} parts of "
-    assert pod.problem.startswith(told) if count > MOST_CONDITIONS else not pod.problem
+    assert problem(pod).startswith(told) if count > MOST_CONDITIONS else not problem(pod)

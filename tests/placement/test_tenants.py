@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.allocate import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
+from placement.decide.believe import Belief, Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.decide import decide
@@ -71,7 +72,7 @@ def test_a_pod_that_names_a_zone_its_unit_holds_no_node_of_it() -> None:
     assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
     [told] = decision.doubted
     assert ZONE in told.why
-    assert told.job.pods[0].name == "sleep"
+    assert told.job.pods[0].pod.name == "sleep"
 
 
 def test_what_a_tenant_wrote_is_told_without_its_escape_sequences() -> None:
@@ -146,10 +147,10 @@ def test_a_mistake_about_where_a_pod_stands_is_one_about_its_job(monkeypatch: py
     odd = bound(job("evil", 4, **EVIL), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"))
     honest = Cluster.unit_of
 
-    def unit_of(cluster: Cluster, pod: Pod) -> str | None:
-        if pod.name == "evil-worker-2":
+    def unit_of(cluster: Cluster, member: Member) -> str | None:
+        if member.pod.name == "evil-worker-2":
             raise RuntimeError("odd")
-        return honest(cluster, pod)
+        return honest(cluster, member)
 
     monkeypatch.setattr(Cluster, "unit_of", unit_of)
     decision = ask(FOUR.values(), odd, job("a", 12))
@@ -167,10 +168,10 @@ def test_pods_that_cannot_be_looked_at_hold_their_nodes_and_their_pins(
     bare = without_devices(fleet("bare", "evil", 3))
     far = [pinned(pod, ZONE, "a") for pod in claims(job("far", 4, **EVIL), unit=ZONE)]
 
-    def believed(*_: object) -> Pod:
+    def of(*_: object) -> Member:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr("placement.decide.decide.believed", believed)
+    monkeypatch.setattr(Belief, "of", of)
     held = ask(FOUR.values(), runs, waits, comes, bare, far).cluster.holders
     assert {name: key for name, (key,) in held.items()} == {
         f"n{unit}-{place}": ("team", f"team.{name}")

@@ -65,7 +65,7 @@ def test_no_job_ages_while_its_author_keeps_it_from_being_admitted() -> None:
     other = job("a", 16, age=MINUTE)
     for parked in (
         [replace(evil[0], gates=("mine", *evil[0].gates)), *evil[1:]],
-        [replace(evil[0], problem="its annotations are too long"), *evil[1:]],
+        [replace(evil[0], fault=("place", "its annotations are too long")), *evil[1:]],
     ):
         memory = ask(parked).memory
         assert memory.parked == {("evil", "evil.evil"): NOW}

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.act.write import noted
+from placement.decide.believe import unjudged
 from placement.decide.cluster import shown
+from placement.decide.jobs import Job, jobs_of
+from placement.decide.problems import text
 from placement.observe.model import Demand, JobKey, Node, Pod
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 
@@ -152,10 +155,21 @@ def patches(opening: Opening) -> list[tuple[Pod, str, str, bool]]:
     A pod that is not the first has one write for both.
     """
     first = {pod.uid: noted(NOW, plan).partition(" ")[2] for pod, plan in opening.plans}
-    late = {pod.uid for pod in opening.job.unpinned} - first.keys()
+    late = {member.pod.uid for member in opening.job.unpinned} - first.keys()
     return [(pod, opening.blocks[pod.block], first[pod.uid], False) for pod, _ in opening.plans] + [
-        (pod, opening.blocks[pod.block] if pod.uid in late else "", "", True) for pod in opening.job.gated
+        (pod, opening.blocks[pod.block] if pod.uid in late else "", "", True)
+        for pod in (member.pod for member in opening.job.gated)
     ]
+
+
+def problem(pod: Pod) -> str:
+    """Why it cannot be placed, as it was read; empty where it can."""
+    return text(*pod.fault) if pod.fault else ""
+
+
+def jobs(pods: Iterable[Pod]) -> list[Job]:
+    """The jobs of pods that are believed."""
+    return jobs_of(map(unjudged, pods))
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:

@@ -9,7 +9,7 @@ import yaml
 
 from contract import keys
 from placement.__main__ import main
-from placement.observe.claims import READERS
+from placement.observe.inventory import READERS
 from testbed import chart
 from tests.plane.manifests.conftest import Build
 from tests.plane.manifests.objects import one, pod_specs

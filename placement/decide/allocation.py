@@ -1,0 +1,162 @@
+"""What kube-scheduler could allocate of devices: what nodes offer, what pods ask for, and what is taken."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Final, NamedTuple
+
+from contract.place import Placer
+from placement.observe.inventory import Inventory, Request, Slice, key_of
+from placement.observe.model import Ask, Device, JobKey, Node, Pod, are_neuron
+
+CLAIMED: Final = "claimed devices"
+"""The resource by which devices of a node count as used that are not chosen yet: they may be any."""
+
+MOST_ASKS: Final = 8
+"""Requests for Neuron devices in all claims of a pod."""
+
+
+class Taken(NamedTuple):
+    """Devices of a node that a claim has.
+
+    Attributes:
+        claim: Namespace and name of the claim, as those of a pod without a job: ``claim/NAME``.
+        used: What counts as used by them, in thousandths, beside what requests of its pods count already.
+        stranger: Whether they are Neuron's, and no pod that is there has them.
+    """
+
+    claim: JobKey
+    node: str
+    used: Mapping[str, int]
+    stranger: bool
+
+
+class ClaimError(Exception):
+    """Claims that cannot be compared with nodes; the arguments are a `Fault`."""
+
+
+def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int]) -> Ask | None:
+    """The first of a pod's asks for which too few devices are left of a node's; None where there are enough.
+
+    The asks that say most choose first, and what suits the fewest. Of all that there are, none may be used.
+    """
+    given = {device.key for device in devices if device.tainted}
+    suiting = {
+        kind: [device.key for device in devices if kind <= device.attributes]
+        for kind in {ask.conditions for ask in asks}
+    }
+    wanted = Counter(chain.from_iterable(suiting.values()))
+    for ask in sorted(asks, key=lambda ask: -len(ask.conditions)):
+        there = suiting[ask.conditions]
+        free = [key for key in there if key not in used and key not in given]
+        count = ask.count or max(len(there), 1)
+        if len(free) - used.get(CLAIMED, 0) // 1000 < count:
+            return ask
+        if len(suiting) > 1:
+            free.sort(key=wanted.__getitem__)
+        given.update(free[:count])
+    return None
+
+
+def offered(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
+    """The nodes with their devices, and with the extended resources that these serve."""
+    if inventory.lost:
+        return nodes
+    there: defaultdict[str, list[Device]] = defaultdict(list)
+    # Of classes with one extendedResourceName the newest counts, then the first by name (API reference).
+    ordered = sorted(sorted(inventory.classes.items(), reverse=True), key=lambda item: item[1].created)
+    newest = {kind.resource: kind for _, kind in ordered if kind.resource}
+    serving = [kind for kind in newest.values() if not kind.fault]
+    for node, device in _devices(inventory.slices.values()):
+        served = {kind.resource for kind in serving if kind.conditions <= device.attributes}
+        serves = served and not device.tainted
+        there[node].append(replace(device, resources=tuple(served)) if serves else device)
+    return {**nodes, **{name: _offering(nodes[name], there[name]) for name in there if name in nodes}}
+
+
+def _devices(slices: Iterable[Slice]) -> Iterator[tuple[str, Device]]:
+    """Node and device, of each pool whose newest generation is all there."""
+    pools: defaultdict[tuple[str, str], defaultdict[int, list[Slice]]]
+    pools = defaultdict(lambda: defaultdict(list))
+    for one in slices:
+        pools[one.pool][one.generation].append(one)
+    for generations in pools.values():
+        newest = generations[max(generations)]
+        if all(one.slices == len(newest) for one in newest):
+            yield from ((one.node, device) for one in newest for device in one.devices)
+
+
+def _offering(node: Node, devices: list[Device]) -> Node:
+    served = Counter(resource for device in devices for resource in device.resources)
+    # A node whose kubelet counts a resource itself has it from a device plugin.
+    own = {name: amount for name, amount in node.allocatable.items() if amount}
+    return replace(
+        node,
+        devices=tuple(sorted(devices, key=lambda device: device.key)),
+        allocatable={name: 1000 * count for name, count in served.items()} | own,
+    )
+
+
+def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Taken]:
+    """Who has which devices of nodes."""
+    if not inventory.claims:
+        return
+    there = {device.key: (name, device) for name, node in nodes.items() for device in node.devices}
+    known = {pod.uid: pod for pod in pods}
+    for (namespace, name), claim in inventory.claims.items():
+        by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for driver, pool, called in claim.devices:
+            key = key_of(driver, pool, called)
+            node, device = there.get(key, (pool, None))  # a slice that has gone leaves the pool's name
+            by_node[node].update(dict.fromkeys((key, *(device.resources if device else ())), 1000))
+        users = [known[uid] for uid in claim.users if uid in known]
+        counted = Counter[str]()
+        for pod in users if claim.extended else ():
+            counted.update(pod.demand.requests)
+        for node, used in by_node.items():
+            yield Taken((namespace, f"claim/{name}"), node, used - counted, claim.neuron and not users)
+
+
+def asked(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
+    """What the claims that were made for a pod ask for of Neuron devices.
+
+    Raises:
+        ClaimError: They cannot be compared with nodes.
+    """
+    if inventory.lost and pod.gated:
+        raise ClaimError("lost", inventory.lost)
+    asks = tuple(chain.from_iterable(_asked(inventory, pod, *entry) for entry in pod.claims))
+    if len(asks) > MOST_ASKS:
+        raise ClaimError("asks", len(asks), MOST_ASKS)
+    return asks
+
+
+def _asked(inventory: Inventory, pod: Pod, entry: str, template: str, name: str) -> Iterator[Ask]:
+    """What an entry of a pod's claims asks for."""
+    if name:
+        raise ClaimError("shared", name)
+    what = f"ResourceClaimTemplate {template}"
+    claim = inventory.by_entry.get((pod.namespace, pod.uid, entry))
+    if claim is None:
+        raise ClaimError("unmade", what)
+    if claim.fault:
+        raise ClaimError("of", what, claim.fault)
+    if claim.mode and pod.place and pod.place.placer is Placer.GATE and claim.mode != pod.place.size:
+        raise ClaimError("mode", what, claim.mode, pod.place.size)
+    for request in claim.requests:
+        yield from _neuron(inventory, what, request)
+
+
+def _neuron(inventory: Inventory, what: str, request: Request) -> Iterator[Ask]:
+    """What a request asks for; nothing where that is of a network, say: it is left to the scheduler."""
+    kind = inventory.classes.get(("", request.device_class))
+    if kind is None:
+        raise ClaimError("class", what, request.device_class)
+    wanted = kind.conditions | request.conditions
+    if are_neuron(wanted):
+        if kind.fault:
+            raise ClaimError("of", f"DeviceClass {request.device_class}", kind.fault)
+        if request.fault:
+            raise ClaimError("of", what, request.fault)
+        yield Ask(what, wanted, request.count)

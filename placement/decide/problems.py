@@ -1,0 +1,63 @@
+"""Why a pod cannot be placed, whatever is free: what it says cannot be read, looked at or believed."""
+
+from typing import Final
+
+from contract.keys import PLACE
+from contract.place import Placer
+from placement.decide.topology import Topology
+from placement.observe.model import Pod, Units
+from placement.observe.read import MOST_ANNOTATIONS, MOST_CLAIMS, MOST_CONDITIONS, MOST_GATES, MOST_TEXT
+from placement.observe.selectors import MOST_COMPARED
+
+TEXTS: Final = {
+    # Of what is written on it, as it was read.
+    "place": "{}",
+    "gates": f"it has {{}} scheduling gates: at most {MOST_GATES} are looked at",
+    "conditions": (
+        "its node selector, node affinity and tolerations have {} parts of {} characters: "
+        f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared"
+    ),
+    "annotations": f"its annotations have {{}} bytes: at most {MOST_ANNOTATIONS}, so that its unit has room",
+    "labels": f"its labels have {{}} characters: at most {MOST_TEXT} are looked at",
+    "claims": f"it has {{}} resourceClaims: at most {MOST_CLAIMS} are looked at",
+    # Of what it claims.
+    "lost": "claims cannot be followed: {}",
+    "shared": (
+        "claim {} is one for all pods that name it: use a resourceClaimTemplateName, so that each has its own"
+    ),
+    "unmade": "no claim was created from {} yet: its Events say why",
+    "of": "{}: {}",
+    "class": "{}: there is no DeviceClass {}",
+    "mode": "{} has ultraserverMode {}, and the job has node config {}: use one of the same",
+    "asks": "its claims have {} requests for Neuron devices: at most {} are compared; use counts",
+    "requests": f"it has {{}} requests and comparisons: at most {MOST_COMPARED} are looked at",
+    "choices": "its request {} has firstAvailable: say exactly",
+    "selector": (
+        "its selector {!r} is not understood: only comparisons with == are, and && between them, "
+        f"up to {MOST_COMPARED}"
+    ),
+    # Of its place, where that is not believed.
+    "units": f"annotation {PLACE} names units of {{}} nodes by the label {{!r}}: there are none here",
+    "devices": "it asks for no Neuron devices: it does not need a place",
+    "unlabelled": "it is on node {}, which has no label {}: that is in no unit",
+}
+
+
+def text(kind: str, *said: object) -> str:
+    """Returns a `Fault` in words."""
+    return TEXTS[kind].format(*(text(*one) if isinstance(one, tuple) else one for one in said))
+
+
+def doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
+    """Why a worker's place is not believed; empty where it is."""
+    place = pod.place
+    if place is None:
+        return ""
+    if (place.unit, place.size) not in units:
+        return text("units", place.size, place.unit[:80])
+    if place.placer is Placer.GATE and not (neuron or pod.claims):
+        return text("devices")
+    node = topology.nodes.get(pod.node)
+    if node is not None and place.unit not in node.labels:
+        return text("unlabelled", node.name, place.unit)
+    return ""

@@ -1,0 +1,237 @@
+"""Objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation"), as far as they matter.
+
+Claims are tenants' objects: of each as much is kept as is needed, and of bounded length. Templates are not
+looked at: kube-controller-manager makes claims of gated pods, too, and where it may not (by a quota, say) the
+pod could not start.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+from contract.keys import DRIVER
+from kube.api import Object
+from placement.observe.model import HARD, Conditions, Device, Fault
+from placement.observe.selectors import MOST_COMPARED, condition, selected
+
+API: Final = "/apis/resource.k8s.io/v1"
+
+MOST_NAME: Final = 253
+"""Characters of a name, or a uid, that are kept: what a claim says of its pod has no bound elsewhere."""
+
+_COMPARED: Final = ("string", "int", "bool")
+"""Types of attributes; a version is not a string to the scheduler."""
+
+POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
+"""Annotation of a claim that was made for a pod: the name of the pod's entry."""
+
+_EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of a claim that the scheduler made for requests: the pod's own requests count already."""
+
+
+class Slice(NamedTuple):
+    """Devices of one node, as its driver publishes them.
+
+    Attributes:
+        pool: Driver and pool.
+        generation: Of the pool: slices of an older one are out of date.
+        slices: How many slices the pool has: the scheduler gives nothing of one that is not all there.
+    """
+
+    node: str
+    pool: tuple[str, str]
+    generation: int
+    slices: int
+    devices: tuple[Device, ...]
+
+
+class DeviceClass(NamedTuple):
+    """A device class.
+
+    Attributes:
+        conditions: What its devices are.
+        resource: The extended resource that it serves; empty for none.
+        created: When, as the API server writes it.
+        fault: Why its selectors cannot be read.
+    """
+
+    conditions: Conditions
+    resource: str
+    created: str
+    fault: Fault | None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A request for devices.
+
+    Attributes:
+        conditions: What each device is, beside what its class says.
+        count: How many; 0 for all that suit.
+        fault: Why its selectors cannot be compared with nodes.
+    """
+
+    device_class: str
+    conditions: Conditions
+    count: int
+    fault: Fault | None
+
+
+class Claim(NamedTuple):
+    """A ResourceClaim.
+
+    Attributes:
+        requests: What it asks for; none once it has devices, or is nobody's.
+        fault: Why none of these are kept.
+        mode: The node config that it asks the Neuron driver for; 0 for none.
+        owner: The uid of the pod that it was made for; empty for one that somebody made by hand.
+        entry: The name of that pod's entry.
+        devices: Driver, pool and name of each device that it has.
+        users: The uids of the pods that may use them.
+        extended: Whether the scheduler made it for a pod's requests.
+    """
+
+    requests: tuple[Request, ...]
+    fault: Fault | None
+    mode: int
+    owner: str
+    entry: str
+    devices: tuple[tuple[str, str, str], ...]
+    users: tuple[str, ...]
+    extended: bool
+
+    @property
+    def neuron(self) -> bool:
+        """Whether it has devices of the Neuron driver."""
+        return any(driver == DRIVER for driver, _, _ in self.devices)
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All that is there of claims, each by namespace, which may be empty, and name.
+
+    Attributes:
+        lost: Why one of them may be old: who has devices is not known then, so that nothing offers any.
+    """
+
+    slices: Mapping[tuple[str, str], Slice] = field(default_factory=dict)
+    classes: Mapping[tuple[str, str], DeviceClass] = field(default_factory=dict)
+    claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
+    lost: str = field(default="", kw_only=True)
+
+    @cached_property
+    def by_entry(self) -> Mapping[tuple[str, str, str], Claim]:
+        """Claims by namespace, uid of the pod that each was made for, and name of the pod's entry.
+
+        Of the pod's own namespace: an owner is whatever the author of a claim says.
+        """
+        claims = self.claims.items()
+        return {(there, claim.owner, claim.entry): claim for (there, _), claim in claims if claim.owner}
+
+
+def key_of(driver: str, pool: str, name: str) -> str:
+    """The key of a device, and the resource by which it counts as used."""
+    return f"device {driver}/{pool}/{name}"
+
+
+def read_slice(found: Object) -> Slice | None:
+    """The devices of a node; None for those of no single node, which are left to the scheduler."""
+    spec = found.get("spec") or {}
+    if not spec.get("nodeName"):
+        return None
+    driver, pool = spec.get("driver", ""), spec.get("pool") or {}
+    name = pool.get("name", "")
+    devices = tuple(
+        Device(
+            key_of(driver, name, device.get("name", "")),
+            _attributes(device, driver),
+            # What tolerates it is left to the scheduler.
+            tainted=any(taint.get("effect") in HARD for taint in device.get("taints") or ()),
+        )
+        for device in spec.get("devices") or ()
+    )
+    whole = pool.get("generation", 0), pool.get("resourceSliceCount", 1)
+    return Slice(spec["nodeName"], (driver, name), *whole, devices)
+
+
+def read_class(found: Object) -> DeviceClass:
+    """A device class."""
+    spec = found.get("spec") or {}
+    conditions, fault = selected(spec.get("selectors") or ())
+    created = (found.get("metadata") or {}).get("creationTimestamp") or ""
+    return DeviceClass(conditions, spec.get("extendedResourceName") or "", created, fault)
+
+
+def read_claim(found: Object) -> Claim:
+    """A claim."""
+    metadata, status = found.get("metadata") or {}, found.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    owner = next((item.get("uid", "")[:MOST_NAME] for item in owners), "")
+    asked = (found.get("spec") or {}).get("devices") or {}
+    requests = tuple(_requests(asked)) if owner and not results else ()
+    count = sum(1 + len(one.conditions) for one in requests)
+    many = count > MOST_COMPARED
+    return Claim(
+        requests=() if many else requests,
+        fault=("requests", count) if many else None,
+        mode=_mode(asked),
+        owner=owner,
+        entry=annotations.get(POD_CLAIM, "")[:MOST_NAME],
+        devices=tuple(
+            (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
+            for item in results
+            if not item.get("adminAccess")  # which takes nothing from others
+        ),
+        users=tuple(
+            item.get("uid", "") for item in status.get("reservedFor") or () if item.get("resource") == "pods"
+        ),
+        extended=_EXTENDED in annotations,
+    )
+
+
+READERS: Final[Mapping[str, Callable[[Object], Any]]] = {
+    f"{API}/resourceslices": read_slice,
+    f"{API}/deviceclasses": read_class,
+    f"{API}/resourceclaims": read_claim,
+}
+"""Where the collections are, in the order of `Inventory`'s fields, and what is kept of their objects."""
+
+
+def _mode(devices: Object) -> int:
+    opaque = (item.get("opaque") or {} for item in devices.get("config") or ())
+    told = [one.get("parameters") for one in opaque if one.get("driver") == DRIVER]  # whatever it takes
+    modes = (said.get("ultraserverMode") for said in reversed(told) if isinstance(said, dict))
+    return next((mode for mode in modes if type(mode) is int), 0)
+
+
+def _requests(devices: Object) -> Iterator[Request]:
+    for found in devices.get("requests") or ():
+        exactly = found.get("exactly")
+        if not isinstance(exactly, dict):
+            for choice in found.get("firstAvailable") or ():
+                conditions, _ = selected(choice.get("selectors") or ())
+                yield Request(
+                    choice.get("deviceClassName", ""), conditions, 1, ("choices", found.get("name"))
+                )
+        elif not exactly.get("adminAccess"):
+            count = 0 if exactly.get("allocationMode") == "All" else exactly.get("count", 1)
+            conditions, fault = selected(exactly.get("selectors") or ())
+            yield Request(exactly.get("deviceClassName", ""), conditions, count, fault)
+
+
+def _attributes(device: Object, driver: str) -> Conditions:
+    """The attributes of a device, by domain and name; one without a domain is the driver's."""
+    said = chain.from_iterable(
+        ((name, kind, value) for kind, value in kinds.items())
+        for name, kinds in (device.get("attributes") or {}).items()
+    )
+    known = {
+        condition(name if "/" in name else f"{driver}/{name}", value)
+        for name, kind, value in said
+        if kind in _COMPARED
+    }
+    return frozenset({("driver", driver), *known})

@@ -1,0 +1,60 @@
+"""Selectors of devices (CEL), as far as they are conjunctions of comparisons with one value.
+
+All templates of AWS's document "AWS Neuron Dynamic Resource Allocation" are; more is not understood.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from contract.keys import DRIVER
+from kube.api import Object
+from placement.observe.model import Conditions, Fault
+
+MOST_COMPARED: Final = 32
+"""Requests of one claim, and comparisons in their selectors, together: claims are tenants', and many."""
+
+OURS: Final = frozenset({("driver", DRIVER)})
+"""The condition of being the Neuron driver's."""
+
+# As long as domain, name and value of an attribute may be (resource/v1/types.go in k8s.io/api).
+_COMPARISON: Final = re.compile(
+    r"""device\.(?:
+        (?P<driver>driver)
+        | attributes\[(?P<q>['"])(?P<domain>[\w.-]{1,63})(?P=q)\]
+          (?:\.(?P<name>\w{1,32}) | \[(?P<r>['"])(?P<key>[\w.-]{1,32})(?P=r)\])
+    )\s*==\s*
+    (?:(?P<s>['"])(?P<text>[^'"\\]{0,64})(?P=s) | (?P<number>-?[0-9]{1,18}) | (?P<truth>true|false))""",
+    re.VERBOSE | re.ASCII,
+)
+
+
+def selected(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
+    """The conditions of selectors; of such as are not understood the driver, if they name it, and why."""
+    texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
+    compared = [_compared(text) for text in texts]
+    if None in compared:
+        named = any(DRIVER in text for text in texts)
+        return (OURS if named else frozenset()), ("selector", texts[compared.index(None)][:120])
+    return frozenset[tuple[str, str | int | bool]]().union(*filter(None, compared)), None
+
+
+def condition(key: str, value: str | int | bool) -> tuple[str, str | int | bool]:  # noqa: FBT001 - a value
+    """A condition by which no truth value is a number, as it is to Python."""
+    return (f"{key}?" if isinstance(value, bool) else key), value
+
+
+@lru_cache(maxsize=256)
+def _compared(expression: str) -> Conditions | None:
+    """The comparisons that all hold in a CEL expression; None where it says more."""
+    conditions: set[tuple[str, str | int | bool]] = set()
+    for part in expression.split("&&", MOST_COMPARED):
+        said = _COMPARISON.fullmatch(part.strip(" \n\t()"))
+        if said is None:
+            return None
+        key = "driver" if said["driver"] else f"{said['domain']}/{said['name'] or said['key']}"
+        number, truth = said["number"], said["truth"]
+        value = int(number) if number else truth == "true" if truth else said["text"] or ""
+        conditions.add(condition(key, value))
+    return frozenset(conditions)
