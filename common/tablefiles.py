@@ -1,6 +1,7 @@
 """The files of a rule table: one, or those of a directory, such as a mounted ConfigMap."""
 
 from collections.abc import Iterable, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,11 @@ MOST_FILES: Final = 64
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The plugin's one file has PyYAML in Python alone."""
+
+
+def packaged() -> bytes:
+    """Returns the packaged table, for programs that need nothing else of the webhook."""
+    return files("webhook.rules").joinpath("default.yaml").read_bytes()
 
 
 def table_files(path: Path) -> Sequence[Path]:

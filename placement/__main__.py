@@ -27,7 +27,7 @@ from placement.observe.inventory import READERS
 from placement.observe.model import COMPONENT, Pod
 from placement.observe.names import names_of
 from placement.observe.read import LIVE, OVER, read_ended, read_node, read_pod
-from placement.observe.units import Followed
+from placement.observe.units import followed
 
 COLLECTIONS: Final = (
     ("/api/v1/nodes", read_node),
@@ -83,7 +83,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         keeping=timedelta(seconds=given["keeping_seconds"]),
     )
     try:
-        units = Followed(given["rules"])
+        units = followed(given["rules"]).refresh
         api, *watched = (connect(given["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
         if port := given["metrics_port"]:
             start_http_server(port, given["metrics_host"], metrics.registry)

@@ -13,6 +13,7 @@ from prometheus_client import make_wsgi_app
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
 from common import logs
+from common.watched import UnusableError
 from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.metrics import Metrics
@@ -24,7 +25,6 @@ from webhook.server import Application, Listener, TlsFiles
 from webhook.serving.longwork import LongWork, result_of
 from webhook.serving.worker import WsgiApp
 from webhook.state import CurrentState
-from webhook.watched import UnusableError
 from webhook.work import BusyError, FailedError, Work
 
 REVIEW_MEMORY = 64 * 1024 * 1024

@@ -21,7 +21,7 @@ from placement.decide.plan import Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Node, Pod
 from placement.observe.read import read_pod
-from placement.observe.units import Followed
+from placement.observe.units import followed
 from testbed import chart
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from testbed.plane.nodes import INSTANCE_TYPE
@@ -175,7 +175,7 @@ shapes:
 def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    units = Followed(tmp_path)
+    units = followed(tmp_path).refresh
     (tmp_path / "racks.yaml").write_text(RACKS, encoding="utf-8")  # while the program runs
     table, job = load_file(tmp_path), mpijob(36)
     resources = get(job, WORKER)["spec"]["containers"][0]["resources"]
@@ -192,9 +192,9 @@ def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Pat
 
 
 def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> None:
-    assert Followed(None)() == UNITS
+    assert followed(None).refresh() == UNITS
     (tmp_path / "own.yaml").write_text("shapes: [{name: four-node, topologyKey: example.com/four}]")
-    assert Followed(tmp_path)() == UNITS | {("example.com/four", 4)}
+    assert followed(tmp_path).refresh() == UNITS | {("example.com/four", 4)}
 
 
 def with_ranks(**launcher: Json) -> Json:

@@ -14,7 +14,7 @@ from placement.act.passes import Passes
 from placement.decide.plan import Tuning
 from placement.observe.inventory import READERS
 from placement.observe.read import read_ended, read_node, read_pod
-from placement.observe.units import Followed
+from placement.observe.units import followed
 from testbed.plane.nodes import TRN2U
 from tests.kube.fake import Clock, FakeApi
 
@@ -164,7 +164,7 @@ class Program:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
         self.nodes, self.pods, self.ended, self.claims = views(api)
         self.run = Passes(
-            *(api, (self.nodes, self.pods, self.ended, *self.claims), Tuning(), Followed(None)),
+            *(api, (self.nodes, self.pods, self.ended, *self.claims), Tuning(), followed(None).refresh),
             *(Reporter(api, "one"), self.metrics, self.clock),
             **changes,
         )

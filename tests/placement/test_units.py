@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placement.observe.model import UNITS
-from placement.observe.units import Followed
+from placement.observe.units import followed
 from tests.rules.tables import mounted
 
 RACKS = "shapes:\n  - {name: racks, nodeConfig: 18, topologyKey: example.com/rack}\n"
@@ -21,21 +21,21 @@ def test_a_table_that_breaks_or_goes_takes_no_unit_from_jobs_that_stand_in_it(
 ) -> None:
     rows = tmp_path / "rules.yaml"
     rows.write_text(broken)
-    followed = Followed(tmp_path)
+    units = followed(tmp_path).refresh
     with caplog.at_level(logging.ERROR, "placement"):
-        assert followed() == followed() == UNITS
+        assert units() == units() == UNITS
         rows.write_text(RACKS)
-        assert followed() == UNITS | {("example.com/rack", 18)}
+        assert units() == UNITS | {("example.com/rack", 18)}
         rows.write_text(broken)
-        assert followed() == UNITS | {("example.com/rack", 18)}
+        assert units() == UNITS | {("example.com/rack", 18)}
     assert len(caplog.records) == 2, "once for each time that it breaks"
     rows.unlink()
-    assert followed() == UNITS | {("example.com/rack", 18)}
+    assert units() == UNITS | {("example.com/rack", 18)}
 
 
 def test_a_file_that_the_webhook_does_not_read_says_nothing_here(tmp_path: Path) -> None:
     (tmp_path / "racks.yxml").write_text(RACKS)
-    assert Followed(tmp_path)() == UNITS
+    assert followed(tmp_path).refresh() == UNITS
 
 
 def test_all_files_are_of_one_version_of_a_mounted_config_map(
@@ -51,6 +51,6 @@ def test_all_files_are_of_one_version_of_a_mounted_config_map(
         return opens(file, *mode, **named)
 
     monkeypatch.setattr(Path, "open", opening)
-    followed = Followed(tmp_path)
-    assert followed() == UNITS
-    assert followed() == UNITS | {("example.com/rack", 18)}
+    units = followed(tmp_path)
+    assert units.value == UNITS
+    assert units.refresh() == UNITS | {("example.com/rack", 18)}

@@ -11,13 +11,13 @@ from unittest.mock import Mock
 
 import pytest
 
+from common import watched
+from common.watched import UnusableError
 from tests.attack.pairs import DAY, Files, locked, unusable
 from tests.attack.processes import children
 from tests.serving.conftest import Server
-from webhook import watched
 from webhook.serving import tls
 from webhook.serving.tls import TlsFiles, new_context
-from webhook.watched import UnusableError
 
 
 @pytest.fixture

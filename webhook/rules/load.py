@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from common.tablefiles import MOST_BYTES, MOST_FILES, SUFFIXES, read_texts
+from common.tablefiles import MOST_BYTES, MOST_FILES, SUFFIXES, packaged, read_texts
 from webhook import initscript
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, quoting
@@ -28,7 +28,6 @@ from webhook.rules.schema import read, violations
 Text = tuple[str, str | bytes]
 """A file's name, for messages, and its content."""
 
-DEFAULT = "default.yaml"
 SOURCE = "packaged default"
 PLACEMENT = "placement.yaml"
 PLACEMENT_SOURCE = "packaged placement"
@@ -92,7 +91,7 @@ def load_texts(texts: Sequence[Text], where: str) -> Table:
 @cache
 def default_draft() -> Draft:
     """The packaged table as written; not to be changed, it is read once, and checked when it is built."""
-    document = _read(files("webhook.rules").joinpath(DEFAULT).read_bytes(), SOURCE)
+    document = _read(packaged(), SOURCE)
     return Draft(document.value, (document,))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from common.tablefiles import read_texts, table_files
+from common.watched import UnusableError, Watched
 from webhook.rows.table import Table
 from webhook.rules.load import Text, build, default_draft, draft_of, load_default, placement_draft
 from webhook.rules.problems import TableError
-from webhook.watched import UnusableError, Watched
 
 log = logging.getLogger("webhook.rules")
 

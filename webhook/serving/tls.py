@@ -11,7 +11,7 @@ from typing import NoReturn
 from cryptography import x509
 
 from common.times import stamp
-from webhook.watched import UnusableError, Watched
+from common.watched import UnusableError, Watched
 
 TLS12_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Forward secret, authenticated ciphers for TLS 1.2; TLS 1.3's own are all fit."""

@@ -35,7 +35,12 @@ class Watched(Generic[T]):
     """
 
     def __init__(
-        self, what: str, paths: Callable[[], Sequence[Path]], load: Callable[[], T], log: logging.Logger
+        self,
+        what: str,
+        paths: Callable[[], Sequence[Path]],
+        load: Callable[[], T],
+        log: logging.Logger,
+        first: T | None = None,
     ) -> None:
         """Read it for the first time.
 
@@ -44,6 +49,7 @@ class Watched(Generic[T]):
             paths: The files now; a link that is swapped, as for a mounted ConfigMap, counts as a change.
             load: Reads and checks them; it raises `UnusableError` or `OSError`.
             log: Where changes are logged.
+            first: What is in use until the files can be used; None: they have to be used at once.
 
         Raises:
             UnusableError: There is no last good value to keep.
@@ -54,7 +60,13 @@ class Watched(Generic[T]):
         self.problem, self._again = "", math.inf
         self.on_change: Callable[[str], object] = lambda _: None
         self._seen = self._signature()
-        self.value = load()
+        try:
+            self.value = load()
+        except (UnusableError, OSError) as error:
+            if first is None:
+                raise
+            self.value = first
+            self._refuse(error)
 
     def refresh(self, load: Callable[[], T] | None = None) -> T:
         """Read changed files; what could not be used before is not read again until it changes.
@@ -81,18 +93,20 @@ class Watched(Generic[T]):
         try:
             value = load()
         except (UnusableError, OSError) as error:
-            self._again = error.until if isinstance(error, UnusableError) else math.inf
-            if seen != self._seen or str(error) != self.problem:
-                self.problem = str(error)
-                fields = {"file": self._what, "problem": self.problem}
-                self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
-                self.on_change("refused")
+            self._refuse(error, news=seen != self._seen or str(error) != self.problem)
         else:
             self.value = value
             self.problem, self._again = "", math.inf
             self._log.warning("reloaded %s", self._what, extra={"file": self._what})
             self.on_change("reloaded")
         self._seen = seen
+
+    def _refuse(self, error: UnusableError | OSError, *, news: bool = True) -> None:
+        self.problem, self._again = str(error), error.until if isinstance(error, UnusableError) else math.inf
+        if news:
+            fields = {"file": self._what, "problem": self.problem}
+            self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
+            self.on_change("refused")
 
     def _signature(self) -> tuple[tuple[str | int, ...], ...]:
         try:

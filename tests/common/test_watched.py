@@ -6,8 +6,8 @@ from unittest.mock import Mock
 
 import pytest
 
-from webhook import watched
-from webhook.watched import UnusableError, Watched
+from common import watched
+from common.watched import UnusableError, Watched
 
 
 class Number:
