@@ -20,18 +20,16 @@ from placement.decide.jobs import Job
 from placement.decide.plan import Waiting
 from placement.observe.model import COMPONENT, JobKey, Pod
 
+# A reason that stays the same is told again after so long; one that changes no more often than this.
 AGAIN: Final = timedelta(minutes=30)
-"""A reason that stays the same is told again after so long."""
 LEAST: Final = timedelta(minutes=1)
-"""A reason that changes is told no more often than this."""
-GRACE: Final = timedelta(seconds=5)
-"""A job that is younger is not worth telling about: its pods are still being made."""
+GRACE: Final = timedelta(seconds=5)  # a younger job is not worth telling about: its pods are still being made
+# In one pass, that a burst of jobs is not one of Events, and of one namespace; others have their turn later.
 PER_PASS: Final = 50
-"""Events written in one pass, that a burst of jobs is not one of Events; the others have their turn later."""
-LONGEST: Final = 2.0
-"""Seconds that a pass writes Events: an API server may be slow with them, and the Lease does not wait."""
 PER_NAMESPACE: Final = 10
-"""Of these at most so many are of one namespace."""
+LONGEST: Final = (
+    2.0  # seconds that a pass writes Events: an API server may be slow, and the Lease does not wait
+)
 
 _log = logging.getLogger("placement")
 
@@ -88,18 +86,13 @@ class Reporter:
         return at is None or now - at >= (AGAIN if text == why else LEAST)
 
     def _event(self, pod: Pod, reason: str, text: str, now: datetime, kind: str) -> Object:
-        at = stamp(now)
+        at, about = stamp(now), {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+        name = f"{pod.name[:200]}.{uuid.uuid4().hex[:16]}"
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{pod.name[:200]}.{uuid.uuid4().hex[:16]}", "namespace": pod.namespace},
-            "involvedObject": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": pod.namespace,
-                "name": pod.name,
-                "uid": pod.uid,
-            },
+            "metadata": {"name": name, "namespace": pod.namespace},
+            "involvedObject": {"apiVersion": "v1", "kind": "Pod", **about},
             "reason": reason,
             "message": text,
             "type": kind,

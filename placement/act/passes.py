@@ -27,45 +27,35 @@ from placement.observe.model import Pod, Units
 if TYPE_CHECKING:
     from placement.act.metrics import Metrics
 
-WRITERS: Final = 8
-"""Writes of one job that are under way at a time: where each takes 20 ms, 64 workers would take seconds."""
-
-NEEDED: Final = 3
-"""Of the copies so many come first without which nothing can be decided."""
+WRITERS: Final = 8  # writes of one job at a time: where each takes 20 ms, 64 workers would take seconds
+NEEDED: Final = 3  # copies without which nothing can be decided; they come first
 
 _log = logging.getLogger("placement")
 
 
 @dataclass(slots=True)
 class Passes:
-    """Does passes.
+    """Does passes."""
 
-    Attributes:
-        api: The API server, for writes.
-        copies: Of nodes, pods that have not ended and workers that have, which are needed, and of what there
-            is of claims, as `placement.observe.inventory.READERS`.
-        units: Which nodes make units now.
-        interval: Seconds between passes when nothing changes: time passes for those that wait.
-        longest: Seconds that a pass may write, so that it ends before the Lease does; what is left is for
-            the next one.
-    """
-
-    api: RestApi
+    api: RestApi  # for writes
+    # Of nodes, pods that have not ended and workers that have, which are needed, and of what there is of
+    # claims, as `placement.observe.inventory.READERS`.
     copies: tuple[Mirror[Any], ...]
     tuning: Tuning
-    units: Callable[[], Units]
+    units: Callable[[], Units]  # which nodes make units now
     reporter: Reporter
     metrics: "Metrics"
     clock: Callable[[], datetime]
-    interval: float = 10.0
+    interval: float = 10.0  # seconds between passes when nothing changes: time passes for those that wait
+    # Seconds that a pass may write, so that it ends before the Lease does; what is left is for the next one.
     longest: float = 5.0
     _writers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(WRITERS, "write"), init=False
     )
     _memory: Memory = field(default_factory=Memory, init=False)
     _written: dict[str, Pod] = field(default_factory=dict, init=False)
+    # Whether a write of the last decision was refused: others may have what that job does not get.
     _refused: bool = field(default=False, init=False)
-    """Whether a write of the last decision was: others may have what that job does not get."""
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
     _shown: tuple[object, ...] = field(default=(), init=False)
 

@@ -1,5 +1,14 @@
 """What a decision says, written to the API server: pins and gates, and deletions.
 
+Of an opening it is written in this order, so that a crash between any two writes leaves a state from
+which the next leader finishes the same opening:
+
+1. into the job's first worker its pin (a node selector: the unit's server id, or for node config 1 the
+   node's host name) and, in the same patch, the annotation `OPENED` with the time and the plan: the unit of
+   every other block (of so many as fit, see `placement.decide.plan.MOST_PLANNED`);
+2. when that is stored, the removal of the gate from every pod of the job, and in the same patch the pin of
+   the workers that have none.
+
 Every write names the pod's uid, so that a pod of the same name that was made since is not meant. What else
 has to be as it was is tested by itself: who changes something else of the pod has no say in the write. The
 API server itself refuses to pin what has no gate any more, and to change a pin.

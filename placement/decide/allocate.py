@@ -15,14 +15,9 @@ from placement.observe.model import Demand, JobKey, Node
 
 Members = Sequence[Member]
 
-MOST_DEMANDS: Final = 4
-"""Different kinds of node that the workers of one job may ask for."""
-
-MOST_COMPARED: Final = 1000
-"""Conditions that the waiting jobs of one namespace have compared with every node in a decision."""
-
-OF_A_KIND: Final = 10
-"""What a further kind of node costs beside its conditions, counted as conditions: every node is looked at."""
+MOST_DEMANDS: Final = 4  # kinds of node that the workers of one job may ask for
+MOST_COMPARED: Final = 1000  # conditions of one namespace's waiting jobs, in a decision
+OF_A_KIND: Final = 10  # conditions that a further kind of node counts as: every node is looked at
 
 
 class UnplacedError(Exception):

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from contract.place import Placer
-from placement.observe.inventory import Inventory, Request, Slice, key_of
+from placement.observe.inventory import Inventory, Slice, key_of
 from placement.observe.model import Ask, Device, JobKey, Node, Pod, are_neuron
 
 CLAIMED: Final = "claimed devices"
@@ -18,18 +18,12 @@ MOST_ASKS: Final = 8
 
 
 class Taken(NamedTuple):
-    """Devices of a node that a claim has.
+    """Devices of a node that a claim has."""
 
-    Attributes:
-        claim: Namespace and name of the claim, as those of a pod without a job: ``claim/NAME``.
-        used: What counts as used by them, in thousandths, beside what requests of its pods count already.
-        stranger: Whether they are Neuron's, and no pod that is there has them.
-    """
-
-    claim: JobKey
+    claim: JobKey  # namespace and name of the claim, as those of a pod without a job: ``claim/NAME``
     node: str
-    used: Mapping[str, int]
-    stranger: bool
+    used: Mapping[str, int]  # by them, in thousandths, beside what requests of its pods count already
+    stranger: bool  # whether they are Neuron's, and no pod that is there has them
 
 
 class ClaimError(Exception):
@@ -133,11 +127,10 @@ def asked(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
 
 
 def _asked(inventory: Inventory, pod: Pod, entry: str, template: str, name: str) -> Iterator[Ask]:
-    """What an entry of a pod's claims asks for."""
+    """What an entry of a pod's claims asks for; what is of a network, say, is left to the scheduler."""
+    what, claim = f"ResourceClaimTemplate {template}", inventory.by_entry.get((pod.namespace, pod.uid, entry))
     if name:
         raise ClaimError("shared", name)
-    what = f"ResourceClaimTemplate {template}"
-    claim = inventory.by_entry.get((pod.namespace, pod.uid, entry))
     if claim is None:
         raise ClaimError("unmade", what)
     if claim.fault:
@@ -145,18 +138,13 @@ def _asked(inventory: Inventory, pod: Pod, entry: str, template: str, name: str)
     if claim.mode and pod.place and pod.place.placer is Placer.GATE and claim.mode != pod.place.size:
         raise ClaimError("mode", what, claim.mode, pod.place.size)
     for request in claim.requests:
-        yield from _neuron(inventory, what, request)
-
-
-def _neuron(inventory: Inventory, what: str, request: Request) -> Iterator[Ask]:
-    """What a request asks for; nothing where that is of a network, say: it is left to the scheduler."""
-    kind = inventory.classes.get(("", request.device_class))
-    if kind is None:
-        raise ClaimError("class", what, request.device_class)
-    wanted = kind.conditions | request.conditions
-    if are_neuron(wanted):
-        if kind.fault:
-            raise ClaimError("of", f"DeviceClass {request.device_class}", kind.fault)
-        if request.fault:
-            raise ClaimError("of", what, request.fault)
-        yield Ask(what, wanted, request.count)
+        kind = inventory.classes.get(("", request.device_class))
+        if kind is None:
+            raise ClaimError("class", what, request.device_class)
+        wanted = kind.conditions | request.conditions
+        if are_neuron(wanted):
+            if kind.fault:
+                raise ClaimError("of", f"DeviceClass {request.device_class}", kind.fault)
+            if request.fault:
+                raise ClaimError("of", what, request.fault)
+            yield Ask(what, wanted, request.count)

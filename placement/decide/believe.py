@@ -23,27 +23,16 @@ _PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A pod as a decision takes it: as a member of its job, or of one of its own.
+    """A pod as a decision takes it: as a member of its job, or of one of its own."""
 
-    Attributes:
-        pod: As it was read.
-        key: Its job, or for one of no job itself.
-        place: Where it takes a node for a job; None where it does not, or is not believed.
-        demand: What it asks of a node, with what it claims.
-        claimed: Whether it has Neuron devices of its node by claims.
-        neuron: Whether it takes Neuron devices or cores, by requests or by claims.
-        pin: The unit that it is pinned to, or by the plan of an unfinished opening is about to be.
-        problem: Why it cannot be placed, or is not believed; empty where neither is so.
-    """
-
-    pod: Pod
-    key: JobKey
-    place: Place | None
-    demand: Demand
-    claimed: bool
-    neuron: bool
-    pin: str | None
-    problem: str
+    pod: Pod  # as it was read
+    key: JobKey  # its job, or for one of no job itself
+    place: Place | None  # where it takes a node for a job; None where it does not, or is not believed
+    demand: Demand  # what it asks of a node, with what it claims
+    claimed: bool  # whether it has Neuron devices of its node by claims
+    neuron: bool  # whether it takes Neuron devices or cores, by requests or by claims
+    pin: str | None  # the unit that it is pinned to, or by the plan of an unfinished opening is about to be
+    problem: str  # why it cannot be placed, or is not believed; empty where neither is so
 
     @property
     def block(self) -> int:

@@ -14,62 +14,48 @@ from placement.decide.jobs import Job
 from placement.decide.topology import Topology, Unit
 from placement.observe.model import MARKS, SIZES, Apart, Demand, JobKey, Node, Pod, Units, is_pod
 
+# Of one namespace's pods: terms of anti-affinity that are looked at where nodes share a label's value (those
+# that select by one label or by none are looked up), and pods that they are compared with in a decision.
 MOST_TERMS: Final = 200
-"""Terms of anti-affinity of one namespace's pods that are looked at where nodes share a label's value.
-
-Those that select by one label or by none are looked up, however many there are.
-"""
-
 MOST_COMPARED: Final = 200_000
-"""Pods that one namespace's terms are compared with in a decision."""
-
+# More devices than a node has.
 MOST: Final = 10_000
-"""More devices than a node has."""
 
 
 class Cluster:
-    """The nodes, and who holds them; fills up as openings are decided.
-
-    Attributes:
-        topology: The nodes.
-        holders: For each node that is held, the jobs (or pods, where they are of no job) that do, and the
-            size of the unit that each needs to itself.
-        used: What the pods on a node have, in thousandths, by resource.
-        staying: The same of pods of no job: they may stay for ever.
-        lodgers: For each node the namespaces of pods there that hold it for no job, whatever they say.
-        kept: Nodes that are kept for a job which waited too long.
-        kept_inside: Whether they are kept from jobs of its own namespace only.
-        resting: Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
-    """
+    """The nodes, and who holds them; fills up as openings are decided."""
 
     def __init__(self, topology: Topology, resting: Container[JobKey]) -> None:
         self.topology = topology
+        # For each node that is held, the jobs (or pods, where they are of no job) that do, and the size of
+        # the unit that each needs to itself.
         self.holders: dict[str, dict[JobKey, int]] = {}
+        # What the pods on a node have, in thousandths, by resource; and those of no job, which may stay.
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        # For each node the namespaces of pods there that hold it for no job, whatever they say.
         self.lodgers: defaultdict[str, set[str]] = defaultdict(set)
+        # Nodes that are kept for a job which waited too long; and whether from its own namespace's jobs only.
         self.kept: dict[str, JobKey] = {}
         self.kept_inside = False
+        # Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
         self.resting = resting
         self._given: set[tuple[JobKey, str]] = set()
+        # By node label, its value and the namespace that they are about, empty for several: terms of pods
+        # there, each with their namespace, and whose they are.
         self._apart: defaultdict[tuple[str, str, str], dict[tuple[str, Apart], JobKey]] = defaultdict(dict)
-        """By node label, its value and the namespace that they are about, empty for several: terms of pods
-        there, each with their namespace, and whose they are."""
+        # The same of terms about pods with a label: by this, whose they are, a job's or a pod's of none.
         self._exact: defaultdict[tuple[str, str, str], dict[tuple[str, str], dict[bool, JobKey]]]
         self._exact = defaultdict(dict)
-        """The same of terms about pods with a label: by this, whose they are, a job's or a pod's of none."""
+        # How many of the former there are, by the pods' namespace as well; and where there are too many.
         self._terms: Counter[tuple[str, str, str, str]] = Counter()
-        """How many of the former there are; by the namespace of the pods as well."""
         self._unclear: set[tuple[str, str, str]] = set()
-        """The same where there are more than are looked at."""
-        self._keys: set[str] = set()
-        """The node labels of these."""
+        self._keys: set[str] = set()  # the node labels of these
+        # The pods of each node that terms may select, and whose they are.
         self._marked: defaultdict[str, list[tuple[JobKey, Pod]]] = defaultdict(list)
-        """The pods of each node that terms may select, and whose they are."""
         self._met: dict[tuple[str, Apart, JobKey], bool] = {}
-        self._compared: Counter[str] = Counter()
-        """With how many pods the terms of a namespace were compared."""
         self._near: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
+        self._compared: Counter[str] = Counter()  # with how many pods the terms of a namespace were compared
 
     def stand(self, member: Member) -> None:
         """Count a pod in, where it stands or is about to."""

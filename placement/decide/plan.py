@@ -10,37 +10,25 @@ from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job
 from placement.observe.model import UNITS, JobKey, Pod, Units
 
+# A job opened without getting its nodes is tried again at once, then after pauses that double up to the
+# longest; after a write that was refused they begin with the first.
 FIRST_PAUSE: Final = timedelta(seconds=10)
-"""After a write that was refused; doubles each time."""
-
 LONGEST_PAUSE: Final = timedelta(minutes=30)
-"""A job opened without getting its nodes is tried again at once, then after pauses that double up to this."""
-
+# How long it is known that a job, or an admission to some nodes, came to nothing.
 REMEMBERED: Final = 2 * LONGEST_PAUSE
-"""How long it is known that a job, or an admission to some nodes, came to nothing."""
 
-MOST_PLANNED: Final = 256
-"""Blocks whose units stand on one pod: at most a fourteenth of the room for its annotations."""
-
-LONGEST_REFUSAL: Final = 400
-"""Characters of what the API server said that are told to people; an answer may quote a whole object."""
+MOST_PLANNED: Final = 256  # blocks whose units stand on one pod: a fourteenth of its room for annotations
+LONGEST_REFUSAL: Final = 400  # characters of what the API server said, which may quote a whole object
 
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How long placement waits for what, and which units there are.
+    """How long placement waits for what, and which units there are."""
 
-    Attributes:
-        patience: How long younger jobs may pass one that does not fit.
-        bound: How long a job that was opened may be without a node for each of its workers, before those
-            that have not started are deleted.
-        keeping: How long units are kept at a time; then everybody has the patience to get them.
-        units: Which node labels make units, and of how many nodes.
-    """
-
-    patience: timedelta = timedelta(minutes=10)
+    patience: timedelta = timedelta(minutes=10)  # how long younger jobs may pass one that does not fit
+    # How long an opened job may lack a node for a worker, before those that have not started are deleted.
     bound: timedelta = timedelta(minutes=2)
-    keeping: timedelta = timedelta(hours=1)
+    keeping: timedelta = timedelta(hours=1)  # how long units are kept; then all have the patience to get them
     units: Units = UNITS
 
 
@@ -53,19 +41,12 @@ class Unsettled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Openings of a job that came to nothing.
+    """Openings of a job that came to nothing."""
 
-    Attributes:
-        count: How many, one after the other; of those that were nobody's fault none.
-        at: When the last was given up.
-        units: The units that it had, which are avoided.
-        refused: What the API server said to the last write; empty where the job was given up.
-    """
-
-    count: int
-    at: datetime
-    units: frozenset[str]
-    refused: str = ""
+    count: int  # one after the other; of those that were nobody's fault none
+    at: datetime  # when the last was given up
+    units: frozenset[str]  # that it had, which are avoided
+    refused: str = ""  # what the API server said to the last write; empty where the job was given up
 
     def again(self, tuning: Tuning) -> datetime:
         """When the job is tried again: the first time at once, but for a write that was refused."""
@@ -85,16 +66,11 @@ class Keeping:
 
     It ends by the clock alone: whoever deletes a job for which they are kept, and has another wait, begins
     no other turn.
-
-    Attributes:
-        namespace: Of the job that it began with, whose turn the next one is not, if others wait.
-        since: When.
-        after: The namespace whose turn it was before: nothing is kept for it while those of this one wait.
     """
 
-    namespace: str
+    namespace: str  # of the job that it began with, whose turn the next one is not, if others wait
     since: datetime
-    after: str = ""
+    after: str = ""  # whose turn it was before: nothing is kept for it while jobs of this one wait
 
     def over(self, now: datetime, tuning: Tuning) -> bool:
         """Whether it has lasted as long as units are kept at a time."""
@@ -112,23 +88,17 @@ def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, dateti
 
 @dataclass(frozen=True)
 class Memory:
-    """What one decision tells the next; a leader that knows nothing of it decides well, if later.
-
-    Attributes:
-        keeping: The turn that lasts, or was last.
-        doubtful: Nodes where a job was admitted in vain, by name, and when the last was.
-        vain: Namespaces of such jobs, and when the last was.
-        parked: Since when jobs wait that could not be admitted at times, whatever was free, without those.
-        at: When it was.
-    """
+    """What one decision tells the next; a leader that knows nothing of it decides well, if later."""
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
-    keeping: Keeping | None = None
+    keeping: Keeping | None = None  # the turn that lasts, or was last
+    # Nodes where a job was admitted in vain, namespaces of such jobs, and when the last was.
     doubtful: Mapping[str, datetime] = field(default_factory=dict)
     vain: Mapping[str, datetime] = field(default_factory=dict)
+    # Since when jobs wait that could not be admitted at times, whatever was free, without those.
     parked: Mapping[JobKey, datetime] = field(default_factory=dict)
-    at: datetime | None = None
+    at: datetime | None = None  # when it was
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """The same, and that a write to a job's pods was refused."""
@@ -138,15 +108,10 @@ class Memory:
 
 
 class Opening(NamedTuple):
-    """A job that is let through: first the units of all blocks, then, when these are stored, every pod.
+    """A job that is let through: first the units of all blocks, then, when these are stored, every pod."""
 
-    Attributes:
-        job: Which; its unpinned workers get their pins, and its gated pods lose the gate.
-        blocks: For the number of each block with an unpinned worker the unit that it is pinned to.
-    """
-
-    job: Job
-    blocks: Mapping[int, str]
+    job: Job  # its unpinned workers get their pins, and its gated pods lose the gate
+    blocks: Mapping[int, str]  # for the number of each with an unpinned worker the unit that it is pinned to
 
     @property
     def plans(self) -> tuple[tuple[Pod, Mapping[int, str]], ...]:
@@ -172,35 +137,22 @@ class Deletion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A job that waits.
-
-    Attributes:
-        why: As a sentence without its end.
-        ranking: The units that it lacks are of these; None where it waits for something else.
-    """
+    """A job that waits."""
 
     job: Job
-    why: str
-    ranking: Ranking | None = None
+    why: str  # as a sentence without its end
+    ranking: Ranking | None = None  # of which it lacks units; None where it waits for something else
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do now.
+    """What to do now."""
 
-    Attributes:
-        openings: The jobs to open, in this order.
-        doubted: The pods that are not believed and do not wait, as jobs of one, and why.
-        errors: Jobs about which this program made a mistake; they wait, too.
-        cluster: The cluster as it will be then.
-        units: Which node labels make units, and of how many nodes.
-    """
-
-    openings: tuple[Opening, ...]
+    openings: tuple[Opening, ...]  # in this order
     deletions: tuple[Deletion, ...]
     waiting: tuple[Waiting, ...]
-    doubted: tuple[Waiting, ...]
-    errors: tuple[tuple[Job, Exception], ...]
+    doubted: tuple[Waiting, ...]  # pods that are not believed and do not wait, as jobs of one, and why
+    errors: tuple[tuple[Job, Exception], ...]  # about which this program made a mistake; they wait, too
     memory: Memory
-    cluster: Cluster
+    cluster: Cluster  # as it will be then
     units: Units

@@ -18,89 +18,55 @@ from placement.observe.selectors import MOST_COMPARED, condition, selected
 
 API: Final = "/apis/resource.k8s.io/v1"
 
-MOST_NAME: Final = 253
-"""Characters of a name, or a uid, that are kept: what a claim says of its pod has no bound elsewhere."""
-
-_COMPARED: Final = ("string", "int", "bool")
-"""Types of attributes; a version is not a string to the scheduler."""
-
+# Annotations of a claim: the name of the pod's entry for which it was made; and that the scheduler made it
+# for what a pod requests.
 POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
-"""Annotation of a claim that was made for a pod: the name of the pod's entry."""
-
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
-"""Annotation of a claim that the scheduler made for requests: the pod's own requests count already."""
+
+MOST_NAME: Final = 253  # characters of a name, or a uid, that are kept: they have no bound elsewhere
+_COMPARED: Final = ("string", "int", "bool")  # types of attributes; a version is no string to the scheduler
 
 
 class Slice(NamedTuple):
-    """Devices of one node, as its driver publishes them.
-
-    Attributes:
-        pool: Driver and pool.
-        generation: Of the pool: slices of an older one are out of date.
-        slices: How many slices the pool has: the scheduler gives nothing of one that is not all there.
-    """
+    """Devices of one node, as its driver publishes them."""
 
     node: str
-    pool: tuple[str, str]
-    generation: int
-    slices: int
+    pool: tuple[str, str]  # driver and pool
+    generation: int  # of the pool: slices of an older one are out of date
+    slices: int  # that the pool has: the scheduler gives nothing of one that is not all there
     devices: tuple[Device, ...]
 
 
 class DeviceClass(NamedTuple):
-    """A device class.
+    """A device class."""
 
-    Attributes:
-        conditions: What its devices are.
-        resource: The extended resource that it serves; empty for none.
-        created: When, as the API server writes it.
-        fault: Why its selectors cannot be read.
-    """
-
-    conditions: Conditions
-    resource: str
-    created: str
-    fault: Fault | None
+    conditions: Conditions  # what its devices are
+    resource: str  # the extended resource that it serves; empty for none
+    created: str  # as the API server writes it
+    fault: Fault | None  # why its selectors cannot be read
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for devices.
-
-    Attributes:
-        conditions: What each device is, beside what its class says.
-        count: How many; 0 for all that suit.
-        fault: Why its selectors cannot be compared with nodes.
-    """
+    """A request for devices."""
 
     device_class: str
-    conditions: Conditions
-    count: int
-    fault: Fault | None
+    conditions: Conditions  # what each device is, beside what its class says
+    count: int  # 0 for all that suit
+    fault: Fault | None  # why its selectors cannot be compared with nodes
 
 
 class Claim(NamedTuple):
-    """A ResourceClaim.
+    """A ResourceClaim."""
 
-    Attributes:
-        requests: What it asks for; none once it has devices, or is nobody's.
-        fault: Why none of these are kept.
-        mode: The node config that it asks the Neuron driver for; 0 for none.
-        owner: The uid of the pod that it was made for; empty for one that somebody made by hand.
-        entry: The name of that pod's entry.
-        devices: Driver, pool and name of each device that it has.
-        users: The uids of the pods that may use them.
-        extended: Whether the scheduler made it for a pod's requests.
-    """
-
-    requests: tuple[Request, ...]
-    fault: Fault | None
-    mode: int
-    owner: str
-    entry: str
-    devices: tuple[tuple[str, str, str], ...]
-    users: tuple[str, ...]
-    extended: bool
+    requests: tuple[Request, ...]  # what it asks for; none once it has devices, or is nobody's
+    fault: Fault | None  # why none of these are kept
+    mode: int  # the node config that it asks the Neuron driver for; 0 for none
+    owner: str  # the uid of the pod that it was made for; empty for one that somebody made by hand
+    entry: str  # the name of that pod's entry
+    devices: tuple[tuple[str, str, str], ...]  # driver, pool and name of each that it has
+    users: tuple[str, ...]  # the uids of the pods that may use them
+    extended: bool  # whether the scheduler made it for a pod's requests, which count already
 
     @property
     def neuron(self) -> bool:
@@ -110,15 +76,12 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that is there of claims, each by namespace, which may be empty, and name.
-
-    Attributes:
-        lost: Why one of them may be old: who has devices is not known then, so that nothing offers any.
-    """
+    """All that is there of claims, each by namespace, which may be empty, and name."""
 
     slices: Mapping[tuple[str, str], Slice] = field(default_factory=dict)
     classes: Mapping[tuple[str, str], DeviceClass] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
+    # Why one of them may be old: who has devices is not known then, so that nothing offers any.
     lost: str = field(default="", kw_only=True)
 
     @cached_property

@@ -3,15 +3,6 @@
 The program knows no kind of job; all that it needs is on the pods (`contract.keys`), put there through the
 job's pod templates. A pod without a place, such as a launcher, is opened when its job's workers are, and goes
 where the scheduler likes.
-
-What the program itself writes, in this order, so that a crash between any two writes leaves a state from
-which the next leader finishes the same opening:
-
-1. into the job's first worker its pin (a node selector: the unit's server id, or for node config 1 the
-   node's host name) and, in the same patch, the annotation `OPENED` with the time and the plan: the unit of
-   every other block (of so many as fit, see `placement.decide.plan.MOST_PLANNED`);
-2. when that is stored, the removal of the gate from every pod of the job, and in the same patch the pin of
-   the workers that have none.
 """
 
 from collections.abc import Iterable, Mapping
@@ -38,39 +29,28 @@ from contract.keys import (
 )
 from contract.place import Place
 
+# The program: its Lease, its Deployment, and what its Events come from.
 COMPONENT: Final = "ultraserver-placement"
-"""The program: its Lease, its Deployment, and what its Events come from."""
-
+# The label of each namespace that says its name.
 NAMESPACE: Final = "kubernetes.io/metadata.name"
-"""The label of each namespace that says its name."""
-
+# A resource of this name stands for very many host ports, one whose name begins so for one of them.
 PORT: Final = "host port"
-"""A resource of this name stands for very many host ports, one whose name begins so for one of them."""
-
+# Labels by which the table's anti-affinity selects pods; of a pod of no job only these are kept.
 MARKS: Final = frozenset({JOB, BLOCK, LOOSE, TRAINING + "job-role", TRAINING + "job-name"})
-"""Labels by which the table's anti-affinity selects pods; of a pod of no job only these are kept."""
-
+# The effects of taints that keep pods off a node.
 HARD: Final = ("NoSchedule", "NoExecute")
-"""The effects of taints that keep pods off a node."""
-
+# Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger.
 SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
-"""Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger."""
 
+# The kinds of unit: which node labels make them, and of how many nodes; and those of the packaged table.
 Units = frozenset[tuple[str, int]]
-"""The kinds of unit: which node labels make them, and of how many nodes."""
-
 UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
-"""Those of the packaged table."""
-
+# Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``.
 JobKey = tuple[str, str]
-"""Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``."""
-
-
+# What cannot be read or looked at: a key of `placement.decide.problems.TEXTS`, and what that names.
 Fault = tuple[str, *tuple[object, ...]]
-"""What cannot be read or looked at: a key of `placement.decide.problems.TEXTS`, and what that names."""
-
+# Attributes of devices, by domain and name, and ``driver``; each with its value.
 Conditions = frozenset[tuple[str, str | int | bool]]
-"""Attributes of devices, by domain and name, and ``driver``; each with its value."""
 
 
 class Ended(NamedTuple):
@@ -125,52 +105,32 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Apart:
-    """A term of a pod's required anti-affinity. Whoever reads pods makes equal ones the same.
+    """A term of a pod's required anti-affinity. Whoever reads pods makes equal ones the same."""
 
-    Attributes:
-        key: The node label by whose value nodes are near each other.
-        labels: What it selects pods by; None where it selects none.
-        namespaces: Of these pods, by name; empty where only `spaces` says.
-        spaces: The same by labels of namespaces, as far as it is by their names; None where only
-            `namespaces` says.
-    """
-
-    key: str
-    labels: tuple[Expression, ...] | None
-    namespaces: frozenset[str] = frozenset()
+    key: str  # the node label by whose value nodes are near each other
+    labels: tuple[Expression, ...] | None  # what it selects pods by; None where it selects none
+    namespaces: frozenset[str] = frozenset()  # of these pods, by name; empty where only `spaces` says
+    # The same by labels of namespaces, as far as it is by their names; None where only `namespaces` says.
     spaces: tuple[Expression, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that pods have by claims.
+    """A device that pods have by claims."""
 
-    Attributes:
-        key: Its name among all, and that of the resource by which it counts as used.
-        attributes: What it is: attributes with their values, and its driver.
-        resources: Extended resources that it serves, too.
-        tainted: Whether nobody gets it.
-    """
-
-    key: str
-    attributes: Conditions
-    resources: tuple[str, ...] = ()
-    tainted: bool = False
+    key: str  # its name among all, and that of the resource by which it counts as used
+    attributes: Conditions  # what it is: attributes with their values, and its driver
+    resources: tuple[str, ...] = ()  # extended resources that it serves, too
+    tainted: bool = False  # whether nobody gets it
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Devices of its node that a pod claims.
+    """Devices of its node that a pod claims."""
 
-    Attributes:
-        name: Of what the claim is made from, for people.
-        conditions: What each of them is.
-        count: How many; 0 for all there are.
-    """
-
-    name: str
-    conditions: Conditions
-    count: int
+    name: str  # of what the claim is made from, for people
+    conditions: Conditions  # what each of them is
+    count: int  # how many; 0 for all there are
 
 
 def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
@@ -181,21 +141,15 @@ def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node.
-
-    Attributes:
-        labels: All of them: selectors may name any.
-        allocatable: What its pods can have, in thousandths, by resource.
-        devices: What they can claim.
-    """
+    """A node."""
 
     name: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str]  # all of them: selectors may name any
     ready: bool = True
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
-    allocatable: Mapping[str, int] = field(default_factory=dict)
-    devices: tuple[Device, ...] = ()
+    allocatable: Mapping[str, int] = field(default_factory=dict)  # to its pods, in thousandths, by resource
+    devices: tuple[Device, ...] = ()  # what they can claim
 
     @property
     def driven(self) -> bool:
@@ -212,19 +166,12 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What a pod asks of a node. Compared by identity: `demand_of` makes equal ones the same.
-
-    Attributes:
-        selector: Its node selector.
-        terms: Its required node affinity, one of which has to hold; None where it has none.
-        requests: What it takes of a node, in thousandths, by resource; ``pods`` not counted.
-        claims: The devices that it claims of its node.
-    """
+    """What a pod asks of a node. Compared by identity: `demand_of` makes equal ones the same."""
 
     selector: Mapping[str, str] = field(default_factory=dict)
-    terms: tuple[Term, ...] | None = None
+    terms: tuple[Term, ...] | None = None  # of required node affinity, one has to hold; None for no affinity
     tolerations: tuple[Toleration, ...] = ()
-    requests: Mapping[str, int] = field(default_factory=dict)
+    requests: Mapping[str, int] = field(default_factory=dict)  # in thousandths; ``pods`` not counted
     claims: tuple[Ask, ...] = ()
 
     @cached_property
@@ -256,57 +203,37 @@ def demand_of(
 ) -> Demand:
     """A demand; of equal ones the same, for as long as a pod has it."""
     key = (tuple(sorted(selector.items())), terms, tolerations, tuple(sorted(requests.items())), claims)
-    known = _demands.get(key)
-    if known is None:
-        known = _demands[key] = Demand(selector, terms, tolerations, requests, claims)
-    return known
+    return _demands.setdefault(key, Demand(selector, terms, tolerations, requests, claims))
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that has not ended, as it was read. It says what whoever could write it claims (`Member`).
-
-    Attributes:
-        job: Its job label, empty where it has none.
-        loose: Whether jobs are kept off the whole UltraServer that it is on.
-        place: What admission says about it; None where it takes no node for a job.
-        number: Its number among the pods of the job that take nodes, from 0.
-        fault: Why the annotations that should say so cannot be read, or a node not be sought.
-        claims: Of a worker, what it claims: the name of each entry, its template, or its claim.
-        labels: Of a worker without a `fault` all that it has, of others the `MARKS`.
-        apart: The pods that it keeps off its own node, its UltraServer or more.
-        node: The node that it is bound to; empty where it is not.
-        opened: When the program pinned it; None where it did not.
-        plan: The units that were decided on with its own, by block, as `placement.act.write` writes them.
-        started: Whether any of its containers ever ran: such a pod is never touched.
-        gated: Whether it waits for the program.
-        key: Its job, or for one without a job itself.
-        pin: The unit that the program pinned it to; None where it did not.
-    """
+    """A pod that has not ended, as it was read. It says what whoever could write it claims (`Member`)."""
 
     namespace: str
     name: str
     uid: str
-    job: str = ""
-    loose: bool = False
-    place: Place | None = None
-    number: int = 0
-    fault: Fault | None = None
+    job: str = ""  # its job label
+    loose: bool = False  # whether jobs are kept off the whole UltraServer that it is on
+    place: Place | None = None  # what admission says about it; None where it takes no node for a job
+    number: int = 0  # its number among the pods of the job that take nodes
+    fault: Fault | None = None  # why that cannot be read, or a node not be sought
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
-    claims: tuple[tuple[str, str, str], ...] = ()
+    claims: tuple[tuple[str, str, str], ...] = ()  # of a worker; each entry's name, and its template or claim
+    # Of a worker without a fault all that it has, of others the `MARKS`.
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
-    apart: tuple[Apart, ...] = ()
-    node: str = ""
-    opened: datetime | None = None
-    plan: str = ""
-    started: bool = False
+    apart: tuple[Apart, ...] = ()  # the pods that it keeps off its own node, its UltraServer or more
+    node: str = ""  # that it is bound to
+    opened: datetime | None = None  # when the program pinned it
+    plan: str = ""  # the units that were decided on with its own, by block, as `placement.act.write` has them
+    started: bool = False  # whether any of its containers ever ran: such a pod is never touched
     deleting: bool = False
     priority: int = 0
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
-    gated: bool = field(init=False, compare=False)
-    key: JobKey = field(init=False, compare=False)
-    pin: str | None = field(init=False, compare=False)
+    gated: bool = field(init=False, compare=False)  # whether it waits for the program
+    key: JobKey = field(init=False, compare=False)  # its job, or for one without a job itself
+    pin: str | None = field(init=False, compare=False)  # the unit that the program pinned it to
 
     def __post_init__(self) -> None:
         """See once what is asked for in every decision."""

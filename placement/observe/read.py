@@ -37,41 +37,20 @@ from placement.observe.model import (
 ENDED: Final = ("Succeeded", "Failed")
 """Phases of pods that hold nothing any more."""
 
+# The queries of lists of pods: for those that have not ended, and for those of jobs that have.
 LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
-"""The query of a list of pods for those that have not ended."""
-
 OVER: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
-"""The same for pods of jobs that have."""
 
-MOST_CONDITIONS: Final = 200
-"""Parts of node selector, node affinity and tolerations of one worker: a value is one, all others are four.
-
-They are compared with every node, and kept: 10,000 Pods of 200 parts take 150 MB.
-"""
-
-MOST_TEXT: Final = 4096
-"""Characters of these together; they are kept for as long as the pod is there."""
-
-MOST_ANNOTATIONS: Final = 240_000
-"""Bytes of a waiting worker's annotations: of 262,144 that it may have, a plan takes up to 18,300."""
-
-MOST_RESOURCES: Final = 32
-"""Names of resources that one pod asks for."""
-
-MOST_PORTS: Final = 16
-"""Host ports of one pod that are kept."""
-
-MOST_APART: Final = 16
-"""Terms of a pod's required anti-affinity; the guard accepts no more from anybody."""
-
-MOST_APART_TEXT: Final = 1024
-"""Characters of these together, of a pod without a place: bound ones are kept, whosever they are."""
-
-MOST_CLAIMS: Final = 8
-"""Entries of one worker's `resourceClaims`."""
-
+# Of one pod. Its conditions are compared with every node, and kept: 10,000 Pods of 200 parts take 150 MB.
+MOST_CONDITIONS: Final = 200  # parts of them: a value is one, all others are four
+MOST_TEXT: Final = 4096  # characters of these together, of its labels, and of its anti-affinity
+MOST_APART: Final = 16  # terms of anti-affinity; the guard accepts no more from anybody
+MOST_APART_TEXT: Final = 1024  # characters of these, without a place: bound ones are kept, whosever they are
+MOST_ANNOTATIONS: Final = 240_000  # bytes, while it waits: of 262,144 a plan takes up to 18,300
+MOST_RESOURCES: Final = 32  # names of resources that it asks for
+MOST_PORTS: Final = 16  # host ports
+MOST_CLAIMS: Final = 8  # entries of its `resourceClaims`
 MOST_GATES: Final = 16
-"""Scheduling gates of one pod."""
 
 _POSITIVE: Final = ("In", "Exists")
 """Operators that hold of pods which have the label."""
@@ -83,7 +62,6 @@ CORE: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
 """Resources that are kept of a pod that asks for more than any node has."""
 
 _aparts: WeakValueDictionary[tuple[Any, ...], Apart] = WeakValueDictionary()
-"""Terms of anti-affinity of the pods that are there."""
 
 
 def read_node(found: Object) -> Node:
@@ -133,14 +111,7 @@ def read_pod(found: Object) -> Pod | None:
         fault=fault,
         gates=gates[:MOST_GATES],
         demand=read_demand(spec, status, conditions=bool(place) and not fault),
-        claims=tuple(
-            (
-                item.get("name", ""),
-                item.get("resourceClaimTemplateName") or "",
-                item.get("resourceClaimName") or "",
-            )
-            for item in claims[:MOST_CLAIMS]
-        ),
+        claims=tuple(map(_entry, claims[:MOST_CLAIMS])),
         labels={key: value for key, value in labels.items() if (place and not fault) or key in MARKS},
         # One without a place or a node keeps nobody off yet.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
@@ -286,6 +257,11 @@ def ports(spec: Object) -> dict[str, int]:
         if port.get("hostPort")
     }
     return found if len(found) <= MOST_PORTS else {PORT: 1000}
+
+
+def _entry(found: Object) -> tuple[str, str, str]:
+    template, name = found.get("resourceClaimTemplateName") or "", found.get("resourceClaimName") or ""
+    return found.get("name", ""), template, name
 
 
 def _term(found: Object) -> Term:
