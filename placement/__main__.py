@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import socket
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -16,16 +15,14 @@ from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
 from kube.loop import Loop
-from kube.rest import RestApi
 from kube.watch import Mirror
-from placement.act import write
+from placement.act import by_hand
 from placement.act.events import Reporter
 from placement.act.passes import Passes
 from placement.decide.cluster import shown
 from placement.decide.plan import Tuning
 from placement.observe.inventory import READERS
-from placement.observe.model import COMPONENT, Pod
-from placement.observe.names import names_of
+from placement.observe.model import COMPONENT
 from placement.observe.read import LIVE, OVER, read_ended, read_node, read_pod
 from placement.observe.units import followed
 
@@ -77,11 +74,8 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
 
     logs.configure(given["log_format"], "placement")
     metrics = Metrics()
-    tuning = Tuning(
-        timedelta(seconds=given["patience_seconds"]),
-        timedelta(seconds=given["bound_seconds"]),
-        keeping=timedelta(seconds=given["keeping_seconds"]),
-    )
+    times = (timedelta(seconds=given[f"{name}_seconds"]) for name in ("patience", "bound", "keeping"))
+    patience, bound, keeping = times
     try:
         units = followed(given["rules"]).refresh
         api, *watched = (connect(given["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
@@ -95,17 +89,9 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         Mirror[Any](of, path, read, lambda: loop.wake(), unserved=UNSERVED if path in READERS else "")  # noqa: PLW0108 - made below
         for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
     )
-    passes = Passes(
-        api,
-        copies,
-        tuning,
-        units,
-        Reporter(api, given["identity"]),
-        metrics,
-        lambda: datetime.now(UTC),
-        given["interval_seconds"],
-        given["lease_seconds"] / 3,
-    )
+    tuning, reporter = Tuning(patience, bound, keeping), Reporter(api, given["identity"])
+    pace = given["interval_seconds"], given["lease_seconds"] / 3
+    passes = Passes(api, copies, tuning, units, reporter, metrics, lambda: datetime.now(UTC), *pace)
     loop = Loop(elector, passes, passes.leads, able=passes.sees)
     loop.stop_on_signals()
     with contextlib.ExitStack() as following:
@@ -128,36 +114,19 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         raise click.UsageError("name one job as namespace/name, or give --all")
     try:
         api = connect(kubeconfig)
-        waiting = list(_waiting(api, job))
+        waiting = list(by_hand.waiting(api, job))
     except ApiError as error:
         raise click.ClickException(str(error)) from error
     failed = 0
     for pod in waiting:
         name = f"pod {pod.namespace}/{pod.name} of job {shown(pod.key)}"
-        try:
-            write.patch(api, pod, write.release(pod))
-        except ApiError as error:
-            say(f"{name}: {error}", err=True)
+        if why := by_hand.admit(api, pod):
             failed += 1
-        else:
-            say(f"admitted {name}")
+        say(f"{name}: {why}" if why else f"admitted {name}", err=bool(why))
     if failed:
         raise click.ClickException(f"{failed} pods were not admitted")
     if not waiting:
         raise click.ClickException(f"no pod waits{f' for {job}' if job else ''}")
-
-
-def _waiting(api: RestApi, job: str | None) -> Iterator[Pod]:
-    """The pods with the gate, of one job or of all."""
-    namespace, _, name = (job or "").partition("/")
-    for page in api.pages(f"/api/v1/namespaces/{namespace}/pods" if job else "/api/v1/pods"):
-        for found in page.get("items") or ():
-            pod = read_pod(found)
-            if pod is None or not pod.gated:
-                continue
-            called = (name for _, name in names_of(found["metadata"]))
-            if job is None or name in (pod.job, shown(pod.key).partition("/")[2], *called):
-                yield pod
 
 
 if __name__ == "__main__":

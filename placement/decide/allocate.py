@@ -29,21 +29,14 @@ class UnplacedError(Exception):
 
 
 class Allocator:
-    """Gives units to jobs, one job after the other.
-
-    Args:
-        cluster: Of which they are.
-        doubtful: Nodes where a job was admitted in vain, by name: their units are the last that any gets.
-
-    Attributes:
-        keeper: The job that units are kept for; None where there is none yet.
-    """
+    """Gives units to jobs, one job after the other."""
 
     def __init__(self, cluster: Cluster, doubtful: Collection[str]) -> None:
+        # Nodes where a job was admitted in vain, by name: their units are the last that any gets.
         self._cluster, self._doubtful = cluster, doubtful
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared: Counter[str] = Counter()
-        self.keeper: JobKey | None = None
+        self.keeper: JobKey | None = None  # the job that units are kept for
 
     def open(self, job: Job, failure: Failure | None, *, patient: bool) -> Opening:
         """Find a unit for every block of a job without `Job.trouble`.
@@ -54,7 +47,7 @@ class Allocator:
             UnplacedError: There is none.
         """
         units, unplaced = dict[int, str](), list(job.blocks.values())
-        if any(not member.pod.gated or member.pin is not None for member in job.workers):
+        if any(one.pin is not None or one.pod.node or not one.pod.gated for one in job.workers):
             self._check_pins(job)
             there = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
             unplaced = [job.blocks[block] for block, unit in there.items() if unit is None]

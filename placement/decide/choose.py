@@ -27,16 +27,11 @@ class Ranking:
 
     A heap whose entries go out of date: one whose rank is no longer the unit's is dropped when it comes up,
     because `touched` has put in another.
-
-    Attributes:
-        place: Of the pods: which label makes the units, and how many nodes one has.
-        demands: What the pods ask of a node.
-        fitting: Every unit that suits the pods, held or not, by id.
-        unfit: Why the others do not.
     """
 
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
+        # Every unit that suits the pods, held or not, by id; and why the others do not.
         self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, demands)
         # Nothing becomes free while this is decided, so what is full is not ranked, whatever comes of others.
         free = [

@@ -20,17 +20,12 @@ MOST_OWN: Final = 16
 
 @dataclass(frozen=True)
 class Job:
-    """The pods of a job that are there and are not being deleted.
-
-    Attributes:
-        key: Namespace and job label.
-        pods: The pods, by name.
-        ended: The numbers of workers that have ended and are not waited for: a Job does not replace one
-            that succeeded, so another that failed comes back without it.
-    """
+    """The pods of a job that are there and are not being deleted."""
 
     key: JobKey
-    pods: tuple[Member, ...]
+    pods: tuple[Member, ...]  # by name
+    # The numbers of workers that have ended and are not waited for: a Job does not replace one that
+    # succeeded, so another that failed comes back without it.
     ended: Collection[int] = ()
 
     @cached_property

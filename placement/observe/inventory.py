@@ -8,7 +8,6 @@ pod could not start.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from contract.keys import DRIVER
@@ -173,13 +172,11 @@ def _mode(devices: Object) -> int:
 
 def _requests(devices: Object) -> Iterator[Request]:
     for found in devices.get("requests") or ():
-        exactly = found.get("exactly")
+        exactly, unsaid = found.get("exactly"), ("choices", found.get("name"))
         if not isinstance(exactly, dict):
             for choice in found.get("firstAvailable") or ():
                 conditions, _ = selected(choice.get("selectors") or ())
-                yield Request(
-                    choice.get("deviceClassName", ""), conditions, 1, ("choices", found.get("name"))
-                )
+                yield Request(choice.get("deviceClassName", ""), conditions, 1, unsaid)
         elif not exactly.get("adminAccess"):
             count = 0 if exactly.get("allocationMode") == "All" else exactly.get("count", 1)
             conditions, fault = selected(exactly.get("selectors") or ())
@@ -188,13 +185,10 @@ def _requests(devices: Object) -> Iterator[Request]:
 
 def _attributes(device: Object, driver: str) -> Conditions:
     """The attributes of a device, by domain and name; one without a domain is the driver's."""
-    said = chain.from_iterable(
-        ((name, kind, value) for kind, value in kinds.items())
-        for name, kinds in (device.get("attributes") or {}).items()
-    )
     known = {
         condition(name if "/" in name else f"{driver}/{name}", value)
-        for name, kind, value in said
+        for name, said in (device.get("attributes") or {}).items()
+        for kind, value in said.items()
         if kind in _COMPARED
     }
     return frozenset({("driver", driver), *known})

@@ -12,21 +12,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
-from contract.keys import (
-    BLOCK,
-    DEVICES,
-    DRIVER,
-    GATE,
-    HOSTNAME,
-    JOB,
-    LOOSE,
-    NO_NODE,
-    NO_SERVER,
-    NODE_IDS,
-    SERVER_2,
-    SERVER_4,
-    TRAINING,
-)
+from contract import keys
 from contract.place import Place
 
 # The program: its Lease, its Deployment, and what its Events come from.
@@ -36,15 +22,17 @@ NAMESPACE: Final = "kubernetes.io/metadata.name"
 # A resource of this name stands for very many host ports, one whose name begins so for one of them.
 PORT: Final = "host port"
 # Labels by which the table's anti-affinity selects pods; of a pod of no job only these are kept.
-MARKS: Final = frozenset({JOB, BLOCK, LOOSE, TRAINING + "job-role", TRAINING + "job-name"})
+MARKS: Final = frozenset(
+    {keys.JOB, keys.BLOCK, keys.LOOSE, keys.TRAINING + "job-role", keys.TRAINING + "job-name"}
+)
 # The effects of taints that keep pods off a node.
 HARD: Final = ("NoSchedule", "NoExecute")
 # Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger.
-SIZES: Final = {SERVER_4: 4, SERVER_2: 2}
+SIZES: Final = {keys.SERVER_4: 4, keys.SERVER_2: 2}
 
 # The kinds of unit: which node labels make them, and of how many nodes; and those of the packaged table.
 Units = frozenset[tuple[str, int]]
-UNITS: Final = frozenset(SIZES.items()) | {(HOSTNAME, 1)}
+UNITS: Final = frozenset(SIZES.items()) | {(keys.HOSTNAME, 1)}
 # Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``.
 JobKey = tuple[str, str]
 # What cannot be read or looked at: a key of `placement.decide.problems.TEXTS`, and what that names.
@@ -136,7 +124,9 @@ class Ask:
 def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
     """Whether devices that meet all conditions are the Neuron driver's: by its name, or by its attributes."""
     drivers = [value for key, value in conditions if key == "driver"]
-    return DRIVER in drivers if drivers else any(key.startswith(f"{DRIVER}/") for key, _ in conditions)
+    return (
+        keys.DRIVER in drivers if drivers else any(key.startswith(f"{keys.DRIVER}/") for key, _ in conditions)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,12 +144,16 @@ class Node:
     @property
     def driven(self) -> bool:
         """Whether it has devices of the Neuron DRA driver."""
-        return any(("driver", DRIVER) in device.attributes for device in self.devices)
+        return any(("driver", keys.DRIVER) in device.attributes for device in self.devices)
 
     def unit(self, key: str) -> str | None:
         """The value of a topology label; None where the node is in no unit that works."""
         value = self.labels.get(key)
-        if not value or value == NO_SERVER or self.labels.get(NODE_IDS.get(key, "")) == NO_NODE:
+        if (
+            not value
+            or value == keys.NO_SERVER
+            or self.labels.get(keys.NODE_IDS.get(key, "")) == keys.NO_NODE
+        ):
             return None
         return value
 
@@ -177,7 +171,7 @@ class Demand:
     @cached_property
     def neuron(self) -> bool:
         """Whether it takes Neuron devices or cores."""
-        asked = any(self.requests.get(name) for name in DEVICES)
+        asked = any(self.requests.get(name) for name in keys.DEVICES)
         return asked or any(are_neuron(ask.conditions) for ask in self.claims)
 
     @cached_property
@@ -237,7 +231,7 @@ class Pod:
 
     def __post_init__(self) -> None:
         """See once what is asked for in every decision."""
-        object.__setattr__(self, "gated", GATE in self.gates)
+        object.__setattr__(self, "gated", keys.GATE in self.gates)
         pin = self.demand.selector.get(self.place.unit) if self.opened and self.place else None
         object.__setattr__(self, "pin", pin)
         object.__setattr__(self, "key", (self.namespace, self.job or f"pod/{self.name}"))

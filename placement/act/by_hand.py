@@ -1,0 +1,33 @@
+"""In an emergency: jobs admitted by hand, wherever the scheduler puts their pods."""
+
+from collections.abc import Iterator
+
+from kube.api import ApiError
+from kube.rest import RestApi
+from placement.act import write
+from placement.decide.cluster import shown
+from placement.observe.model import Pod
+from placement.observe.names import names_of
+from placement.observe.read import read_pod
+
+
+def waiting(api: RestApi, job: str | None) -> Iterator[Pod]:
+    """The pods with the gate, of one job (``namespace/name``) or of all."""
+    namespace, _, name = (job or "").partition("/")
+    for page in api.pages(f"/api/v1/namespaces/{namespace}/pods" if job else "/api/v1/pods"):
+        for found in page.get("items") or ():
+            pod = read_pod(found)
+            if pod is None or not pod.gated:
+                continue
+            called = (name for _, name in names_of(found["metadata"]))
+            if job is None or name in (pod.job, shown(pod.key).partition("/")[2], *called):
+                yield pod
+
+
+def admit(api: RestApi, pod: Pod) -> str:
+    """Take the gate off a pod; says why that cannot be done, else nothing."""
+    try:
+        write.patch(api, pod, write.release(pod))
+    except ApiError as error:
+        return str(error)
+    return ""
