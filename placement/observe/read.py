@@ -164,7 +164,7 @@ def read_demand(spec: Object, status: Object | None = None, *, conditions: bool 
     Without ``conditions`` its node selector, node affinity and tolerations are not kept.
     """
     said = spec if conditions else {}
-    required = _required(said)
+    required = _required(said, "nodeAffinity")
     terms = None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
     tolerations = tuple(
         Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
@@ -183,8 +183,7 @@ def read_apart(spec: Object, most: int = MOST_TEXT) -> tuple[Apart, ...]:
     Longer ones than so many characters are about all pods that have one of the labels they select by, in no
     more namespaces. Of a pod that has more than are looked at, each is about all pods.
     """
-    affinity: Object = (spec.get("affinity") or {}).get("podAntiAffinity") or {}
-    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+    terms = _required(spec, "podAntiAffinity") or ()
     if not terms:
         return ()
     if len(terms) > MOST_APART:
@@ -219,15 +218,15 @@ def _selector(found: Object | None) -> tuple[Expression, ...] | None:
     return (*equal, *_expressions(found.get("matchExpressions")))
 
 
-def _required(spec: Object) -> Object | None:
-    affinity: Object = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+def _required(spec: Object, kind: str) -> Any:  # noqa: ANN401 - a list or a map, by kind
+    affinity: Object = (spec.get("affinity") or {}).get(kind) or {}
     return affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
 
 
 def _excess(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | None:
     """What of a worker costs too much to find a node for, or leaves no room for its unit."""
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
-    terms = (_required(spec) or {}).get("nodeSelectorTerms") or ()
+    terms = (_required(spec, "nodeAffinity") or {}).get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
     values = [value for item in expressions for value in item.get("values") or ()]
     count = 4 * (len(selector) + len(terms) + len(expressions) + len(tolerations)) + len(values)

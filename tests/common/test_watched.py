@@ -96,3 +96,13 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(number: Number) -> N
 
     assert number.watched.refresh(overtaken) == 22
     assert number.watched.refresh() == 333
+
+
+def test_where_files_cannot_be_used_yet_a_value_to_begin_with_is(number: Number) -> None:
+    """Protects placement's start: the packaged units are known whatever stands in the table's files."""
+    number.path.write_text("two")
+    begun = Watched("number", lambda: [number.path], number.read, logging.getLogger("test"), first=0)
+    assert (begun.value, begun.refresh()) == (0, 0)
+    assert "two" in begun.problem
+    number.path.write_text("333")
+    assert (begun.refresh(), begun.problem) == (333, "")
