@@ -83,8 +83,10 @@ class Belief:
 
     def claiming(self, pod: Pod) -> Member:
         """Returns a pod with what it claims and has, whether its place is believed or not."""
-        demand, claimed = pod.demand, bool(self._having) and (pod.namespace, pod.uid) in self._having
-        problem = text(*pod.fault) if pod.fault else ""
+        demand, claimed, problem = pod.demand, False, ""
+        if not (pod.claims or pod.fault or self._having):  # as of most pods, which are many
+            return Member(pod, pod.key, pod.place, demand, claimed, demand.neuron, pod.pin, problem)
+        claimed, problem = (pod.namespace, pod.uid) in self._having, text(*pod.fault) if pod.fault else ""
         if pod.claims and not claimed and (not pod.node or self._is_new(pod)):
             asks, why = self._asks(pod)
             problem = problem or why

@@ -116,7 +116,7 @@ class Ranking:
         def own(unit: Unit) -> bool:
             if any(key[0] == namespace for node in unit.nodes for key in holders.get(node.name, ())):
                 return True
-            fills = any(namespace in cluster.lodgers.get(node.name, ()) for node in unit.nodes)
+            fills = any((node.name, namespace) in cluster.lodgers for node in unit.nodes)
             return fills and cluster.full(unit.nodes, self.demands) is not None
 
         def held(unit: Unit) -> int:

@@ -33,8 +33,8 @@ class Cluster:
         # What the pods on a node have, in thousandths, by resource; and those of no job, which may stay.
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        # For each node the namespaces of pods there that hold it for no job, whatever they say.
-        self.lodgers: defaultdict[str, set[str]] = defaultdict(set)
+        # Nodes with namespaces of pods there that hold them for no job, whatever they say.
+        self.lodgers: set[tuple[str, str]] = set()
         # Nodes that are kept for a job which waited too long; and whether from its own namespace's jobs only.
         self.kept: dict[str, JobKey] = {}
         self.kept_inside = False
@@ -51,8 +51,8 @@ class Cluster:
         self._terms: Counter[tuple[str, str, str, str]] = Counter()
         self._unclear: set[tuple[str, str, str]] = set()
         self._keys: set[str] = set()  # the node labels of these
-        # The pods of each node that terms may select, and whose they are.
-        self._marked: defaultdict[str, list[tuple[JobKey, Pod]]] = defaultdict(list)
+        # The pods of each node that terms may select.
+        self._marked: defaultdict[str, list[Member]] = defaultdict(list)
         self._met: dict[tuple[str, Apart, JobKey], bool] = {}
         self._near: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
         self._compared: Counter[str] = Counter()  # with how many pods the terms of a namespace were compared
@@ -64,12 +64,14 @@ class Cluster:
             _add(self.used[pod.node], demand)
             # Who has the whole unit to itself keeps nobody off that could have it.
             alone = place and place.size > 1 and neuron and not pod.deleting
-            if not (place and alone and all(term.key == place.unit for term in pod.apart)):
-                self._stand_apart(pod, key)
+            if (pod.labels or pod.apart) and not (
+                place and alone and all(term.key == place.unit for term in pod.apart)
+            ):
+                self._stand_apart(member)
             if is_pod(key):
                 _add(self.staying[pod.node], demand)
             if place is None or not neuron:
-                self.lodgers[pod.node].add(key[0])
+                self.lodgers.add((pod.node, pod.namespace))
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
                 self._held(pod.node, key, place.size if place else 1)
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
@@ -162,10 +164,11 @@ class Cluster:
             for about in ("", namespace)
         )
 
-    def _stand_apart(self, pod: Pod, key: JobKey) -> None:
+    def _stand_apart(self, member: Member) -> None:
         """Count in whom a pod keeps off, and who keeps off it."""
+        pod, key = member.pod, member.key
         if pod.labels:
-            self._marked[pod.node].append((key, pod))
+            self._marked[pod.node].append(member)
         node = self.topology.nodes.get(pod.node)
         for term in pod.apart if node else ():
             if node and term.labels is not None and (value := node.labels.get(term.key)) is not None:
@@ -186,8 +189,7 @@ class Cluster:
         """Whether a term of a pod of a namespace is about any worker of a job that has no node yet."""
         key = (own, term, job.key)
         if key not in self._met:
-            coming = ((job.key, member.pod) for member in job.coming)
-            self._met[key] = self._selected(term, own, coming) is not None
+            self._met[key] = self._selected(term, own, job.coming) is not None
         return self._met[key]
 
     def _avoids(self, term: Apart, value: str, job: Job) -> JobKey | None:
@@ -201,14 +203,14 @@ class Cluster:
             self._near[key] = self._selected(term, job.key[0], pods)
         return self._near[key]
 
-    def _selected(self, term: Apart, own: str, pods: Iterable[tuple[JobKey, Pod]]) -> JobKey | None:
+    def _selected(self, term: Apart, own: str, pods: Iterable[Member]) -> JobKey | None:
         """Whose the first pod is that a term of a namespace's pods selects."""
-        for key, pod in pods:
+        for member in pods:
             if self._compared[own] >= MOST_COMPARED:
                 return None
             self._compared[own] += 1
-            if selects(term, own, pod.namespace, pod.labels):
-                return key
+            if selects(term, own, member.pod.namespace, member.pod.labels):
+                return member.key
         return None
 
     def can_become_free(self, unit: Unit, size: int, demands: Iterable[Demand]) -> bool:

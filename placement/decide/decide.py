@@ -141,7 +141,8 @@ class _Round:
             try:
                 member = belief.of(pod)
                 self._cluster.stand(member)
-                seen.append(member)
+                if member.place or pod.gated or member.problem:  # others are of no job
+                    seen.append(member)
             except Exception as error:  # noqa: BLE001 - as above
                 member = unjudged(pod)
                 self._cluster.hold_by_name(member, units)
