@@ -134,15 +134,24 @@ class Cluster:
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
         """Why kube-scheduler binds no worker of a job to some nodes: anti-affinity, others' or its own.
 
-        With ``always`` only that of pods of no job, which may stay for ever.
+        With ``always`` only that of pods of no job, which may stay for ever, and of its own namespace.
         """
         for key in self._keys | {term.key for term in job.apart}:
             for value in {node.labels.get(key, "") for node in nodes}:
                 ours = (self._avoids(term, value, job) for term in job.apart if term.key == key)
                 for whose in chain(self._repelling(key, value, job), filter(None, ours)):
-                    if is_pod(whose) or not always:
+                    if is_pod(whose) or not always or whose[0] == job.key[0]:
                         return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")
         return None
+
+    def repelled_at_home(self, unit: Unit, job: Job) -> bool:
+        """Whether pods of a job's own namespace keep it off a unit that nobody holds."""
+        return self.holder(unit, job.place.size) is None and any(
+            whose[0] == job.key[0]
+            for key in self._keys
+            for value in {node.labels.get(key, "") for node in unit.nodes}
+            for whose in self._repelling(key, value, job)
+        )
 
     def _repelling(self, key: str, value: str, job: Job) -> Iterator[JobKey]:
         """Whose pods keep a job off the nodes with a label's value."""

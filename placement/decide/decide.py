@@ -199,6 +199,9 @@ class _Round:
                 self._openings.append(self._allocator.open(job, failure, patient=patient))
             except UnplacedError as error:
                 self._waiting.append(Waiting(job, str(error), error.ranking))
+                fitting = error.ranking.fitting.values() if error.ranking else ()
+                if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
+                    self._park(job, str(error))  # by an obstacle that its author can take away at any time
 
     def _park(self, job: Job, trouble: str | None) -> None:
         """Count no time for which a job could not be admitted; all of it where nothing is remembered."""

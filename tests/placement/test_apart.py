@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -392,3 +393,33 @@ def test_where_one_job_was_admitted_in_vain_no_other_goes_before_what_is_free() 
     full = bound(job("c", 4), on(TWO, *(f"n2-{place}" for place in range(4))), started=True)
     after = decide(Topology(TWO.values()), [broken, *full, *job("b", 2)], later, memory=gave_up.memory)
     assert placed(after) == {"b": "us-01-b"}
+
+
+ZONED = {name: replace(node, labels={**node.labels, "zone": "z"}) for name, node in servers(4).items()}
+OF_EVIL: dict[str, Any] = {"labelSelector": {"matchLabels": {"app": "big"}}, "topologyKey": "zone"}
+
+
+def big(name: str, count: int, age: timedelta) -> list[Pod]:
+    """A job of the namespace evil with the label that `OF_EVIL` is about."""
+    labels = {"app": "big", ROLE: "worker", JOB: f"evil.{name}"}
+    return [replace(pod, labels=labels) for pod in job(name, count, age=age, namespace="evil")]
+
+
+def test_nothing_is_kept_for_a_job_that_its_own_namespace_keeps_off() -> None:
+    """Protects others from a small job whose term closes all units to a large one of its author."""
+    small = [replace(pod, apart=terms(OF_EVIL)) for pod in job("small", 1, namespace="evil")]
+    there = bound(small, on(ZONED, "n1-0"), started=True)
+    pods = [*there, *big("big", 12, 60 * MINUTE), *job("a", 12)]
+    decision = decide(Topology(ZONED.values()), pods, NOW)
+    assert placed(decision)["a"] == "us-02 us-03 us-04"
+    assert not decision.cluster.kept
+
+
+def test_a_job_that_its_own_namespace_keeps_off_a_free_unit_gets_no_older() -> None:
+    """Protects those who wait from a job that ages behind a Pod of its author, who then deletes it."""
+    lock = replace(foreign("lock", "n1-0", neuron=False), namespace="evil", apart=terms(OF_EVIL))
+    waits, nodes, memory = big("big", 16, 540 * MINUTE), Topology(ZONED.values()), Memory()
+    for minutes in range(0, 60, 10):
+        memory = decide(nodes, [lock, *waits], NOW + minutes * MINUTE, memory=memory).memory
+    pods = [*waits, *job("a", 16, age=480 * MINUTE)]
+    assert "a" in placed(decide(nodes, pods, NOW + 60 * MINUTE, memory=memory))
