@@ -17,7 +17,7 @@ from kubectl_ultraserver.scheduling import decision_of, reason, silence
 from kubectl_ultraserver.seen import Fleet
 from placement.decide.believe import Member
 from placement.decide.plan import Tuning
-from placement.observe.inventory import POD_CLAIM, Claim, read_claim
+from placement.observe.inventory import Claim, read_claim
 from placement.observe.model import Pod
 from placement.observe.read import read_pod
 
@@ -116,7 +116,12 @@ def _pods(
         own = {"namespace": case.namespace, "name": name, "uid": f"{case.namespace}/{name}"}
         spec = {**_as_created(mapped(template, "spec"), marks["labels"]), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(text(spec, "priorityClassName"), 0)
-        pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}})
+        claimed = [
+            {"name": entry["name"], "resourceClaimName": f"{name}-{entry['name']}"}
+            for entry in spec.get("resourceClaims") or ()
+        ]
+        status = {"resourceClaimStatuses": claimed}
+        pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}, "status": status})
         pods += [replace(pod, job=pod.job or called, created=case.fleet.now)] if pod else []
     return place, _claiming(fleet, pods, claims_of)
 
@@ -144,9 +149,9 @@ def _as_created(spec: Object, labels: Mapping[str, str]) -> Object:
 def _claiming(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]) -> tuple[Pod, ...]:
     """The pods with what the claims ask for that would be made for them."""
     claims = {
-        (pod.namespace, f"{pod.name}-{entry}"): _claim(pod, entry, templates[template])
+        (pod.namespace, name): _claim(pod, templates[template])
         for pod in pods
-        for entry, template, _ in pod.claims
+        for template, name in pod.claims
         if template in templates
     }
     inventory = replace(fleet.inventory, claims={**fleet.inventory.claims, **claims})
@@ -154,17 +159,16 @@ def _claiming(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]
     return tuple(_requesting(belief.claiming(pod), templates) for pod in pods)
 
 
-def _claim(pod: Pod, entry: str, template: Object) -> Claim:
+def _claim(pod: Pod, template: Object) -> Claim:
     """A claim as kube-controller-manager would make it for a pod."""
     owner = {"kind": "Pod", "uid": pod.uid}
-    made = {"ownerReferences": [owner], "annotations": {POD_CLAIM: entry}}
-    return read_claim({"metadata": made, "spec": at(template, "spec", "spec")})
+    return read_claim({"metadata": {"ownerReferences": [owner]}, "spec": at(template, "spec", "spec")})
 
 
 def _requesting(member: Member, templates: Mapping[str, Object]) -> Pod:
     """A pod as if it requested what its claims ask for."""
     pod = member.pod
-    lacks = next((name for _, name, _ in pod.claims if name and name not in templates), "")
+    lacks = next((template for template, _ in pod.claims if template and template not in templates), "")
     lacking = f"there is no ResourceClaimTemplate {lacks} in namespace {pod.namespace}: create it"
     why = lacking if lacks else member.problem
     fault = pod.fault or (("place", why) if why else None)

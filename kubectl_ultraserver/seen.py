@@ -52,9 +52,8 @@ class Fleet:
     def wishes(self, pod: Pod) -> dict[str, int]:
         """By what a pod claims, templates or claims, the node config that the driver is told; 0 for none."""
         found = dict[str, int]()
-        for entry, template, name in pod.claims:
-            made = self.inventory.by_entry.get((pod.namespace, pod.uid, entry))
-            made = made or self.inventory.claims.get((pod.namespace, name))
+        for template, name in pod.claims:
+            made = self.inventory.claims.get((pod.namespace, name))
             found[template or name] = made.mode if made else 0
         return found
 

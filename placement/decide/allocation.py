@@ -126,12 +126,12 @@ def asked(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
     return asks
 
 
-def _asked(inventory: Inventory, pod: Pod, entry: str, template: str, name: str) -> Iterator[Ask]:
+def _asked(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator[Ask]:
     """What an entry of a pod's claims asks for; what is of a network, say, is left to the scheduler."""
-    what, claim = f"ResourceClaimTemplate {template}", inventory.by_entry.get((pod.namespace, pod.uid, entry))
-    if name:
+    what, claim = f"ResourceClaimTemplate {template}", inventory.claims.get((pod.namespace, name))
+    if not template:
         raise ClaimError("shared", name)
-    if claim is None:
+    if claim is None or claim.owner != pod.uid:
         raise ClaimError("unmade", what)
     if claim.fault:
         raise ClaimError("of", what, claim.fault)

@@ -7,7 +7,6 @@ pod could not start.
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from contract.keys import DRIVER
@@ -19,7 +18,6 @@ API: Final = "/apis/resource.k8s.io/v1"
 
 # Annotations of a claim: the name of the pod's entry for which it was made; and that the scheduler made it
 # for what a pod requests.
-POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 
 MOST_NAME: Final = 253  # characters of a name, or a uid, that are kept: they have no bound elsewhere
@@ -62,7 +60,6 @@ class Claim(NamedTuple):
     fault: Fault | None  # why none of these are kept
     mode: int  # the node config that it asks the Neuron driver for; 0 for none
     owner: str  # the uid of the pod that it was made for; empty for one that somebody made by hand
-    entry: str  # the name of that pod's entry
     devices: tuple[tuple[str, str, str], ...]  # driver, pool and name of each that it has
     users: tuple[str, ...]  # the uids of the pods that may use them
     extended: bool  # whether the scheduler made it for a pod's requests, which count already
@@ -82,15 +79,6 @@ class Inventory:
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
     # Why one of them may be old: who has devices is not known then, so that nothing offers any.
     lost: str = field(default="", kw_only=True)
-
-    @cached_property
-    def by_entry(self) -> Mapping[tuple[str, str, str], Claim]:
-        """Claims by namespace, uid of the pod that each was made for, and name of the pod's entry.
-
-        Of the pod's own namespace: an owner is whatever the author of a claim says.
-        """
-        claims = self.claims.items()
-        return {(there, claim.owner, claim.entry): claim for (there, _), claim in claims if claim.owner}
 
 
 def key_of(driver: str, pool: str, name: str) -> str:
@@ -142,7 +130,6 @@ def read_claim(found: Object) -> Claim:
         fault=("requests", count) if many else None,
         mode=_mode(asked),
         owner=owner,
-        entry=annotations.get(POD_CLAIM, "")[:MOST_NAME],
         devices=tuple(
             (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
             for item in results

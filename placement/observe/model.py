@@ -214,7 +214,7 @@ class Pod:
     fault: Fault | None = None  # why that cannot be read, or a node not be sought
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
-    claims: tuple[tuple[str, str, str], ...] = ()  # of a worker; each entry's name, and its template or claim
+    claims: tuple[tuple[str, str], ...] = ()  # of a worker: the template and the claim of each entry
     # Of a worker without a fault all that it has, of others the `MARKS`.
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     apart: tuple[Apart, ...] = ()  # the pods that it keeps off its own node, its UltraServer or more

@@ -5,7 +5,7 @@ cannot be read, or would cost too much, becomes the pod's `fault`, and its job w
 that takes no node for a job only who it is and what it takes is kept: it may be as large as it likes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, Final
@@ -111,7 +111,7 @@ def read_pod(found: Object) -> Pod | None:
         fault=fault,
         gates=gates[:MOST_GATES],
         demand=read_demand(spec, status, conditions=bool(place) and not fault),
-        claims=tuple(map(_entry, claims[:MOST_CLAIMS])),
+        claims=tuple(_entries(claims[:MOST_CLAIMS], status)),
         labels={key: value for key, value in labels.items() if (place and not fault) or key in MARKS},
         # One without a place or a node keeps nobody off yet.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
@@ -258,9 +258,14 @@ def ports(spec: Object) -> dict[str, int]:
     return found if len(found) <= MOST_PORTS else {PORT: 1000}
 
 
-def _entry(found: Object) -> tuple[str, str, str]:
-    template, name = found.get("resourceClaimTemplateName") or "", found.get("resourceClaimName") or ""
-    return found.get("name", ""), template, name
+def _entries(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str]]:
+    """The template and the claim of each entry: of a template the one that was made, as the status says."""
+    made = {
+        each.get("name"): each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()
+    }
+    for entry in claims:
+        template, own = entry.get("resourceClaimTemplateName") or "", entry.get("resourceClaimName")
+        yield template, (made.get(entry.get("name")) if template else own) or ""
 
 
 def _term(found: Object) -> Term:

@@ -93,6 +93,8 @@ def claiming(pods: Iterable[Object], template: str) -> list[Object]:
     for made in found:
         made["spec"]["containers"][0]["resources"] = {"claims": [{"name": "neurons"}]}
         made["spec"]["resourceClaims"] = [{"name": "neurons", "resourceClaimTemplateName": template}]
+        claim = {"name": "neurons", "resourceClaimName": f"{made['metadata']['name']}-neurons"}
+        made["status"] = {**made.get("status", {}), "resourceClaimStatuses": [claim]}
     return found
 
 

@@ -129,7 +129,7 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
 @pytest.mark.parametrize(("mode", "whole"), [(4, True), (2, False), (None, True)])
 def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | None, *, whole: bool) -> None:
     """The driver goes by the claim, whatever the template is called; without a mode it is told nothing."""
-    claims = {("team", f"c{worker}"): made(worker, mode) for worker in range(4)}
+    claims = {("team", f"train-worker-{worker}-neurons"): made(worker, mode) for worker in range(4)}
     inventory = Inventory(claims=claims)
     pods = claiming(workers("train", 4, FIRST), "us-4-node-config")
     verdict = verify(work(pods, inventory=inventory))
@@ -146,11 +146,10 @@ def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | N
 def made(worker: int, mode: int | None) -> Claim:
     """The claim of a worker that tells the driver a node config, or none."""
     owner = {"kind": "Pod", "uid": f"team/train-worker-{worker}"}
-    entry = {"resource.kubernetes.io/pod-claim-name": "neurons"}
     told = {"opaque": {"driver": DRIVER, "parameters": {"ultraserverMode": mode} if mode else {}}}
     requests = [{"name": "neurons", "exactly": {"deviceClassName": DRIVER}}]
     spec = {"devices": {"requests": requests, "config": [told]}}
-    return read_claim({"metadata": {"annotations": entry, "ownerReferences": [owner]}, "spec": spec})
+    return read_claim({"metadata": {"ownerReferences": [owner]}, "spec": spec})
 
 
 def test_a_pair_does_not_share_with_the_other_pair() -> None:

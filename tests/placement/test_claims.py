@@ -111,6 +111,10 @@ def claiming(name: str, workers: int = 4, entry: Object | None = None) -> list[O
 def store(api: FakeApi, found: list[Object]) -> list[Object]:
     """Stores pods, and the claims that kube-controller-manager makes of templates for them."""
     for pod in found:
+        pod.setdefault("status", {})["resourceClaimStatuses"] = [
+            {"name": entry["name"], "resourceClaimName": f"{pod['metadata']['name']}-{entry['name']}"}
+            for entry in pod["spec"]["resourceClaims"]
+        ]
         api.put(path_of(pod), pod)
         for entry in pod["spec"]["resourceClaims"]:
             where = f"{API}/namespaces/team/resourceclaimtemplates/{entry.get('resourceClaimTemplateName')}"
@@ -204,12 +208,17 @@ def test_a_job_that_was_opened_keeps_its_unit_whatever_becomes_of_its_claims(api
     assert (pinned(api, "first-worker"), pinned(api, "second-worker")) == ({"us-02"}, {""})
 
 
-def test_what_a_claim_says_of_a_pod_of_another_namespace_counts_for_nothing(api: FakeApi) -> None:
+@pytest.mark.parametrize("namespace", ["evil", "team"])
+def test_what_a_claim_says_of_a_pod_for_which_it_was_not_made_counts_for_nothing(
+    namespace: str, api: FakeApi
+) -> None:
+    """Protects units from an editor whose own claims say that a job's empty claims ask for devices."""
     put_template(api)
     for pod in store(api, claiming("a")):
         forged, name = claim_spec(request(count=2)), f"forged-{pod['metadata']['name']}"
-        put(api, "resourceclaims", name, "evil", spec=forged, metadata=made_for(pod))
-        put_claim(api, f"reserved-{name}", "n3-3", pod["metadata"]["uid"], "evil")
+        put(api, "resourceclaims", name, namespace, spec=forged, metadata=made_for(pod))
+        if namespace == "evil":
+            put_claim(api, f"reserved-{name}", "n3-3", pod["metadata"]["uid"], namespace)
     Program(api).run()
     assert pinned(api, "a-worker") == {"us-02"}
 
