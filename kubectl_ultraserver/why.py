@@ -53,7 +53,7 @@ def _reason(case: Case) -> tuple[str, str]:
     if denials := answer.get("denials"):
         return f", and the rule table would refuse the job: {denials[0]}{note}", RECREATE
     if answer and not answer["patch"]:
-        return f": {answer['reason']}{note}", ""
+        return f": {answer['reason']}{'' if note in answer['reason'] else note}", ""
     if case.registration is None:
         return f": no MutatingWebhookConfiguration sends {case.job.get('kind')}s to it", RECREATE
     registered = time_of(metadata(case.registration).get("creationTimestamp"))

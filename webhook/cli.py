@@ -123,10 +123,14 @@ def namespace(name: str) -> str:
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )
-@click.option("--must-place", is_flag=True, help="Exit with 2 if a document is not a candidate.")
+@click.option(
+    "--must-place", is_flag=True, help="Exit with 2 if a document is not a candidate, or never placed."
+)
 @click.option("--pods", is_flag=True, help="Show the Pods made of a job, and what they get, as well.")
 @click.option("--old", type=click.Path(path_type=Path, allow_dash=True), help="What FILE is an update of.")
-@click.option("--all-rules", is_flag=True, help="Show rules for other kinds of objects as well.")
+@click.option(
+    "--all-rules", is_flag=True, help="Show rules that did not fire, and for other objects, as well."
+)
 @table_options("--rules")
 def preview_command(  # noqa: PLR0913 - click passes each option
     *,

@@ -113,7 +113,9 @@ def test_a_number_of_workers_beyond_64_bits_is_denied_not_crashed_over(client: C
     answer = send(client, TEXT.replace('"replicas": 4', f'"replicas": {digits}'))
     inner = well_formed(answer)
     assert inner["allowed"] is False
-    assert inner["status"]["message"].startswith("/spec/mpiReplicaSpecs/Worker/replicas is ")
+    assert inner["status"]["message"].startswith(
+        "the number of workers must be a whole number, 0 or more: /spec/"
+    )
 
 
 def test_a_key_that_is_there_twice_counts_with_its_last_value(client: Client) -> None:

@@ -62,8 +62,8 @@ def test_dry_run_is_answered_like_any_other(client: Client) -> None:
 def test_a_job_that_cannot_be_is_denied_naming_field_value_and_fix(client: Client) -> None:
     inner = response(client, put(mpijob(), ("spec", "mpiReplicaSpecs", "Worker", "replicas"), "four"))
     message = (
-        '/spec/mpiReplicaSpecs/Worker/replicas is "four": '
-        "the number of workers must be a whole number, 0 or more"
+        "the number of workers must be a whole number, 0 or more: "
+        '/spec/mpiReplicaSpecs/Worker/replicas is "four"'
     )
     assert inner["allowed"] is False
     assert inner["status"] == {"code": 422, "reason": "Invalid", "message": message, "status": "Failure"}

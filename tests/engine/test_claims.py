@@ -91,7 +91,7 @@ def test_other_claims_leave_a_job_alone_and_say_why(entry: dict[str, Any], said:
             f"{CONFIG} is for node config 4, and the template us-2-node-config at {PATH} for 2",
         ),
         (claiming("us-4-node-config", "us-2-node-config"), "the template us-4-node-config at"),
-        (claiming("us-4-node-config", workers=2), "but 2 workers do not fit it"),
+        (claiming("us-4-node-config", workers=2), "2 workers do not fit node config 4 of "),
     ],
 )
 def test_a_job_that_names_two_node_configs_is_refused_with_both_places(job: Any, said: str) -> None:

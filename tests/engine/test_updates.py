@@ -337,7 +337,7 @@ def test_a_size_that_cannot_be_is_refused_as_at_creation() -> None:
     job = suspended(mpijob(4, annotations={keys.NODE_CONFIG: "4"}))
     stored = created(job)
     resized = put(stored, REPLICAS, 6)
-    assert "6 workers do not fit it" in updated(stored, resized).denials[0]
+    assert "6 workers do not fit node config 4 of " in updated(stored, resized).denials[0]
 
 
 def test_a_job_that_is_not_suspended_keeps_the_terms_of_its_size() -> None:

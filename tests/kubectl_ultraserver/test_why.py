@@ -247,7 +247,7 @@ def test_after_the_kill_switch_it_is_the_switch_that_is_named_and_no_outage() ->
     )
     exempt = "policies: [{mode: off, reason: They move., until: 2026-11-21T12:00:00Z}]\n"
     assert untouched(rules=rules(exempt))[0] == (
-        "added nothing: the whole rule table is switched off, by the policy: They move."
+        "added nothing: the whole rule table is switched off for it, by the policy: They move."
     ), "it had not ended when the job was created"
     # Switched on again since.
     on = rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("registered_webhook")
 
 NODE_CONFIG = f"/metadata/annotations/{keys.NODE_CONFIG}"
 FIX = "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config 2 or 1"
-MESSAGE = f'{NODE_CONFIG} is "4", but 6 workers do not fit it: {FIX}'
+MESSAGE = f"6 workers do not fit node config 4 of {NODE_CONFIG}: {FIX}"
 VERBS = [("apply",), ("apply", "--server-side"), ("create",), ("create", "--dry-run=server")]
 
 

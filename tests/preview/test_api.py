@@ -187,7 +187,12 @@ def test_a_body_that_curl_took_the_newlines_out_of_gets_the_hint(client: Client,
     assert answer.get_json()["error"].endswith("send it with --data-binary @FILE")
     assert post(client, content_type=curl).status_code == 200
     assert post(client, body=json.dumps(mpijob()), content_type=curl).status_code == 200
-    for other in (post(client, body=joined), post(client, body="a: [\n", content_type=curl)):
+    bodies = ("a: [\n", "\0 binary: a: b", "a: " + "[1," * 3000)
+    for other in (
+        post(client, body=joined),
+        *(post(client, body=each, content_type=curl) for each in bodies),
+    ):
+        assert other.status_code == 400
         assert "--data-binary" not in other.get_json()["error"]
 
 

@@ -137,6 +137,23 @@ def test_must_place_fails_whatever_is_no_candidate(
     assert ("not a candidate: " in result.output) == (code < must)
 
 
+@pytest.mark.parametrize(
+    ("obj", "text"),
+    [
+        (mpijob(namespace="kube-system"), "not placed: the webhook is not called for namespace kube-system"),
+        (
+            mpijob(worker_spec={"nodeSelector": {"kubernetes.io/arch": "arm64"}}),
+            "not placed: no node can take its workers",
+        ),
+    ],
+)
+def test_must_place_fails_a_candidate_that_is_never_placed(tmp_path: Path, obj: Any, text: str) -> None:
+    """Protects a pipeline from passing a job that nothing will place."""
+    result = run(tmp_path, dump_yaml(obj), "-o", "json", "--must-place")
+    assert result.exit_code == 2
+    assert f"  failed   {text}" in result.stderr
+
+
 def test_a_document_that_is_left_alone_is_skipped_in_a_report(tmp_path: Path) -> None:
     """Protects a report's numbers: what was not checked has not passed."""
     (suite,) = parsed(run(tmp_path, "---\n".join(map(dump_yaml, [MAP, mpijob(), OUT])), "-o", "junit").stdout)

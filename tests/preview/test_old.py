@@ -65,7 +65,7 @@ LEFT: dict[str, tuple[Json, Json, str]] = {
     "unreadable": (
         STORED,
         suspended(-1),
-        "it is let through as it is: /spec/mpiReplicaSpecs/Worker/replicas is",
+        "it is let through as it is: the number of workers must be a whole number",
     ),
     "no workload": (
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}},

@@ -116,6 +116,13 @@ def test_a_rule_is_told_with_the_file_and_line_that_decided(ours: tuple[str, str
     assert label["source"] == {"file": ours[1], "line": 5}
 
 
+def test_people_read_of_skipped_rules_only_if_they_ask() -> None:
+    """Protects the rules that fired from forty lines on those that did not."""
+    plain, every = (shown("why", mpijob(), options=options) for options in ((), ("--all-rules",)))
+    assert "\n  fired    " in plain
+    assert ("\n  skipped  " in plain, "\n  skipped  " in every) == (False, True)
+
+
 def test_only_rules_for_such_an_object_are_told_unless_all_are_asked_for() -> None:
     """A job that is not a candidate has no list of all that would be done to candidates."""
     plain, other = mpijob(resource=None), {"apiVersion": "v1", "kind": "ConfigMap"}
@@ -129,7 +136,7 @@ def test_only_rules_for_such_an_object_are_told_unless_all_are_asked_for() -> No
 
 def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, str]) -> None:
     """The text has the outcome, a rule's place above the fields that it set, and why others are skipped."""
-    text = shown("why", mpijob(worker_spec={"hostname": "mine"}), mpijob(-1), options=ours)
+    text = shown("why", mpijob(worker_spec={"hostname": "mine"}), mpijob(-1), options=(*ours, "--all-rules"))
     placed, refused, totals = text.split("\n\n")
     assert placed.startswith(
         "<stdin>:1: MPIJob default/train\n"

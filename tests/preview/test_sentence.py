@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import mpijob
-from tests.plane.kinds.jobs import jobset
+from tests.plane.kinds.jobs import jobset, leaderworkerset
 from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, put
 from webhook.preview.report import Preview
@@ -17,6 +17,8 @@ from webhook.rules.load import load_installed
 TABLE = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
 WAITS = "the job waits until "
 ALONE = "shared with no other job"
+LIMITS = {"resources": {"limits": {"aws.amazon.com/neuron": 16}}}
+WITH_JOBS = "if the chart has the value `kinds: [jobs.v1.batch]`, "
 ONE = f"4 workers on one whole UltraServer, {ALONE}"
 
 
@@ -90,15 +92,18 @@ CASES = {
     "a launcher with ranks": (with_ranks(), f"placed: 4 Pods{ONE[9:]}; {WAITS}all 4 nodes are free"),
     "no numbers": (
         without_numbers(8),
-        f"placed: 8 workers on 8 nodes, {ALONE}; the scheduler places the Pods one by one",
+        f"placed: {WITH_JOBS}8 workers on 8 nodes, {ALONE}; the scheduler places the Pods one by one",
     ),
     "no numbers and one block": (
         without_numbers(4),
-        f"placed: {ONE}; the scheduler places the Pods one by one",
+        f"placed: {WITH_JOBS}{ONE}; the scheduler places the Pods one by one",
     ),
     "no numbers in a JobSet": (
         put(jobset(2, 4), ("spec", "replicatedJobs", 0, "template", "spec", "completionMode"), "NonIndexed"),
-        f"placed: 8 workers on 8 nodes, {ALONE}; the scheduler places the Pods one by one",
+        (
+            "placed: if the chart has the value `kinds: [jobsets.v1alpha2.jobset.x-k8s.io]`, "
+            f"8 workers on 8 nodes, {ALONE}; the scheduler places the Pods one by one"
+        ),
     ),
     "a native gang": (
         requesting("aws.amazon.com/neuron", schedulingGroup={"podGroupName": "gang"}),
@@ -111,6 +116,21 @@ CASES = {
     "another scheduler": (
         requesting("aws.amazon.com/neuron", schedulerName="mine"),
         f"placed: {ONE}; the scheduler places the Pods one by one",
+    ),
+    "more than a node has": (
+        requesting("aws.amazon.com/neuron", containers=[{"name": "w", **LIMITS}, {"name": "x", **LIMITS}]),
+        (
+            "not placed: no node can take its workers: a worker asks for 32, and no node has more than 16: "
+            "request less, and use more workers, at /spec/mpiReplicaSpecs/Worker/template/spec/containers/0/"
+            "resources/limits/aws.amazon.com~1neuron"
+        ),
+    ),
+    "another processor": (
+        requesting("aws.amazon.com/neuron", nodeSelector={"kubernetes.io/arch": "arm64"}),
+        (
+            "not placed: no node can take its workers: the workers select nodes by another "
+            "kubernetes.io/arch than amd64, which trn2u.48xlarge has; take that out"
+        ),
     ),
     "a misspelt resource": (
         requesting("aws.amazon.com/neurons"),
@@ -151,9 +171,9 @@ CASES = {
     "a number that does not fit": (
         annotated(mpijob(6), node_config="4"),
         (
-            'refused: /metadata/annotations/ultraserver-webhook.io/node-config is "4", but 6 workers do not '
-            "fit it: it takes 4 or a multiple of 4 workers; change the number of workers, "
-            "or use node config 2 or 1"
+            "refused: 6 workers do not fit node config 4 of "
+            "/metadata/annotations/ultraserver-webhook.io/node-config: "
+            "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config 2 or 1"
         ),
     ),
 }
@@ -176,6 +196,10 @@ def test_the_sentence_names_who_chooses_nodes_without_whole_job_admission() -> N
     ("mode", "text"),
     [
         ('mode: "off"', "not placed: the whole rule table is switched off"),
+        (
+            "policies: [{mode: off, reason: They move.}]",
+            "not placed: the whole rule table is switched off for it, by the policy: They move.",
+        ),
         (
             "mode: shadow",
             (
@@ -221,6 +245,29 @@ def test_an_update_of_a_job_with_pods_says_where_they_are(status: Json, text: st
     """Protects from "not placed" of a job that runs, as its file says nothing of the place it has."""
     stored = {**shown(mpijob(4)).after, "status": status}
     assert sentence(shown(mpijob(4), old=stored)) == text
+
+
+@pytest.mark.parametrize("workers", [8, 3])
+def test_a_job_that_runs_keeps_the_place_of_its_first_size(workers: int) -> None:
+    """Protects from an update of the number of workers that says nothing of their place."""
+    stored = {**shown(mpijob(4)).after, "status": RUNNING}
+    assert sentence(shown(mpijob(workers), old=stored)) == (
+        f"placed: {ONE}; the stored job keeps this place: to have one for {workers}, "
+        "delete the job and create it again"
+    )
+
+
+def test_a_set_without_groups_says_that_there_is_none() -> None:
+    """Protects from "placed" of Pods that nothing makes."""
+    obj = put(leaderworkerset(1, 4), ("spec", "replicas"), 0)
+    assert "each group, of which there is none now: 4 " in sentence(shown(obj))
+
+
+def test_nothing_is_placed_in_a_namespace_that_is_not_sent() -> None:
+    """Protects from "placed" of a job that the webhook never sees."""
+    for obj in (mpijob(4), annotated(mpijob(6), node_config="4")):
+        obj["metadata"]["namespace"] = "kube-system"
+        assert sentence(shown(obj)) == "not placed: the webhook is not called for namespace kube-system"
 
 
 WITHOUT_ROWS = {
@@ -275,4 +322,4 @@ def test_kueue_keeps_only_what_the_workers_ask(asked: dict[str, str], where: str
 
 def test_a_last_line_counts_every_verdict() -> None:
     items = [shown(obj) for obj, _ in CASES.values()]
-    assert totals(items) == "13 placed, 8 not placed, 1 refused"
+    assert totals(items) == "13 placed, 10 not placed, 1 refused"

@@ -344,7 +344,7 @@ def claiming(kind: str, workers: int, *names: str) -> Any:
         (4, ["us-and-lnc-config"], "multi-pair"),
         (2, ["us-and-lnc-config", "us-2-node-config"], "two-node"),
         (4, ["us-4-node-config"], "four-node"),
-        (3, ["us-and-lnc-config"], "3 workers do not fit it"),
+        (3, ["us-and-lnc-config"], "3 workers do not fit node config 2 of "),
         (4, ["us-and-lnc-config", "us-4-node-config"], "let both say the same"),
     ],
 )

@@ -75,6 +75,10 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE,
         [(5, "/rules/0", "does nothing: give it add, warn, deny, placer or replaces")],
     ),
+    "unplaced without a reason": (
+        "rules: [{name: x, reason: r, match: {role: worker}, unplaced: true, deny: d}]\n",
+        [(4, "/rules/0/unplaced", "says that no node takes such workers, and not why: give it warn")],
+    ),
     "two rules of one name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
         [

@@ -69,6 +69,11 @@ def why(found: Outcome, name: str = "x") -> tuple[State, str]:
         ),
         (
             "",
+            put(mpijob(), RESOURCES, {"limits": {keys.NEURON: "sixteen"}}),
+            f"the amount of {keys.NEURON} that the workers request is 0 or cannot be read",
+        ),
+        (
+            "",
             mpijob(resource=None, worker_spec={"nodeSelector": {LABEL: "trn2u.48xlarge"}}),
             "its workers select an UltraServer instance type",
         ),
@@ -101,13 +106,13 @@ def test_a_table_that_only_reports_changes_nothing_and_tells_what_it_would_have_
 @pytest.mark.parametrize(
     ("job", "denial"),
     [
-        (mpijob(annotations={keys.INJECT: "yes"}), f'/metadata/annotations/{keys.INJECT} is "yes": {OPTING}'),
+        (mpijob(annotations={keys.INJECT: "yes"}), f'{OPTING}: /metadata/annotations/{keys.INJECT} is "yes"'),
         (
             mpijob(annotations={keys.INJECT: "x" * 99}),
-            f'/metadata/annotations/{keys.INJECT} is "{"x" * 58}…: {OPTING}',
+            f'{OPTING}: /metadata/annotations/{keys.INJECT} is "{"x" * 58}…',
         ),
         *(
-            (put(mpijob(), REPLICAS, number), f"/spec/mpiReplicaSpecs/Worker/replicas is {said}: {COUNTED}")
+            (put(mpijob(), REPLICAS, number), f"{COUNTED}: /spec/mpiReplicaSpecs/Worker/replicas is {said}")
             for number, said in ((-1, "-1"), (True, "true"), ("4", '"4"'), (4.5, "4.5"))
         ),
         (mpijob(worker_spec={"nodeSelector": [1]}), f"{AT}/spec/nodeSelector must be a map, not [1]"),
@@ -129,9 +134,9 @@ CONFIGURED = f"/metadata/annotations/{keys.NODE_CONFIG}"
 @pytest.mark.parametrize(
     ("workers", "config", "denial"),
     [
-        (4, "3", f'{CONFIGURED} is "3": the node config must be one of 4, 2, 1'),
-        (3, "4", f'{CONFIGURED} is "4", but 3 workers do not fit it: {CHANGED} 1'),
-        (2, "4", f'{CONFIGURED} is "4", but 2 workers do not fit it: {CHANGED} 2 or 1'),
+        (4, "3", f'the node config must be one of 4, 2, 1: {CONFIGURED} is "3"'),
+        (3, "4", f"3 workers do not fit node config 4 of {CONFIGURED}: {CHANGED} 1"),
+        (2, "4", f"2 workers do not fit node config 4 of {CONFIGURED}: {CHANGED} 2 or 1"),
     ],
 )
 def test_a_node_config_that_does_not_fit_is_told_with_what_would(
@@ -146,8 +151,8 @@ def test_a_node_config_in_a_containers_environment_counts_and_is_named() -> None
     job = mpijob()
     job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
     told = (
-        "env NEURON_ULTRASERVER_NODE_CONFIG of container 'mpitest' is \"3\": "
-        "the node config must be one of 4, 2, 1"
+        "the node config must be one of 4, 2, 1: "
+        "env NEURON_ULTRASERVER_NODE_CONFIG of container 'mpitest' is \"3\""
     )
     assert outcome(load_default(), job).denials == (told,)
 

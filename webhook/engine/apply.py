@@ -32,6 +32,7 @@ class Progress:
     warnings: list[str] = field(default_factory=list)
     denials: list[str] = field(default_factory=list)
     refusing: list[str] = field(default_factory=list)
+    unplaced: list[str] = field(default_factory=list)
     additions: dict[Path, Additions] = field(default_factory=dict)
     clean: set[str] = field(default_factory=set)
     setters: dict[Path, str] | None = None
@@ -135,7 +136,9 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
             progress.setters |= {path + place: rule.name for place in merge.places or ()}
     progress.templates |= after
     if rule.warn:
-        progress.warnings.append(render(rule.warn, ready.known))
+        text = render(rule.warn, ready.known)
+        progress.unplaced += [text] if rule.unplaced else []
+        progress.warnings.append(f"the job waits for ever: {text}" if rule.unplaced else text)
     denied = len(progress.denials)
     if rule.deny:
         progress.denials.append(render(rule.deny, ready.known))

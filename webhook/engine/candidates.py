@@ -56,6 +56,9 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
         return True, "its workers select an UltraServer instance type"
     if why := next(filter(None, [group.claims_less for group in groups]), None):
         return False, cut(f"its workers {why}") + opt_in
+    asked = (name for each in groups for name in each.asked if name in job.table.candidates.requests)
+    if name := next(asked, None):
+        return False, f"the amount of {name} that the workers request is 0 or cannot be read"
     return False, NO_DEVICE
 
 

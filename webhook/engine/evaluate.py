@@ -38,11 +38,13 @@ def evaluate(table: Table, request: Request) -> Outcome:
     """
     ruling = table.ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
+    by = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
     outcome = _decided(table, modes.served, request)
     if modes.shadows:
-        outcome = _beside(outcome, _decided(table, modes.would, request), modes.table)
+        outcome = _beside(outcome, _decided(table, modes.would, request), modes.table, by)
     if ruling and outcome.untouched is not Kind.NO_WORKLOAD:
-        outcome = replace(outcome, facts={**outcome.facts, "policy": ruling.policy.reason})
+        reason = cut(outcome.reason + by) if modes.table is Mode.OFF else outcome.reason
+        outcome = replace(outcome, reason=reason, facts={**outcome.facts, "policy": ruling.policy.reason})
     return outcome
 
 
@@ -71,12 +73,12 @@ def _ruled(table: Table, off: Off, request: Request, kind: str) -> tuple[Outcome
     return _evaluate(table, off.rules, request)
 
 
-def _beside(served: Outcome, would: Outcome, mode: Mode) -> Outcome:
-    """What is served, with what it would be beside it; the mode is the whole table's."""
+def _beside(served: Outcome, would: Outcome, mode: Mode, by: str) -> Outcome:
+    """What is served, with what it would be beside it; the mode is the whole table's, by a policy perhaps."""
     if mode is Mode.SHADOW:
         served = replace(
             served,
-            reason=f"the whole rule table only reports; {would.reason}",
+            reason=cut(f"the whole rule table only reports{by}; {would.reason}"),
             facts=would.facts,
             untouched=would.untouched,
             rules=tuple(row._replace(state=State.SKIPPED) for row in would.rules),
@@ -155,6 +157,7 @@ def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outc
         denials=bounded(progress.denials),
         facts=facts,
         refusing=tuple(progress.refusing),
+        unplaced=bounded(progress.unplaced),
         untouched=untouched,
         setters=progress.setters,
         faults=job.faults,

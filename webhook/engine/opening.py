@@ -109,7 +109,7 @@ def _product(factors: Iterable[Factor], obj: Json, template: Path) -> int:
 def _whole(path: ObjectPath, obj: Json, template: Path) -> int | None:
     found = path.value(obj, template)
     if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 0):
-        raise JobError(f"{path} is {shown(found)}: the number of workers must be a whole number, 0 or more")
+        raise JobError(f"the number of workers must be a whole number, 0 or more: {path} is {shown(found)}")
     return found
 
 
@@ -130,4 +130,4 @@ def injection(obj: Json) -> bool | str | None:
         return None
     if mark[1] in keys.ON or mark[1] in keys.OFF:
         return mark[1] in keys.ON
-    return f'{mark[0]} is {shown(mark[1])}: use "true" to opt in, "false" to opt out, or remove it'
+    return f'use "true" to opt in, "false" to opt out, or remove it: {mark[0]} is {shown(mark[1])}'

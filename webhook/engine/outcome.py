@@ -133,6 +133,7 @@ class Outcome:
         denials: why the job is refused; none where it is not.
         facts: what the webhook found out about the job (workload, shape, node config, workers, id, devices).
         refusing: names of the rules and shapes that refuse it.
+        unplaced: why no node takes its workers; none where nodes can.
         would: what it would be if what is in shadow were enforced; None where nothing is in shadow.
         untouched: its kind where nothing is done to it; ``UNCHANGED`` says that it is a candidate.
         setters: where the request asks to explain, the rule that set what is at a path, for `changes`.
@@ -148,6 +149,7 @@ class Outcome:
     denials: tuple[str, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     refusing: tuple[str, ...] = ()
+    unplaced: tuple[str, ...] = ()
     would: "Outcome | None" = None
     untouched: Kind = Kind.UNCHANGED
     setters: Mapping[Path, str] | None = None

@@ -81,7 +81,7 @@ def _against(job: Job, group: Group, shape: Shape, identity: str) -> Iterator[st
             }
             if wrong[kind] and term.get("topologyKey") == shape.topology_key:
                 at = pointer((*group.path, *place, index))
-                yield f"{at} does not let {size} of its workers have one {shape.topology_key} to themselves"
+                yield f"{size} of its workers cannot have one {shape.topology_key} to themselves by {at}"
 
 
 def _said(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:

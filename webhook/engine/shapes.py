@@ -32,7 +32,7 @@ def choose_shape(job: Job) -> Shape:
     place, value = wanted
     known = sorted({str(shape.node_config) for shape in table.shapes}, reverse=True)
     if value not in known:
-        raise JobError(f"{place} is {shown(value)}: the node config must be one of {', '.join(known)}")
+        raise JobError(f"the node config must be one of {', '.join(known)}: {place} is {shown(value)}")
     for shape in fitting:
         if str(shape.node_config) == value:
             return shape
@@ -41,7 +41,7 @@ def choose_shape(job: Job) -> Shape:
     others = " or ".join(dict.fromkeys(str(shape.node_config) for shape in fitting)) or "none"
     workers = "1 worker does" if nodes == 1 else f"{nodes} workers do"
     raise JobError(
-        f"{place} is {shown(value)}, but {workers} not fit it: it takes {takes} workers; "
+        f"{workers} not fit node config {value} of {place}: it takes {takes} workers; "
         f"change the number of workers, or use node config {others}"
     )
 

@@ -60,9 +60,11 @@ class Case(NamedTuple):
 
 
 def case_of(shown: Preview, *, must_place: bool) -> Case:
-    """The case of a document; with ``must_place`` one that is not a candidate fails."""
+    """The case of a document; with ``must_place`` one that is not placed fails."""
     item, (file, line) = shown.item, shown.item["source"].values()
-    placed, skipped = item["job"] or item["denials"], f"not a candidate: {item['reason']}"
+    barred = item["job"] and item["verdict"] == "not placed" and not item["shadow"]
+    placed = item["denials"] or (item["job"] and not barred)
+    skipped = item["sentence"] if barred else f"not a candidate: {item['reason']}"
     findings = [Finding("not placed", line, skipped)] if must_place and not placed else []
     for part in shown.parts:
         pod = f"Pod {part.share}: " if part.share else ""

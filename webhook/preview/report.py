@@ -36,6 +36,7 @@ class Preview:
         lines: of hints, by their text.
         share: the Pods of a job for which this one stands; None for what was read.
         pods: that are made of it.
+        all_rules: whether people asked for rules that did not fire.
     """
 
     item: dict[str, Any]
@@ -48,6 +49,7 @@ class Preview:
     lines: Mapping[str, int]
     share: Share | None
     pods: list["Preview"]
+    all_rules: bool
 
     @property
     def source(self) -> str:
@@ -118,7 +120,8 @@ def report(
         "hints": list(hints),
     }
     enforced = outcome.would.after if outcome.would else outcome.after
-    return Preview(item, seen.title, document, obj, outcome.after, enforced, place, hints, seen.share, made)
+    places = (document, obj, outcome.after, enforced, place, hints)
+    return Preview(item, seen.title, *places, seen.share, made, all_rules)
 
 
 def _pods(pod: Preview) -> dict[str, Any]:

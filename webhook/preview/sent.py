@@ -16,7 +16,7 @@ OPERATOR: Final = ("training.kubeflow.org/operator-name", "mpi-operator")
 """The label by which the API server knows those Pods."""
 SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease", "ultraserver-webhook")
 """Namespaces of which nothing is sent."""
-_REQUESTS: Final = {("resources", "limits"), ("resources", "requests")}
+_REQUESTS: Final = {(of, part) for of in ("resources", "resourcesPerNode") for part in ("limits", "requests")}
 
 
 def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
@@ -28,7 +28,7 @@ def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
         return None
     if namespace in SYSTEM:
         return f"no installation sends objects of the namespace {namespace} to the webhook: use another one"
-    kind, value = kind_of(obj), _value(obj)
+    kind, value = kind_of(obj), value_of(obj)
     if not value:
         return None
     return cut(
@@ -42,10 +42,12 @@ def not_a_job(table: Table, obj: Json) -> str | None:
     asked = (path[-1] for path, _ in nodes(obj) if path[-3:-1] in _REQUESTS)
     if table.workloads_of(kind) or devices.isdisjoint(asked):
         return None
-    return cut(f"{kind} is no workload itself: the webhook sees the Pods that it creates, so preview those")
+    return cut(
+        f"{kind} is no workload itself: the webhook sees the Jobs or Pods that it creates, so preview those"
+    )
 
 
-def _value(obj: Json) -> str | None:
+def value_of(obj: Json) -> str | None:
     """The value of the chart with which an object is sent; None where it always is."""
     kind, labels = kind_of(obj), get(obj, ("metadata", "labels")) or {}
     if kind == SENT:

@@ -10,9 +10,11 @@ from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.documents import Document
 from webhook.engine.candidates import NO_DEVICE
-from webhook.engine.outcome import Kind, Outcome
+from webhook.engine.opening import opened
+from webhook.engine.outcome import JobError, Kind, Outcome, Request
 from webhook.engine.updates import MADE
-from webhook.objects.tree import Json, get, map_at, maps_at, nodes, text_of
+from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, nodes, text_of
+from webhook.preview.sent import SYSTEM, not_sent, value_of
 from webhook.rows.table import Table
 
 SERVER: Final = "neuron.amazonaws.com/ultraserver-server-id-4"
@@ -92,10 +94,14 @@ def judged(item: Seen) -> tuple[Verdict, str, Place | None]:
     The sentence is the verdict, a colon and why or where, as one printable line of bounded length.
     """
     outcome, place = item.outcome, None
-    if outcome.kind is Kind.REFUSED:
+    if item.namespace in SYSTEM and not_sent(item.object, item.namespace, outcome):
+        verdict, text = Verdict.NOT_PLACED, f"the webhook is not called for namespace {item.namespace}"
+    elif outcome.kind is Kind.REFUSED:
         verdict, text = Verdict.REFUSED, "; ".join(outcome.denials)
     elif _ended(item):
         verdict, text = Verdict.NOT_PLACED, "the job has ended"
+    elif outcome.unplaced:
+        verdict, text = Verdict.NOT_PLACED, f"no node can take its workers: {'; '.join(outcome.unplaced)}"
     elif place := _place(item, outcome):
         where = f"with the {_count(place.workers, 'Pod')} of its job"
         where = where if _is_pod(item) else _where(item, outcome, place)
@@ -113,7 +119,7 @@ def _why_not(item: Seen) -> str:
         if outcome.would.denials:
             return f"{outcome.reason}. If shadow mode ended, refused: {'; '.join(outcome.would.denials)}"
         place = _place(item, outcome.would)
-        if place:
+        if place and not outcome.would.unplaced:
             return f"{outcome.reason}. If shadow mode ended: {_where(item, outcome.would, place)}"
     lacking = WITHOUT_DEVICES.get(outcome.facts.get("devices", ""))
     if "shape" in outcome.facts and not lacking:
@@ -126,8 +132,11 @@ def _why_not(item: Seen) -> str:
 def _where(item: Seen, outcome: Outcome, place: Place) -> str:
     """The nodes of a job: how many, of which units, and whether others may be beside it."""
     templates = _templates(item, outcome)
-    each = "each group: " if place.group else ""
-    what = f"{each}{_count(place.workers, 'Pod' if len(templates) > 1 else 'worker')}"
+    none = ", of which there is none now" if get(item.object, ("spec", "replicas")) == 0 else ""
+    each = f"each group{none}: " if place.group else ""
+    value = value_of(item.object) if not_sent(item.object, item.namespace, outcome) else None
+    given = f"if the chart has the value {value}, " if value else ""
+    what = f"{given}{each}{_count(place.workers, 'Pod' if len(templates) > 1 else 'worker')}"
     apart = place.unit != keys.HOSTNAME and _asks(templates, place.unit, "podAntiAffinity", REQUIRED)
     alone = ", shared with no other job" if apart else ""
     if place.size == 1:
@@ -144,7 +153,10 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
 
 def _when(item: Seen, place: Place) -> str:
     if item.stored is not None and "shape" not in item.outcome.facts:
-        return "the update leaves the stored place as it is"
+        size = _nodes(item)
+        if size in {0, place.workers}:
+            return "the update leaves the stored place as it is"
+        return f"the stored job keeps this place: to have one for {size}, delete the job and create it again"
     if place.placer is Placer.KUEUE:
         return "Kueue chooses the nodes and starts the job"
     if place.placer is Placer.GANG:
@@ -159,6 +171,15 @@ def _when(item: Seen, place: Place) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _nodes(item: Seen) -> int:
+    """How many nodes an object takes as it was received; 0 where that is not known."""
+    try:
+        job = opened(item.table, Request(item.object, item.namespace))
+    except (JobError, WrongTypeError):
+        return 0
+    return job.nodes if job else 0
 
 
 def _is_pod(item: Seen) -> bool:

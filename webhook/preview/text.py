@@ -95,7 +95,8 @@ def _explained(of: Preview) -> Iterator[str]:
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
         fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
-    for rule in sorted(item["rules"], key=lambda rule: rule["state"] is not State.FIRED):
+    rules = (rule for rule in item["rules"] if of.all_rules or rule["state"] is not State.SKIPPED)
+    for rule in sorted(rules, key=lambda rule: rule["state"] is not State.FIRED):
         where = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
         yield row(rule["state"], f"{rule['name']}{where}: {rule['why']}")
         yield from fields.get(rule["name"], ())

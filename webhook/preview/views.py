@@ -1,5 +1,6 @@
 """Previews over HTTP: documents in, the answer out as the client accepts it."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
@@ -27,6 +28,8 @@ TYPES: Final = {
 """Media type -> format; the first is the answer to a client that takes anything."""
 CURL: Final = "application/x-www-form-urlencoded"
 """What curl says of a body, whatever it is, unless somebody says something else."""
+JOINABLE: Final = re.compile(rb"\s*(#|---|[^\n\0{\[]*: [^\n\0{\[]*: )[^\n]*\Z")
+"""Several lines of YAML without their ends: a comment, or keys of a map one after the other."""
 JOINED: Final = "; curl's -d takes newlines out of a file: send it with --data-binary @FILE"
 TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 
@@ -70,7 +73,7 @@ def show(work: Work) -> Response:
     texts = texts_of()
     status, text = work(sum(map(len, texts.values())), answer, texts, how, FORMATS[form])
     if status != HTTPStatus.OK:
-        joined = request.mimetype == CURL and b"\n" not in texts["request"]
+        joined = request.mimetype == CURL and JOINABLE.match(texts["request"])
         abort(status, text + JOINED if joined else text)
     # A pipeline reads its own commands in what curl prints.
     return Response(clean(text), content_type=f"{kind}; charset=utf-8")

@@ -164,6 +164,7 @@ class Rule(Row):
         needs: Earlier rules, one of which must have fired without a conflict.
         warn: Message of a warning.
         deny: Message of a refusal.
+        unplaced: true: no node takes such workers, and the job waits for ever; warn says why.
         quiet: true: no warnings about conflicts.
         before: Names in a list; what the rule adds to it goes before the first of them.
         placer: As in Match; the first rule counts. Default: affinity.
@@ -180,6 +181,7 @@ class Rule(Row):
     needs: Texts = ()
     warn: Message = None
     deny: Message = None
+    unplaced: Flag = False
     quiet: Flag = False
     before: Texts = ()
     placer: Given[Placer] = None

@@ -82,9 +82,15 @@ def listed(known: Iterable[str]) -> str:
     return ", ".join(sorted(known))
 
 
-def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
+def _effects(rule: Rule, at: Path) -> Found:
     if not (rule.add or rule.warn or rule.deny or rule.replaces or rule.placer):
         yield at, "does nothing: give it add, warn, deny, placer or replaces"
+    if rule.unplaced and not rule.warn:
+        yield (*at, "unplaced"), "says that no node takes such workers, and not why: give it warn"
+
+
+def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
+    yield from _effects(rule, at)
     if rule.placer and rule.match.placer:
         yield (*at, "match", "placer"), "is not known yet where a rule with `placer` is looked at"
     known = {workload.name for workload in rows.table.workloads}
