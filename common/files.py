@@ -28,7 +28,7 @@ def read_text(path: Path, named: Path) -> tuple[str, bytes]:
 def content(path: Path, named: Path, most: int = -1) -> bytes:
     """At most so many bytes of a file, which a person named, or the folder that it is in.
 
-    Only what is named itself, below ``/dev``, may be a pipe: so a shell names its own, and no author of a file can.
+    Only what is named itself, below ``/dev``, may be a pipe, as a shell names its own.
 
     Raises:
         OSError: if it cannot be read, is no regular file, or is a link that leads out of the folder.

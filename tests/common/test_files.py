@@ -39,7 +39,7 @@ COMMANDS = [
 def test_no_command_waits_for_a_pipe_or_reads_what_a_link_leads_to(
     command: str, make: str, tmp_path: Path
 ) -> None:
-    """Protects a pipeline from what the author of a folder puts there: it ends, and prints no file of its own."""
+    """Protects a pipeline from what the author of a folder puts there: it ends, and prints no other file."""
     (secret := tmp_path / "shadow").write_text(SECRET)
     (job := tmp_path / "job.yaml").write_text(dump_yaml(mpijob(4)))
     (folder := tmp_path / "theirs").mkdir()
