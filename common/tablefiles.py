@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import yaml
 
+from common.files import content
+
 SUFFIXES: Final = (".yaml", ".yml")
 
 MOST_BYTES: Final = 1024 * 1024
@@ -45,15 +47,12 @@ def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
     A mounted ConfigMap is read from one version of it: its link is followed once.
 
     Raises:
-        OSError: if a file cannot be read.
+        OSError: if a file cannot be read, as of `content`.
     """
     version = path / "..data"
     found = table_files(version.resolve(strict=True) if version.is_dir() else path)
-    texts: list[tuple[str, bytes]] = []
-    for file in found:
-        with file.open("rb") as opened:
-            texts.append((str(path / file.name if path.is_dir() else path), opened.read(MOST_BYTES + 1)))
-    return texts
+    names = [str(path / file.name if path.is_dir() else path) for file in found]
+    return [(name, content(file, path, MOST_BYTES + 1)) for name, file in zip(names, found, strict=True)]
 
 
 def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, Any]]:

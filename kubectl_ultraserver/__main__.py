@@ -127,7 +127,7 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
         return
     namespace = click.get_current_context().params["namespace"]
     try:
-        texts = [read_text(file) for path in files for file in files_of(Path(path))]
+        texts = [read_text(file, path) for path in map(Path, files) for file in files_of(path)]
         asker = Asker(lister.api, lister.namespace)
         shown = [asker.look(source, data, namespace, fits=fits) for source, data in texts]
     except UnreadableError as error:

@@ -155,10 +155,10 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     given = (*files, *more) or (Path("-"),)
     try:
         table = load_installed(_one(rules, placement=placement), placement=placement)
-        read = [_read(path) for each in given for path in files_of(each, recursive=recursive)]
+        read = [_read(path, each) for each in given for path in files_of(each, recursive=recursive)]
         documents = [each for found in read if isinstance(found, list) for each in found]
         if how["old"]:
-            source, written = read_text(how["old"])
+            source, written = read_text(how["old"], how["old"])
             how["old"] = read_documents(written, source)
         how |= {"most_pods": limits.PODS_OF_ALL, "tell": partial(say, err=True)}
         shown = preview(table, documents, now=time.time(), **how)
@@ -332,10 +332,10 @@ def _refused(error: TableError) -> str:
     return f"{error}\nthe rule table is wrong in {count} place{'s' if count > 1 else ''}"
 
 
-def _read(path: Path) -> list[Document] | DocumentError | OSError:
+def _read(path: Path, named: Path) -> list[Document] | DocumentError | OSError:
     """The documents of a file, Lists opened; or why it cannot be read."""
     try:
-        source, text = read_text(path)
+        source, text = read_text(path, named)
         return expand_lists(read_documents(text, source))
     except (DocumentError, OSError) as error:
         return error

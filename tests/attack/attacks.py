@@ -7,7 +7,7 @@ from ssl import TLSVersion
 
 from tests.attack import bodies, connections, files, forged, records
 from tests.attack.live import job, review
-from tests.attack.peers import Peers, post
+from tests.attack.peers import GET, Peers, post
 
 Run = Callable[[Peers], None]
 
@@ -46,6 +46,7 @@ ATTACKS = [
         partial(connections.pipelined, requests=5, request=REVIEW),
         partial(connections.pipelined, requests=5, request=REVIEW),
     ),
+    Attack("16 connections of pipelined requests", partial(connections.flooding, count=16, request=GET)),
     Attack("520 idle TLS connections, 100 renewed a second", partial(connections.idle, count=520, rate=100)),
     Attack("connections closed right after the handshake", partial(connections.leaving, at_once=2)),
     Attack("1,500 trickling connections", partial(connections.trickling, count=1500)),

@@ -29,6 +29,22 @@ def pipelined(peers: Peers, requests: int, request: bytes) -> None:
         peers.pause(0.05)
 
 
+def flooding(peers: Peers, count: int, request: bytes) -> None:
+    """Connections on which a hundred requests come at a time, before there are answers."""
+
+    def flood() -> None:
+        with contextlib.suppress(OSError):
+            sock = peers.tls()
+            while not peers.over():
+                sock.sendall(request * 100)
+                answers = 0
+                while answers < 100 and (part := sock.recv(65536)):
+                    answers += part.count(b"HTTP/1.1 ")
+            peers.close(sock)
+
+    peers.together(count, flood)
+
+
 def renewed(peers: Peers, count: int, rate: float, connect: Callable[[], socket.socket]) -> None:
     """Connections that are held without a word, the oldest given up for a new one at a rate a second."""
     held: deque[socket.socket] = deque()

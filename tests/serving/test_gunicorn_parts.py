@@ -47,6 +47,7 @@ def test_the_parser_tells_length_and_chunks_before_the_body_is_read() -> None:
     assert parsed(b"GET / HTTP/1.1\r\n\r\n").body.reader.length == 0
     assert parsed(b"POST / HTTP/1.1\r\nContent-Length: 7\r\n\r\n").body.reader.length == 7
     assert callable(parsed(b"GET / HTTP/1.1\r\n\r\n").force_close)
+    assert parsed(b"GET / HTTP/1.1\r\n\r\nmore").unreader.buf.getvalue() == b"more"
     chunked = parsed(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
     assert isinstance(chunked.body.reader, ChunkedReader)
 

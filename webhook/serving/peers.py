@@ -14,6 +14,7 @@ them hold too many bytes, the one goes that holds most for longest.
 
 import errno
 import math
+import select
 import socket
 import ssl
 import time
@@ -139,6 +140,13 @@ class Peer:
         self._peers.hold(self, len(out))
         self.sock.sendall(out)
         self._peers.release(self)
+
+    def has_more(self) -> bool:
+        """Whether bytes came behind the request that is answered, or the peer's end."""
+        waiting = select.poll()
+        waiting.register(self.sock, select.POLLIN)
+        held = self.sock.waiting() if isinstance(self.sock, Secured) else 0
+        return bool(held or waiting.poll(0))
 
     def shutdown(self, how: int) -> None:
         """As of a socket."""

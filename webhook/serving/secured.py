@@ -53,14 +53,14 @@ class Secured:
         """
         overhead = 0
         while overhead <= _WITHOUT_DATA:
-            before = self._waiting()
+            before = self.waiting()
             try:
                 data = self._tls.read(size)
             except ssl.SSLWantReadError:
                 data = None
             finally:
                 self._flush()  # an alert, too
-            overhead += before - self._waiting()
+            overhead += before - self.waiting()
             if data is not None:
                 self._turns.add_overhead(overhead - len(data))
                 return data
@@ -82,7 +82,12 @@ class Secured:
             self._tls.write(memoryview(data)[start : start + _RECORD])
             self._flush()
 
-    def _waiting(self) -> int:
+    def fileno(self) -> int:
+        """As of a socket."""
+        return int(self._sock.fileno())
+
+    def waiting(self) -> int:
+        """Bytes that came and that OpenSSL, or who reads from it, has not taken."""
         return self._in.pending + self._tls.pending()
 
     def _feed(self) -> int:

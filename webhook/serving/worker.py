@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import gevent
 from gevent import socket
+from gevent.lock import BoundedSemaphore
 from gevent.server import StreamServer
 from gunicorn.http import errors
 from gunicorn.http.body import ChunkedReader
@@ -34,6 +35,8 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 _TURN_SECONDS = 0.25
 """Deadlines are met within it, and so is gunicorn's heartbeat."""
+_LINE_SECONDS = 0.01
+"""Between requests of all peers that send them before they have answers; each takes a millisecond or two."""
 _ACCEPTS_A_TURN = 16
 """So that a flood of newcomers leaves time for those who are there."""
 
@@ -63,7 +66,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def run(self) -> None:
         """Serve until told to stop, then finish what has begun."""
-        self.peers = Peers(self.app.limits)
+        self.peers, self.line = Peers(self.app.limits), BoundedSemaphore()
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call
         servers = [
@@ -122,9 +125,15 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         sock.request = req
         sock.expect()
         super().handle_request(listener_name, req, sock, addr)
+        hurries = (
+            req.unreader.buf.getbuffer().nbytes or sock.has_more()
+        )  # no API server sends before it has its answer
         sock.flush()
         sock.wait()
-        gevent.sleep(0)  # who sends many requests at once has one turn like everyone else
+        gevent.sleep(0)
+        if hurries:
+            with self.line:
+                gevent.sleep(_LINE_SECONDS)
 
     def _call(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Call the application of the listener once all of the body is here."""

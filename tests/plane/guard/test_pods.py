@@ -99,6 +99,7 @@ OLD_LABELS = (
     "pytorch-replica-type",
 )
 """Labels of workers without a domain: mpi-operator's for `kubeflow.org/v1` and before, and others'."""
+CLAIMS = {"resourceClaims": [{"name": "all", "resourceClaimTemplateName": "us-4-node-config"}]}
 IS_JOB = {"key": keys.JOB, "operator": "Exists"}
 WORKERS = {"matchLabels": {ROLE: "worker"}, "matchExpressions": [NOT_OWN]}
 LOOSE_ROW = yaml.safe_load((REPOSITORY / "manifests/chart/rules/20-pods.yaml").read_text(encoding="utf-8"))[
@@ -160,6 +161,8 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         *(selecting(matchExpressions=among(key)) for key in OLD_LABELS),
         selecting(matchLabels={ROLE: "worker"}, asks={"requests": {NEURON: "0"}, "limits": {NEURON: "0"}}),
         selecting(matchExpressions=among("app", "Exists")),
+        selecting(matchLabels={"app": "mine"}),
+        selecting(matchExpressions=among("app.kubernetes.io/name")),
         claim_for_nothing,
         selecting(matchExpressions=[*among("app", "NotIn"), *among("batch.kubernetes.io/job-name")]),
         selecting(SERVER_4, asks=DEVICE),
@@ -174,11 +177,16 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         assert_refused(refused, f"same value of {HOST}.", f"same value of {SERVER_4}.")
         assert refused.stderr.count("ValidatingAdmissionPolicy") == len(made)
     # Nor an admitted job's: only as the webhook computes it, for the unit of its place, and with devices.
+    of_claims, first = computed(name="of-claims", asks={}), computed(name="first", asks={})
+    of_claims["spec"] |= CLAIMS  # for nothing, as far as anybody knows who has no gate to wait behind
+    first["metadata"]["labels"] |= {INDEX: "0"}
     of_job = [*(pod(affinity=repelling(*terms)) for terms in ([ANYWHERE], [{}] * 17)), here]
     for each in of_job:
         each["metadata"]["labels"] = {keys.JOB: "team-b.victim"}
     of_job += [
         computed(name="idle", asks={}),
+        of_claims,
+        first,
         computed(name="single", unit=HOST),
         computed(name="everybody", selector={}),
         computed(name="another", job="team-b.another"),
@@ -199,14 +207,10 @@ def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowe
     asks = [
         selecting(matchLabels={ROLE: "worker"}, asks=DEVICE, name="node"),
     ]
-    apps = [
-        selecting(matchLabels={"app": "mine"}, name="labels"),
-        selecting(matchExpressions=among("app.kubernetes.io/name"), name="expressions"),
-    ]
-    made = [*(pod(f"p-{at}", affinity=each) for at, each in enumerate(near)), *asks, *apps]
+    made = [*(pod(f"p-{at}", affinity=each) for at, each in enumerate(near)), *asks]
     assert_done(tries(ada, jobs.together(*made)))
     launcher = computed(name="launcher", asks={})
-    launcher["metadata"]["labels"] |= {INDEX: "0"}
+    launcher["metadata"]["labels"] |= {INDEX: "0", ROLE: "launcher"}
     of_job = [
         computed(name="worker"),
         computed(name="labelled", selector={"matchExpressions": [IS_JOB, NOT_OWN]}),
@@ -214,7 +218,7 @@ def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowe
         launcher,
     ]
     claims = computed(name="claims", asks={})
-    claims["spec"]["resourceClaims"] = [{"name": "all", "resourceClaimTemplateName": "us-4-node-config"}]
+    claims["spec"] |= CLAIMS | people.GATES
     assert_done(tries(ada.acting_as(people.OPERATOR), jobs.together(*of_job, claims)))
 
 
