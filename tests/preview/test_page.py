@@ -13,6 +13,7 @@ from werkzeug.test import Client, TestResponse
 
 from testbed import chart
 from testbed.mpijob import mpijob
+from webhook import limits
 from webhook.app import create_app
 from webhook.documents import dump_yaml, read_documents
 from webhook.preview.lines import diff_lines
@@ -106,6 +107,19 @@ def test_what_cannot_be_shown_is_said_above_the_form(
     assert 'role="alert">' in text
     assert reason in text.partition("<form")[0]
     assert answer.status_code == 400
+
+
+def test_texts_are_as_long_as_the_api_takes_them(client: Client) -> None:
+    """Protects the server: a form's body may be twice as long, as its encoding needs."""
+    answer = ask(client, object="# " + "é" * (limits.PREVIEW // 2))
+    assert answer.status_code == 413
+    assert "a preview takes 1048576 bytes at most" in answer.get_data(as_text=True)
+
+
+@pytest.mark.parametrize(("path", "kind"), [("/nothing", "text/html"), ("/v1/nothing", "application/json")])
+def test_a_browser_gets_a_page_for_any_path_but_the_apis(path: str, kind: str, client: Client) -> None:
+    answer = client.get(path, headers={"Accept": "text/html,*/*;q=0.8"})
+    assert (answer.status_code, answer.mimetype) == (404, kind)
 
 
 def test_a_browser_that_is_refused_gets_a_page_and_a_program_gets_json(client: Client) -> None:

@@ -121,10 +121,13 @@ def answer(
     return (200, render(items)) if items else (400, EMPTY)
 
 
+TOO_LONG: Final = f"a preview takes {limits.PREVIEW} bytes at most: split the documents"
+
+
 def refuse_longer(most: int) -> None:
     """Ends a request that is longer than so many bytes, before it is read."""
     if (request.content_length or 0) > most:
-        abort(413, f"a preview takes {limits.PREVIEW} bytes at most: split the documents")
+        abort(413, TOO_LONG)
     request.max_form_memory_size = most
 
 

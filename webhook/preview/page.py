@@ -14,7 +14,7 @@ from common.texts import printable
 from webhook import limits
 from webhook.app import as_json
 from webhook.documents import dump_yaml
-from webhook.preview.inputs import ParameterError, answer, read_query, refuse_longer
+from webhook.preview.inputs import TOO_LONG, ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
 from webhook.preview.report import Preview
 from webhook.preview.sentence import PAIR, SERVER
@@ -33,12 +33,14 @@ def page(work: Work) -> Response:
     texts = {name: form[name] for name in ("object", "old") if form[name].strip()}
     if "object" not in texts:
         return rendered(form)
+    if (size := sum(len(text.encode()) for text in texts.values())) > limits.PREVIEW:
+        return rendered(form, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error=TOO_LONG)
     try:
         how = read_query(MultiDict({key: form[key] for key in ("namespace", "pods") if form[key]}))
     except ParameterError as error:
         return rendered(form, HTTPStatus.BAD_REQUEST, error=error.description)
     render = partial(as_items, first=form["first"])
-    status, text = work(sum(map(len, texts.values())), answer, texts, how, render)
+    status, text = work(size, answer, texts, how, render)
     return rendered(form, status, **(json.loads(text) if status == HTTPStatus.OK else {"error": text}))
 
 
@@ -88,7 +90,7 @@ def rendered(form: dict[str, str], status: int = HTTPStatus.OK, **found: Any) ->
 
 
 def error_page(status: int, code: str, reason: str) -> Response:
-    """An error as HTML for a browser that asked for the page, and else as JSON."""
-    if request.path == "/" and request.accept_mimetypes.best == "text/html":
+    """An error as HTML for a browser, and as JSON for programs and below the API's path."""
+    if not request.path.startswith("/v1/") and request.accept_mimetypes.best == "text/html":
         return rendered({}, status, error=reason)
     return as_json(status, code, reason)
