@@ -1,4 +1,7 @@
-"""The experiment: ``python -m testbed.experiment --policy placement --mode one --seed 1``."""
+"""The experiment: ``python -m testbed.experiment --policy placement --mode one --seed 1``.
+
+With ``--trace FILE`` it is another: the jobs of a trace in simulated time, see `testbed.experiment.trace`.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,15 @@ from testbed.experiment import hostile
 from testbed.experiment.beside import TENANTS, beside
 from testbed.experiment.experiment import burst, one_by_one, summary
 from testbed.experiment.stage import PLACING, POLICIES, make_sick, staged
+from testbed.experiment.trace import command
 from testbed.kits.progress import say
 from testbed.plane.process import ClusterError
 
 
 def main() -> int:
     """Run it, and end with one line: ``whole W straddle S stuck K held H of N``."""
+    if any(argument.split("=")[0] == "--trace" for argument in sys.argv[1:]):
+        return command.main(sys.argv[1:])
     parser = argparse.ArgumentParser(prog="python -m testbed.experiment", description=__doc__)
     parser.add_argument("--policy", choices=POLICIES, default="placement")
     parser.add_argument("--mode", choices=("one", "burst"), default="one")

@@ -47,7 +47,7 @@ ON_A_CLUSTER = ("make cluster", "export KUBECONFIG=", "alias kubectl=", "kubectl
 SETUP = ("python3 -m venv ", "git clone ", "docker build ", ".venv/bin/pytest", ".venv/bin/pip install")
 """Beginnings of commands that make what a test runs in, or need what no test machine has."""
 
-MEASURES = (".venv/bin/python -m tests.bench.",)
+MEASURES = (".venv/bin/python -m tests.bench.", ".venv/bin/python -m testbed.experiment --trace")
 """Beginnings of commands that take from minutes to an hour; tests/attack runs their parts in short."""
 
 MASKS = {

@@ -1,0 +1,1 @@
+"""The jobs of a trace in simulated time: they arrive, are decided about, run and leave."""

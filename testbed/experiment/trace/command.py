@@ -1,0 +1,114 @@
+"""The command: ``python -m testbed.experiment --trace FILE``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from testbed.experiment.trace import report
+from testbed.experiment.trace.easy import Easy
+from testbed.experiment.trace.fleet import NODES, Fleet, sick_nodes
+from testbed.experiment.trace.jobs import Job, limited, read, shares, stretched, thinned
+from testbed.experiment.trace.product import Product
+from testbed.experiment.trace.simulate import Policy, Run, simulate
+from testbed.experiment.trace.svg import picture
+
+POLICIES: dict[str, Callable[[Fleet, int, Collection[int]], Policy]] = {
+    "placement": lambda _, servers, sick: Product(servers, sick),
+    "easy": lambda fleet, _servers, _sick: Easy(fleet),
+}
+SECONDS = 5.0
+"""Between two lines about how far it is."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a trace for each policy and seed, and print tables; draw the first run."""
+    options = _options(arguments)
+    every = read(options.trace)
+    drawn: Run | None = None
+    waits: dict[str, dict[str, float]] = {}
+    for policy in options.policy:
+        say(f"policy {policy}, load {options.load}, limits {options.limits}, {options.sick} sick")
+        say(*report.HEAD)
+        found, tenants = [], []
+        for seed in options.seed:
+            jobs = thinned(every, seed, options.share)
+            jobs = limited(stretched(jobs, options.ultraservers * NODES, options.load), options.limits)
+            run = _run(jobs, options, policy, seed, options.ultraservers, f"{policy}, seed {seed}")
+            drawn = drawn or run
+            found.append(report.figures(jobs, run))
+            say(report.line(str(seed), found[-1]))
+            if options.tenants:
+                alone = _alone(jobs, options, policy, seed)
+                tenants += [f"seed {seed}", *report.tenant_lines(jobs, run, alone)]
+        if len(found) > 1:
+            say(report.line("mean", report.mean(found)))
+        say(*tenants)
+        waits[policy] = {report.NAMES[size]: hours for size, hours in report.mean(found).waits.items()}
+    if options.svg and drawn:
+        title = f"{options.policy[0]}, load {options.load}, seed {options.seed[0]}"
+        options.svg.write_text(picture(title, drawn.samples, drawn.usable, waits), encoding="utf-8")
+    return 0
+
+
+def say(*lines: str) -> None:
+    """Print lines at once: the next come after minutes."""
+    for each in lines:
+        print(each, flush=True)  # noqa: T201
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m testbed.experiment", description=__doc__)
+    parser.add_argument("--trace", type=Path, required=True, help="a CSV file of jobs; may be compressed")
+    parser.add_argument("--policy", choices=POLICIES, nargs="+", default=["placement"])
+    parser.add_argument("--load", type=float, default=0.9, help="of the nodes, in each week")
+    parser.add_argument("--seed", type=int, nargs="+", default=[1], help="which half of the jobs; several")
+    parser.add_argument("--share", type=float, default=0.5, help="of the jobs that are used, by chance")
+    parser.add_argument("--ultraservers", type=int, default=64)
+    parser.add_argument("--sick", type=int, default=0, help="UltraServers with a cordoned node")
+    parser.add_argument(
+        "--limits", choices=("known", "times3", "none"), default="known", help="placement reads none yet"
+    )
+    parser.add_argument("--tenants", action="store_true", help="compare with each tenant's own share")
+    parser.add_argument("--pause", type=float, default=60.0, help="seconds between decisions at least")
+    parser.add_argument("--svg", type=Path, help="write a picture: the first run, and the waits of all")
+    return parser.parse_args(arguments)
+
+
+def _run(  # noqa: PLR0913, PLR0917 - all that a run is
+    jobs: Sequence[Job], options: argparse.Namespace, policy: str, seed: int, servers: int, name: str
+) -> Run:
+    sick = sick_nodes(servers, options.sick, seed) if servers == options.ultraservers else frozenset()
+    fleet = Fleet(servers, sick)
+    decides = POLICIES[policy](fleet, servers, sick)
+    return simulate(jobs, decides, fleet, options.pause, tell=_teller(name, len(jobs)))
+
+
+def _alone(
+    jobs: Sequence[Job], options: argparse.Namespace, policy: str, seed: int
+) -> dict[str, tuple[int, Sequence[Job], Run]]:
+    """Each tenant's jobs on the UltraServers that are its share, without those that do not fit there."""
+    result = {}
+    for tenant, servers in shares(jobs, options.ultraservers).items():
+        own = [job for job in jobs if job.tenant == tenant and job.nodes <= servers * NODES]
+        run = _run(own, options, policy, seed, servers, f"{policy}, seed {seed}, tenant {tenant} alone")
+        result[tenant] = servers, own, run
+    return result
+
+
+def _teller(name: str, total: int) -> Callable[[int, float, int], None]:
+    """Says now and then on stderr how far a run is."""
+    began = time.monotonic()
+    said = began
+
+    def tell(arrived: int, now: float, waiting: int) -> None:
+        nonlocal said
+        if time.monotonic() - said >= SECONDS:
+            said = time.monotonic()
+            text = f"{name}: {arrived} of {total} jobs, day {now / 86400:.1f}, {waiting} wait"
+            sys.stderr.write(f"{text}, {said - began:.0f} s\n")
+
+    return tell

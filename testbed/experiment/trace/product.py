@@ -1,0 +1,143 @@
+"""The policy of the product: the decision of ``placement``, as its program calls it.
+
+This is the one module here that imports the product. Pods are kept from decision to decision, as the
+program keeps them: a decision sees the same objects again, and new ones only of jobs that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+from itertools import chain, islice
+
+from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
+from contract.place import Place, Placer
+from placement.decide.decide import decide
+from placement.decide.plan import Memory, Opening
+from placement.decide.topology import Topology
+from placement.observe.model import Demand, Node, Pod, demand_of
+from testbed.experiment.trace.fleet import NODES
+from testbed.experiment.trace.jobs import Job
+from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
+
+KEYS = {4: SERVER_4, 2: SERVER_2, 1: HOSTNAME}
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+CAPACITY = {"aws.amazon.com/neuron": 16_000, "cpu": 192_000, "pods": 110_000}
+REQUESTS = {"aws.amazon.com/neuron": 16_000, "cpu": 100_000}
+
+
+class Product:
+    """Decides as the program does.
+
+    Attributes:
+        reserved: The free nodes that the last decision keeps for a job.
+    """
+
+    def __init__(self, servers: int, sick: Collection[int] = ()) -> None:
+        self.reserved: Collection[int] = ()
+        self._numbers = {_name(number): number for number in range(servers * NODES)}
+        self._topology = Topology(_node(number, cordoned=number in sick) for number in self._numbers.values())
+        self._memory = Memory()
+        self._free = servers * NODES - len(sick)
+        self._running: dict[int, list[Pod]] = {}
+        self._waiting: dict[tuple[str, int], dict[int, list[Pod]]] = {}
+        """By tenant and number of nodes, in the order of arrival."""
+        self._jobs: dict[str, Job] = {}
+
+    def arrive(self, job: Job) -> None:
+        """Create its Pods."""
+        self._jobs[_label(job)] = job
+        pods = [_pod(job, number) for number in range(job.nodes)]
+        self._waiting.setdefault((job.tenant, job.nodes), {})[job.number] = pods
+
+    def leave(self, job: Job) -> None:
+        """Its Pods have ended."""
+        del self._jobs[_label(job)], self._running[job.number]
+        self._free += job.nodes
+
+    def decide(self, now: float) -> Sequence[tuple[Job, Sequence[int]]]:
+        """Decide, and carry out what is decided.
+
+        Raises:
+            RuntimeError: The decision names an error of the program, or deletes Pods.
+        """
+        pods = chain.from_iterable(chain(self._running.values(), *map(self._candidates, self._waiting)))
+        decision = decide(self._topology, pods, EPOCH + timedelta(seconds=now), None, self._memory)
+        if decision.errors or decision.deletions:
+            raise RuntimeError(f"errors: {decision.errors}; deletions: {decision.deletions}")
+        self._memory, cluster = decision.memory, decision.cluster
+        self.reserved = [self._numbers[name] for name in cluster.kept if not cluster.holders.get(name)]
+        return [self._admit(opening, now) for opening in decision.openings]
+
+    def _candidates(self, alike: tuple[str, int]) -> Iterable[list[Pod]]:
+        """The Pods of the oldest jobs of a tenant that ask for the same, and one more than there is room for.
+
+        The decision treats equal jobs of a namespace by age. So it opens none of the others now, and to leave
+        them out changes nothing but the time that it takes.
+        """
+        return islice(self._waiting[alike].values(), self._free // alike[1] + 1)
+
+    def _admit(self, opening: Opening, now: float) -> tuple[Job, Sequence[int]]:
+        """Pin the Pods of a job and bind them."""
+        job = self._jobs[opening.job.key[1]]
+        key, opened = opening.job.place.unit, EPOCH + timedelta(seconds=now)
+        running = []
+        for block, members in opening.job.blocks.items():
+            unit = opening.blocks[block]
+            nodes = self._topology.units_by(key)[unit].nodes
+            for member, node in zip(members, nodes, strict=True):
+                bound = replace(member.pod, gates=(), demand=_demand(key, unit), opened=opened, started=True)
+                running.append(replace(bound, node=node.name))
+        del self._waiting[job.tenant, job.nodes][job.number]
+        self._running[job.number] = running
+        self._free -= job.nodes
+        return job, [self._numbers[pod.node] for pod in running]
+
+
+def _label(job: Job) -> str:
+    return f"{job.tenant}.job-{job.number:06}"
+
+
+def _name(number: int) -> str:
+    return f"node-{number:05}"
+
+
+def _node(number: int, *, cordoned: bool) -> Node:
+    labels = {
+        HOSTNAME: _name(number),
+        INSTANCE_TYPE: TRN2U,
+        SERVER_4: f"us-{number // 4:05}",
+        NODE_IDS[SERVER_4]: str(number % 4),
+        SERVER_2: f"pair-{number // 2:05}",
+        NODE_IDS[SERVER_2]: str(number % 2),
+    }
+    return Node(_name(number), labels, cordoned=cordoned, allocatable=CAPACITY)
+
+
+def _pod(job: Job, number: int) -> Pod:
+    name = f"job-{job.number:06}-worker-{number}"
+    return Pod(
+        job.tenant,
+        name,
+        f"{job.tenant}/{name}",
+        job=_label(job),
+        place=_place(job.nodes, job.size),
+        number=number,
+        gates=(GATE,),
+        demand=_demand(),
+        created=EPOCH + timedelta(seconds=job.arrival),
+    )
+
+
+@lru_cache(maxsize=256)
+def _place(workers: int, size: int) -> Place:
+    """Equal ones are the same, as what reads Pods makes them."""
+    return Place(Placer.GATE, workers, size, KEYS[size])
+
+
+@cache
+def _demand(key: str = "", unit: str = "") -> Demand:
+    """What a Pod asks of a node, pinned to a unit where one is given."""
+    return demand_of({INSTANCE_TYPE: TRN2U} | ({key: unit} if key else {}), None, (), REQUESTS)
