@@ -323,3 +323,19 @@ def test_kueue_keeps_only_what_the_workers_ask(asked: dict[str, str], where: str
 def test_a_last_line_counts_every_verdict() -> None:
     items = [shown(obj) for obj, _ in CASES.values()]
     assert totals(items) == "13 placed, 10 not placed, 1 refused"
+
+
+def test_a_group_whose_claims_nobody_looks_at_is_not_said_to_be_alone() -> None:
+    """Its only anti-affinity is about other groups of the object: jobs of others may be beside it."""
+    obj = annotated(leaderworkerset(1, 4))
+    obj["metadata"]["annotations"] = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "x"}
+    assert ALONE in sentence(shown(obj))
+    for name, template in obj["spec"]["leaderWorkerTemplate"].items():
+        if name.endswith("Template"):
+            template["spec"]["resourceClaims"] = [
+                {"name": "all", "resourceClaimTemplateName": "us-4-node-config"}
+            ]
+            template["spec"]["containers"][0]["resources"] = {"claims": [{"name": "all"}]}
+    said = sentence(shown(obj))
+    assert "4 Pods on one whole UltraServer" in said.replace("workers", "Pods")
+    assert ALONE not in said

@@ -137,7 +137,9 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
     value = value_of(item.object) if not_sent(item.object, item.namespace, outcome) else None
     given = f"if the chart has the value {value}, " if value else ""
     what = f"{given}{each}{_count(place.workers, 'Pod' if len(templates) > 1 else 'worker')}"
-    apart = place.unit != keys.HOSTNAME and _asks(templates, place.unit, "podAntiAffinity", REQUIRED)
+    path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
+    terms = [term for each in templates for term in maps_at(each, path) if "mismatchLabelKeys" not in term]
+    apart = place.unit != keys.HOSTNAME and any(term.get("topologyKey") == place.unit for term in terms)
     alone = ", shared with no other job" if apart else ""
     if place.size == 1:
         some = "any " if place.unit == keys.HOSTNAME else ""

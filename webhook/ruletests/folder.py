@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from common.files import target_of
+from common.files import check
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
 from webhook.rules.problems import Problem
@@ -42,9 +42,10 @@ def read(folder: Path) -> Mapping[str, bytes]:
 
 def _leads_to_a_file(path: Path, folder: Path) -> bool:
     try:
-        return not target_of(path, folder).is_dir()
+        check(path, folder)
     except OSError:
         return False
+    return True
 
 
 def write(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:

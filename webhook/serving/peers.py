@@ -64,7 +64,13 @@ class Peer:
     """
 
     def __init__(self, sock: Any, listener: Listener, peers: "Peers") -> None:  # noqa: ANN401 - gevent's socket
-        self.sock, self.listener, self._peers, self._limits = sock, listener, peers, peers.limits
+        self.sock, self._raw, self.listener, self._peers, self._limits = (
+            sock,
+            sock,
+            listener,
+            peers,
+            peers.limits,
+        )
         self.greenlet = getcurrent()
         self.request: Any = None
         self.held = 0
@@ -144,9 +150,8 @@ class Peer:
     def has_more(self) -> bool:
         """Whether bytes came behind the request that is answered, or the peer's end."""
         waiting = select.poll()
-        waiting.register(self.sock, select.POLLIN)
-        held = self.sock.waiting() if isinstance(self.sock, Secured) else 0
-        return bool(held or waiting.poll(0))
+        waiting.register(self._raw, select.POLLIN)
+        return bool((isinstance(self.sock, Secured) and self.sock.waiting()) or waiting.poll(0))
 
     def shutdown(self, how: int) -> None:
         """As of a socket."""

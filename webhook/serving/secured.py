@@ -82,10 +82,6 @@ class Secured:
             self._tls.write(memoryview(data)[start : start + _RECORD])
             self._flush()
 
-    def fileno(self) -> int:
-        """As of a socket."""
-        return int(self._sock.fileno())
-
     def waiting(self) -> int:
         """Bytes that came and that OpenSSL, or who reads from it, has not taken."""
         return self._in.pending + self._tls.pending()

@@ -35,8 +35,7 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 _TURN_SECONDS = 0.25
 """Deadlines are met within it, and so is gunicorn's heartbeat."""
-_LINE_SECONDS = 0.01
-"""Between requests of all peers that send them before they have answers; each takes a millisecond or two."""
+_LINE_SECONDS = 0.01  # between requests that come before the last answer; each takes a millisecond or two
 _ACCEPTS_A_TURN = 16
 """So that a flood of newcomers leaves time for those who are there."""
 
