@@ -64,13 +64,8 @@ class Peer:
     """
 
     def __init__(self, sock: Any, listener: Listener, peers: "Peers") -> None:  # noqa: ANN401 - gevent's socket
-        self.sock, self._raw, self.listener, self._peers, self._limits = (
-            sock,
-            sock,
-            listener,
-            peers,
-            peers.limits,
-        )
+        self.sock = self._raw = sock
+        self.listener, self._peers, self._limits = listener, peers, peers.limits
         self.greenlet = getcurrent()
         self.request: Any = None
         self.held = 0
