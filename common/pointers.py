@@ -1,7 +1,20 @@
-"""JSON pointers (RFC 6901) of paths: map keys, and positions in lists."""
+"""Paths in JSON, of map keys and positions in lists, and their pointers (RFC 6901)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Any
+
+
+def get(node: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON of any shape
+    """The value at a path; None where anything on the way is missing or has another type."""
+    for part in path:
+        if isinstance(node, dict):
+            node = node.get(part)
+        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
+            node = node[part]
+        else:
+            return None
+    return node
 
 
 @lru_cache(maxsize=256)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from common.pointers import get
 from kube.api import Object
 
 NAME: Final = "ultraserver-webhook"
@@ -11,14 +12,7 @@ NAME: Final = "ultraserver-webhook"
 
 def at(found: object, *path: str | int) -> Any:  # noqa: ANN401 - JSON of any shape
     """What is at a path of keys and positions; None where there is nothing."""
-    for part in path:
-        if isinstance(found, dict):
-            found = found.get(part)
-        elif isinstance(found, list) and isinstance(part, int) and part < len(found):
-            found = found[part]
-        else:
-            return None
-    return found
+    return get(found, path)
 
 
 def mapped(found: object, *path: str | int) -> Object:

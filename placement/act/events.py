@@ -1,4 +1,4 @@
-"""What people see with ``kubectl describe pod``: why a job waits, and what became of it.
+"""What people see with ``kubectl describe pod``: why a job waits, and whether it was admitted.
 
 An Event is told about a job's first waiting pod and its launcher, once for each text, and again now and then
 while it stays true: Events are kept for an hour only.
@@ -20,7 +20,7 @@ from placement.decide.jobs import Job
 from placement.decide.plan import Waiting
 from placement.observe.model import COMPONENT, JobKey, Pod
 
-# A reason that stays the same is told again after so long; one that changes no more often than this.
+# A reason that stays the same is repeated after so long; one that changes no more often than this.
 AGAIN: Final = timedelta(minutes=30)
 LEAST: Final = timedelta(minutes=1)
 GRACE: Final = timedelta(seconds=5)  # a younger job is not worth telling about: its pods are still being made

@@ -1,7 +1,7 @@
-"""What pods say, as far as it counts: about its place a pod says what whoever could write it claims.
+"""What pods say, as far as it counts: the place of a pod is what its author, or another writer, claims.
 
 A pod that is not believed holds what it truly has, its node and its devices, and nothing more. It counts for
-no job; who looks at it is told why.
+no job, and the commands show why.
 """
 
 import re

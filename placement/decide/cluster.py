@@ -136,22 +136,22 @@ class Cluster:
 
         With ``always`` only that of pods of no job, which may stay for ever, and of its own namespace.
         """
-        for key in self._keys | {term.key for term in job.apart}:
-            for value in {node.labels.get(key, "") for node in nodes}:
-                ours = (self._avoids(term, value, job) for term in job.apart if term.key == key)
-                for whose in chain(self._repelling(key, value, job), filter(None, ours)):
-                    if is_pod(whose) or not always or whose[0] == job.key[0]:
-                        return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")
+        ours = (self._avoids(term, value, job) for term in job.apart for value in _values(nodes, term.key))
+        for whose in chain(self._others(nodes, job), filter(None, ours)):
+            if is_pod(whose) or not always or whose[0] == job.key[0]:
+                return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")
         return None
 
     def repelled_at_home(self, unit: Unit, job: Job) -> bool:
         """Whether pods of a job's own namespace keep it off a unit that nobody holds."""
-        return self.holder(unit, job.place.size) is None and any(
-            whose[0] == job.key[0]
-            for key in self._keys
-            for value in {node.labels.get(key, "") for node in unit.nodes}
-            for whose in self._repelling(key, value, job)
-        )
+        free = self.holder(unit, job.place.size) is None
+        return free and any(whose[0] == job.key[0] for whose in self._others(unit.nodes, job))
+
+    def _others(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
+        """Whose pods keep a job off some nodes by terms of their own."""
+        for key in self._keys:
+            for value in _values(nodes, key):
+                yield from self._repelling(key, value, job)
 
     def _repelling(self, key: str, value: str, job: Job) -> Iterator[JobKey]:
         """Whose pods keep a job off the nodes with a label's value."""
@@ -265,6 +265,11 @@ class Cluster:
         held = self.holders.setdefault(node, {})
         if size > held.get(job, 0):  # where its pods disagree, the largest counts
             held[job] = size
+
+
+def _values(nodes: Collection[Node], key: str) -> set[str]:
+    """The values of a label of nodes; empty text for those without it."""
+    return {node.labels.get(key, "") for node in nodes}
 
 
 def _short(

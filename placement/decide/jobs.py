@@ -141,7 +141,7 @@ class Job:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it is at work and those that wait go back to units that it has, whoever else is there.
+        """Whether it is at work and those that wait go back to units that it has, even if others are there.
 
         Of a worker that is missing nobody can say that it will come: a Job recreates none that succeeded, and
         the Pod of one that did is deleted with its node.

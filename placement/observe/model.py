@@ -27,7 +27,7 @@ MARKS: Final = frozenset(
 )
 # The effects of taints that keep pods off a node.
 HARD: Final = ("NoSchedule", "NoExecute")
-# Nodes of a whole unit, for the labels that nest: whoever takes a node of the smaller breaks the larger.
+# Nodes of a whole unit, for the labels that nest: a job on a node of the smaller breaks the larger.
 SIZES: Final = {keys.SERVER_4: 4, keys.SERVER_2: 2}
 
 # The kinds of unit: which node labels make them, and of how many nodes; and those of the packaged table.
@@ -202,7 +202,7 @@ def demand_of(
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that has not ended, as it was read. It says what whoever could write it claims (`Member`)."""
+    """A pod that has not ended, as it was read. It says what its writers claim (`Member`)."""
 
     namespace: str
     name: str

@@ -50,7 +50,7 @@ def test_people_read_what_the_service_says_by_the_name_and_lines_of_their_file(
     assert "request:" not in out
     assert "\n2 placed, 0 not placed, 0 refused\n" in out
     assert out.count("  table    the rule table, revision ") == 2
-    assert out.count(f"{path}:{second}: MPIJob team/other\n") == 2, "what the server says is told by object"
+    assert out.count(f"{path}:{second}: MPIJob team/other\n") == 2, "each object has the answer of the server"
     assert out.count("  server   would store something else:") == 2
     assert api.asked.count("/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs") == 2
 

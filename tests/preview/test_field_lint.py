@@ -367,7 +367,7 @@ def test_programs_may_look_like_templates() -> None:
 
 
 def test_templates_of_another_kind_are_for_its_controller() -> None:
-    """Protects from false warnings about Argo's Workflows, policies and alerts, but for their names."""
+    """Protects from false warnings about Argo's Workflows, policies and alerts, except about their names."""
     alert = {"apiVersion": "example.com/v1", "kind": "Alert", "metadata": {"name": "$NAME"}}
     (shown,) = preview(TABLE, read_documents(json.dumps({**alert, "spec": {"text": "{{ $labels.x }} <x>"}})))
     assert [text.partition(" is ")[0] for text in shown.item["warnings"]] == ["/metadata/name"]

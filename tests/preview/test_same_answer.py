@@ -49,7 +49,7 @@ def _previewed(shown: Any) -> tuple[Any, ...]:
 
 
 def _settled(obj: Any) -> bool:
-    """Whether a job is told from others by its name, and not by the review's uid; and has a kind."""
+    """Whether the name identifies a job, and not the review's uid; and it has a kind."""
     texts = get(obj, ("metadata", "name")), get(obj, ("kind",))
     return (
         isinstance(obj, dict) and "items" not in obj and all(isinstance(each, str) and each for each in texts)

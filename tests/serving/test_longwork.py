@@ -28,7 +28,7 @@ def printed() -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def done(printed: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """What came of every part of `tests.serving.work`."""
+    """The result of every part of `tests.serving.work`."""
     made: dict[str, Any] = json.loads(printed.stdout)
     return made
 
@@ -63,7 +63,7 @@ def test_work_that_wants_too_much_memory_fails_and_the_server_does_not_grow(done
         "a result of many bytes comes back whole",
         "an error that came of one of memory is too large",
         "an error of the work is raised where it is waited for",
-        "a process that crashes, for want of memory, fails its own work only",
+        "a process that crashes, because it lacks memory, fails its own work only",
     ],
 )
 def test_the_outcome_of_a_piece(done: dict[str, Any], part: str, found: Any) -> None:
@@ -112,7 +112,7 @@ class Queue:
         settle()
 
     def end_all(self) -> list[str]:
-        """End every piece in its turn; what became of each, in the order of their ends."""
+        """End every piece in its turn; the result of each, in the order of their ends."""
         while self._working:
             self.end()
         return self.ended

@@ -66,7 +66,7 @@ def outcome(work: LongWork, *what: object) -> str:
 
 
 def main() -> None:
-    """Do every part, and print what came of it as JSON."""
+    """Do every part, and print the results as JSON."""
     source = TableSource()
     parts: dict[str, Callable[[LongWork], object]] = {
         "table": lambda work: work(1, revision) == source.table().revision,

@@ -89,7 +89,7 @@ def _beside(served: Outcome, would: Outcome, mode: Mode, by: str) -> Outcome:
 
 
 def _shadowed(served: RuleOutcome, would: RuleOutcome) -> RuleOutcome:
-    """What became of a rule that is perhaps in shadow, or is kept from firing by what is."""
+    """The outcome of a rule that is perhaps in shadow, or is kept from firing by what is."""
     if served.state is State.FIRED or would.state is not State.FIRED:
         return served if served.why != SWITCHED_OFF else would
     return would._replace(state=State.SHADOWED)

@@ -56,7 +56,7 @@ class Ready(NamedTuple):
 
 
 def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
-    """What became of each rule for a kind of object that cannot fire for such jobs, and the others by place.
+    """The outcome of each rule for a kind of object that cannot fire for such jobs, and the others by place.
 
     It is found out once for each set of facts, which are as few as rows of the table.
     """

@@ -23,7 +23,7 @@ class Verdict(StrEnum):
 
 
 class State(StrEnum):
-    """What became of a rule."""
+    """The outcome of a rule."""
 
     FIRED = "fired"
     SKIPPED = "skipped"
@@ -31,7 +31,7 @@ class State(StrEnum):
 
 
 class Kind(StrEnum):
-    """What came of an object, in a word."""
+    """The outcome of an object, in a word."""
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"
@@ -84,7 +84,7 @@ class Change(NamedTuple):
 
 
 class RuleOutcome(NamedTuple):
-    """What became of one rule.
+    """The outcome of one rule.
 
     Attributes:
         why: for a fired rule its reason; for a skipped one the condition that failed.
@@ -157,7 +157,7 @@ class Outcome:
 
     @property
     def kind(self) -> Kind:
-        """What came of it: what was done to the object goes before what the object is."""
+        """The outcome in a word: what was done to the object goes before what the object is."""
         if self.denials:
             return Kind.REFUSED
         if self.operations:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import orjson
 
+from common.pointers import get as get  # noqa: PLC0414 - a part of this module to its users
 from common.pointers import pointer
 from common.texts import printable
 
@@ -29,18 +30,6 @@ class WrongTypeError(ValueError):
 
     def __init__(self, path: str, wanted: str, found: Json) -> None:
         super().__init__(f"{path} must be {wanted}, not {shown(found)}")
-
-
-def get(node: Json, path: Sequence[str | int]) -> Json:
-    """The value at a path; None where anything on the way is missing or has another type."""
-    for part in path:
-        if isinstance(node, dict):
-            node = node.get(part)
-        elif isinstance(node, list) and isinstance(part, int) and part < len(node):
-            node = node[part]
-        else:
-            return None
-    return node
 
 
 def map_at(node: Json, path: Sequence[str | int]) -> dict[str, Json]:

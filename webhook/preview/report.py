@@ -146,7 +146,7 @@ def _told(table: Table, rule: str, key: str) -> dict[str, Any]:
 
 
 def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[str, Any]]:
-    """What became of each rule for such an object, or of all of the table; with the place that decided it."""
+    """The outcome of each rule for such an object, or of all of the table; with the place that decided it."""
     rows, candidate = {row.name: row for row in outcome.rules}, outcome.untouched is Kind.UNCHANGED
     for rule in table.rules:
         row = rows.get(rule.name) or (_for_others(rule, outcome) if all_rules else None)

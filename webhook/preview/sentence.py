@@ -113,7 +113,7 @@ def judged(item: Seen) -> tuple[Verdict, str, Place | None]:
 
 def _why_not(item: Seen) -> str:
     outcome = item.outcome
-    if _names_node(item, outcome.would or outcome):
+    if _names_node(item, _templates(item, outcome.would or outcome)):
         return "its workers name their node themselves, so no scheduler places them"
     if outcome.would and outcome.shadow:
         if outcome.would.denials:
@@ -194,9 +194,8 @@ def _ended(item: Seen) -> bool:
     return any(each.get("type") in ENDED and each.get("status") == "True" for each in conditions)
 
 
-def _names_node(item: Seen, outcome: Outcome) -> bool:
-    templates = [] if _is_pod(item) else _templates(item, outcome)
-    return any(get(each, ("spec", "nodeName")) for each in templates)
+def _names_node(item: Seen, templates: list[Json]) -> bool:
+    return not _is_pod(item) and any(get(each, ("spec", "nodeName")) for each in templates)
 
 
 def _templates(item: Seen, outcome: Outcome) -> list[Json]:
@@ -214,7 +213,7 @@ def _place(item: Seen, outcome: Outcome) -> Place | None:
     stands = item.stored is not None or _is_pod(item)
     kept = stands and outcome.kind in {Kind.CHANGED, Kind.UNCHANGED}
     templates = _templates(item, outcome)
-    if not (templates and (kept or "shape" in outcome.facts)) or _names_node(item, outcome):
+    if not (templates and (kept or "shape" in outcome.facts)) or _names_node(item, templates):
         return None
     try:
         place = parse(text_of(get(templates[0], PLACE)))

@@ -26,7 +26,7 @@ def as_text(previews: Iterable[Preview]) -> str:
 
 
 def as_why(previews: Iterable[Preview]) -> str:
-    """What came of every document and why, and each rule with what it set, or the condition that failed."""
+    """The verdict on every document and why, and each rule with what it set, or the condition that failed."""
     items = list(previews)
     texts = ["".join(_explained(item)) for item in items]
     return "\n".join([*texts, *([f"{totals(items)}\n"] if len(items) > 1 else [])])

@@ -60,8 +60,18 @@ def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> 
             installation's ConfigMap, which has the rows of whole-job admission or not. None: the default.
         placement: the chart's value ``placement``, for a file and the default.
     """
-    below = placement_draft() if placement and not (path and path.is_dir()) else default_draft()
+    below = packaged_draft(placement=has_placement(path, placement=placement))
     return draft_of(read_texts(path), str(path), below) if path else below
+
+
+def has_placement(path: FilePath | None, *, placement: bool) -> bool:
+    """Whether the rows of whole-job admission are below a path: a directory has its own, or none."""
+    return placement and not (path and path.is_dir())
+
+
+def packaged_draft(*, placement: bool) -> Draft:
+    """The packaged table as written, with or without the rows of whole-job admission."""
+    return placement_draft() if placement else default_draft()
 
 
 def load_file(path: FilePath) -> Table:

@@ -10,7 +10,7 @@ from typing import Any
 from common.tablefiles import read_texts, table_files
 from common.watched import UnusableError, Watched
 from webhook.rows.table import Table
-from webhook.rules.load import Text, build, default_draft, draft_of, load_default, placement_draft
+from webhook.rules.load import Text, build, draft_of, has_placement, load_default, packaged_draft
 from webhook.rules.problems import TableError
 
 log = logging.getLogger("webhook.rules")
@@ -40,8 +40,7 @@ def table_of(written: Written) -> Table:
     """
     if written.path is None:
         return load_default(placement=written.placement)
-    below = placement_draft() if written.placement else default_draft()
-    return build(draft_of(written.texts, str(written.path), below))
+    return build(draft_of(written.texts, str(written.path), packaged_draft(placement=written.placement)))
 
 
 def problem_of(_: Table, written: Written) -> str:
@@ -70,7 +69,7 @@ class TableSource:
             TableError: if the table is wrong; there is no last good one to keep.
             OSError: if a file cannot be read.
         """
-        self._path, self._placement = path, placement and not (path and path.is_dir())
+        self._path, self._placement = path, has_placement(path, placement=placement)
         what = f"rule table {path or 'of the package'}"
 
         # `Watched` reads after its first look at the files: what changes in between differs from that look.

@@ -12,7 +12,7 @@ from testbed.experiment.trace.jobs import Job
 
 
 class Policy(Protocol):
-    """Who decides. It knows the fleet by its size and by what it is told here.
+    """Who decides. It knows the size of the fleet, and the calls below.
 
     Attributes:
         reserved: The free nodes that its last decision holds for a job that waits.

@@ -114,7 +114,9 @@ def main() -> None:
         least = f"{min(each):.1f} | {ratio:.1f} | {min(each) / min(spent['json.loads']):.1f}"
         say(f"| {name} | {statistics.median(each):.1f} | {least} |")
     project = calls_of(table, job)
-    say(f"\n{project.total()} calls of project functions, {project['tree.get']} of them to look up a path")
+    say(
+        f"\n{project.total()} calls of project functions, {project['pointers.get']} of them to look up a path"
+    )
 
 
 if __name__ == "__main__":
