@@ -1,6 +1,6 @@
 """The files of a rule table: one, or those of a directory, such as a mounted ConfigMap."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +10,9 @@ import yaml
 from common.files import content
 
 SUFFIXES: Final = (".yaml", ".yml")
+
+PACKAGED: Final = ("workloads", "families", "rules")
+"""The files of the packaged table; each has sections of its own."""
 
 MOST_BYTES: Final = 1024 * 1024
 """Of a rule table's texts; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
@@ -21,9 +24,10 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The plugin's one file has PyYAML in Python alone."""
 
 
-def packaged() -> bytes:
-    """Returns the packaged table, for programs that need nothing else of the webhook."""
-    return files("webhook.rules").joinpath("default.yaml").read_bytes()
+def packaged() -> Mapping[str, bytes]:
+    """Returns the texts of the packaged table by name, for programs that need nothing else of the webhook."""
+    folder = files("webhook.rules").joinpath("packaged")
+    return {name: folder.joinpath(f"{name}.yaml").read_bytes() for name in PACKAGED}
 
 
 def table_files(path: Path) -> Sequence[Path]:

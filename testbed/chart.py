@@ -21,7 +21,7 @@ from testbed.kits import build
 Object = dict[str, Any]
 REPOSITORY = Path(__file__).resolve().parents[1]
 CHART = REPOSITORY / "manifests" / "chart"
-PLACEMENT = REPOSITORY / "webhook" / "rules" / "placement.yaml"
+PLACEMENT = REPOSITORY / "webhook" / "rules" / "packaged" / "placement.yaml"
 """The rows of whole-job admission; the chart has a copy, as Helm reads nothing outside, and Flux no links."""
 RULES = CHART / "rules"
 """The files of the rule table that values bring."""

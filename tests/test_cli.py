@@ -254,7 +254,7 @@ def test_show_lists_every_shape_and_rule_with_its_reason() -> None:
         assert any(line.startswith(f"{row.name} ") for line in lines)
     for rule in installed_draft().raw["rules"]:
         (line,) = [line for line in lines if line.startswith(f"{rule['name']} ")]
-        assert re.search(rf"  {re.escape(rule['reason'])}  +packaged (default|placement):\d+$", line)
+        assert re.search(rf"  {re.escape(rule['reason'])}  +packaged (workloads|families|rules|placement):\d+$", line)
         for condition in ("placer", "volume", "mountFree"):
             shown = f" {condition} " in line.partition(rule["reason"])[0]
             assert shown == (
@@ -273,7 +273,7 @@ def test_show_says_the_mode_of_a_table_what_rows_add_and_where_they_are_written(
     rows = {line.split()[0]: line for line in shown if line}
     assert rows["own"].endswith(f"  {mine}:7")
     assert re.search(r" off +worker +always +spec/nodeSelector/a, spec/nodeSelector/c, warn +r ", rows["own"])
-    assert re.search(rf" mine +packaged default:\d+, {mine}:6$", rows["job-label"])
+    assert re.search(rf" mine +packaged rules:\d+, {mine}:6$", rows["job-label"])
     assert " spec/schedulingGates, placer gate " in rows["whole-job-workers"]
 
 
@@ -281,7 +281,7 @@ def test_show_of_a_name_is_one_row_as_it_counts_below_the_places_it_is_written_i
     (mine := tmp_path / "mine.yaml").write_text(EXTENDS + "shapes: [{name: two-node, warn: slow}]\n")
     text = run("rules", "show", "two-node", "--rules", mine).stdout
     first, second, *rest = text.splitlines()
-    assert re.fullmatch(r"# packaged default:\d+", first)
+    assert re.fullmatch(r"# packaged families:\d+", first)
     assert second == f"# {mine}:4"
     (row,) = read_documents("\n".join(rest))[0].value["shapes"]
     assert (row["workers"], row["warn"]) == (2, "slow")

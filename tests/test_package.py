@@ -22,8 +22,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 NOBODY = 65532
 CARRIED = (
-    "webhook/rules/default.yaml",
-    "webhook/rules/placement.yaml",
+    "webhook/rules/packaged/rules.yaml",
+    "webhook/rules/packaged/placement.yaml",
     "webhook/rules/podtemplate.schema.json",
     "webhook/preview/static/page.css",
     "webhook/preview/templates/page.html",

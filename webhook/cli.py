@@ -224,7 +224,7 @@ def lint(files: tuple[Path, ...], form: str, rules: tuple[Path, ...], *, placeme
 
 
 def _linted(path: Path | None, *, placement: bool) -> dict[str, Any]:
-    name, noted = str(path or "packaged default"), list[Problem]()
+    name, noted = str(path or "packaged table"), list[Problem]()
     numbers, problems = dict[str, int | str](), list[Problem]()
     try:
         draft = installed_draft(path, placement=placement)

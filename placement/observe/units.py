@@ -17,7 +17,7 @@ def followed(path: Path | None) -> Watched[Units]:
 
     def load() -> Units:
         nonlocal known
-        texts = (packaged(), *(text for _, text in (read_texts(path) if path else ())))
+        texts = (*packaged().values(), *(text for _, text in (read_texts(path) if path else ())))
         try:
             known |= units_of(merged(texts, "shapes")["shapes"].values())
         except ValueError as error:

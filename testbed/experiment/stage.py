@@ -41,7 +41,9 @@ def table(policy: str) -> str:
         return placement.ROWS.read_text(encoding="utf-8")
     if policy == "kueue":
         return kueue.ROWS.read_text(encoding="utf-8")
-    packaged = yaml.safe_load((webhook.REPOSITORY / "webhook/rules/default.yaml").read_text(encoding="utf-8"))
+    packaged = yaml.safe_load(
+        (webhook.REPOSITORY / "webhook/rules/packaged/rules.yaml").read_text(encoding="utf-8")
+    )
     off = []
     if policy == "selector":
         off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]

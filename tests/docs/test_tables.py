@@ -15,7 +15,10 @@ def test_a_document_says_what_the_packaged_rule_table_says(document: str) -> Non
 
 
 def test_the_reference_has_every_label_and_annotation_of_the_packaged_table() -> None:
-    named = re.findall(r"ultraserver-webhook\.io(?:/|~1)([a-z-]+)\b", text_of("webhook/rules/default.yaml"))
+    named = re.findall(
+        r"ultraserver-webhook\.io(?:/|~1)([a-z-]+)\b",
+        text_of("webhook/rules/packaged/rules.yaml") + text_of("webhook/rules/packaged/workloads.yaml"),
+    )
     assert "hostfile" in named
     listed = text_of("docs/reference.md").partition("## Labels")[2]
     assert [name for name in set(named) if f"| `{PREFIX}{name}` |" not in listed] == []

@@ -2,7 +2,6 @@
 
 import json
 from html import unescape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 from werkzeug.test import Client
 
+from common.tablefiles import packaged
 from contract import keys
 from testbed.mpijob import mpijob
 from tests.helpers import unfolded
@@ -105,10 +105,10 @@ def test_a_rule_is_told_with_the_file_and_line_that_decided(ours: tuple[str, str
         "after": "h",
         "rule": {"name": "ours", "source": {"file": ours[1], "line": 7}},
     }
-    packaged = (files("webhook.rules") / "default.yaml").read_text().splitlines()
+    lines = packaged()["rules"].decode().splitlines()
     source = changes[NAME]["rule"]["source"]
-    assert (source["file"], packaged[source["line"] - 1].strip()) == (
-        "packaged default",
+    assert (source["file"], lines[source["line"] - 1].strip()) == (
+        "packaged rules",
         "- name: ultraserver-nodes",
     )
     assert changes["subdomain"]["rule"]["source"] == {"file": ours[1], "line": 13}

@@ -116,7 +116,7 @@ DOCUMENTED = (
 )
 """The rules of the packaged table that the UltraServer document has."""
 
-PACKAGED = "packaged default"
+PACKAGED = "packaged rules"
 
 RULE = "rules:\n  - name: x\n    reason: r\n    match: {role: worker}\n"
 """Lines 4 to 7 of a table that extends; what is behind it starts on line 8."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from common.tablefiles import MOST_BYTES, MOST_FILES
+from common.tablefiles import MOST_BYTES, MOST_FILES, packaged
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, HEAD, WHOLE, mounted
 from webhook.rows.policies import Mode
@@ -86,7 +86,7 @@ def test_broken_files_are_told_of_at_once(tmp_path: Path) -> None:
 
 
 def test_only_the_first_may_be_a_whole_table() -> None:
-    whole = HEAD + Path("webhook/rules/default.yaml").read_text().partition("kind: RuleTable\n")[2]
+    whole = HEAD + "".join(text.decode().partition("kind: RuleTable\n")[2] for text in packaged().values())
     texts = [("1.yaml", whole), ("2.yaml", EXTENDS + ROW.format("a"))]
     assert own(load_texts(texts, "table")) == ["a"]
     # One without the optional sections, too.

@@ -1,9 +1,8 @@
 """What loading refuses although the schema takes it: rows that contradict each other, or Kubernetes."""
 
-from importlib.resources import files
-
 import pytest
 
+from common.tablefiles import packaged
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, PACKAGED, RULE, SOURCE, Expected, problems, same_problems
 from webhook.rules.problems import TableError
@@ -291,16 +290,16 @@ def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_
     covering = "shapes:\n  - name: s\n    workers: multiple of 2\n    nodeConfig: 2\n"
     found = problems(EXTENDS + covering)
     assert [(source, path, message.split(":")[0]) for source, _, path, message in found] == [
-        (PACKAGED, "/shapes/1/workers", "unreachable"),
-        (PACKAGED, "/shapes/4/workers", "unreachable"),
+        ("packaged families", "/shapes/1/workers", "unreachable"),
+        ("packaged families", "/shapes/4/workers", "unreachable"),
     ]
-    assert [_packaged_line(line) for _, line, _, _ in found] == ["workers: 2", "workers: multiple of 2"]
+    assert [_packaged_line(source, line) for source, line, _, _ in found] == ["workers: 2", "workers: multiple of 2"]
 
 
 def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_it_was() -> None:
     text = "rules:\n  - name: apart-from-other-jobs\n    match: {role: worker}\n"
     found = problems(EXTENDS + text)
-    assert {(source, _packaged_line(line)) for source, line, _, _ in found} == {
+    assert {(source, _packaged_line(source, line)) for source, line, _, _ in found} == {
         (PACKAGED, "- {key: training.kubeflow.org/job-name, operator: NotIn, values: [$(job.name)]}"),
         (PACKAGED, "topologyKey: $(shape.topologyKey)"),
     }
@@ -317,6 +316,6 @@ def test_a_problem_reads_as_file_line_pointer_message() -> None:
     )
 
 
-def _packaged_line(number: int) -> str:
-    text = files("webhook.rules").joinpath("default.yaml").read_text(encoding="utf-8")
+def _packaged_line(source: str, number: int) -> str:
+    text = packaged()[source.removeprefix("packaged ")].decode()
     return text.splitlines()[number - 1].strip()

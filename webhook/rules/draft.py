@@ -1,7 +1,7 @@
 """A rule table as written: one file, or several laid over each other, with the line of every value."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -74,6 +74,18 @@ class Draft:
                 if path[end - 1] in map_at(document.value, path[: end - 1]):
                     return document, path
         return self.files[-1], path
+
+
+def side_by_side(files: Sequence[Document]) -> Draft:
+    """Returns the table of files of which each has sections of its own."""
+    raw = {key: value for document in files for key, value in document.value.items()}
+    rows: dict[str, list[Written]] = {
+        section: [[(document, (section, at))] for at in range(len(document.value[section]))]
+        for document in files
+        for section in ROWS
+        if section in document.value
+    }
+    return Draft(raw, tuple(files), rows)
 
 
 def strays(base: Draft, over: Document) -> Iterator[Problem]:

@@ -20,7 +20,7 @@ from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, quoting
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
-from webhook.rules.draft import Draft, laid_over, strays
+from webhook.rules.draft import Draft, laid_over, side_by_side, strays
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import read, violations
@@ -28,8 +28,7 @@ from webhook.rules.schema import read, violations
 Text = tuple[str, str | bytes]
 """A file's name, for messages, and its content."""
 
-SOURCE = "packaged default"
-PLACEMENT = "placement.yaml"
+PLACEMENT = "packaged/placement.yaml"
 PLACEMENT_SOURCE = "packaged placement"
 ALONE = (
     "only the first file of a table may be without `extends: default`: this would drop what the others say"
@@ -101,8 +100,7 @@ def load_texts(texts: Sequence[Text], where: str) -> Table:
 @cache
 def default_draft() -> Draft:
     """The packaged table as written; not to be changed, it is read once, and checked when it is built."""
-    document = _read(packaged(), SOURCE)
-    return Draft(document.value, (document,))
+    return side_by_side([_read(text, f"packaged {name}") for name, text in packaged().items()])
 
 
 @cache
