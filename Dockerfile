@@ -1,6 +1,6 @@
 # Two images: `serving` (the default) for the webhook, and `controllers` for the programs that talk to the API server,
 # which have its client installed besides. The base is named by its digest, the index of all platforms, as ten public files of
-# September 2026 have it. No image registry could be reached where this was written, so nobody has pulled it here: a digest
+# September 2026 have it. No image registry could be reached where this was written, so the image was never pulled here: a digest
 # that the registry does not have ends the build, it never gives another image.
 ARG BASE=python:3.13.15-slim-trixie@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 

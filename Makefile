@@ -78,6 +78,7 @@ lint: .venv/.dev ## Check style, types and the direction of imports
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/hadolint Dockerfile
 	@$(BIN)/ultraserver-webhook rules lint
+	@$(BIN)/python -m tests.docs.prose
 	@! git grep -nE '^(<<<<<<<|>>>>>>>) ' -- ':!*.lock'
 	@git log --no-merges --format=%s $(FIRST)..HEAD 2>/dev/null | awk 'length > 72 {print "subject of a commit over 72 characters: " $$0; bad = 1} END {exit bad}'
 
@@ -89,12 +90,12 @@ format: .venv/.dev ## Format the code
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --fix --quiet
 
-# Extras are named, or pip takes the newest version of what somebody needs with one, and finds that no hash is for it.
+# Extras are named, or pip takes the newest version of a package that is needed with one, and finds that no hash is for it.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-strip-extras \
     --custom-compile-command 'make lock'
 
 .PHONY: lock
-lock: .venv/.dev ## Write what pyproject.toml needs into locks/, with the hash of every file (ARGS=--upgrade: all anew)
+lock: .venv/.dev ## Write what pyproject.toml needs into locks/, with the hash of every file (ARGS=--upgrade: take the newest versions)
 	@$(LOCK) pyproject.toml --all-extras --output-file locks/dev.txt $(ARGS)
 	@$(LOCK) pyproject.toml --constraint locks/dev.txt --output-file locks/serving.txt
 	@$(LOCK) pyproject.toml --constraint locks/dev.txt --extra controllers --output-file locks/controllers.txt

@@ -254,7 +254,9 @@ def test_show_lists_every_shape_and_rule_with_its_reason() -> None:
         assert any(line.startswith(f"{row.name} ") for line in lines)
     for rule in installed_draft().raw["rules"]:
         (line,) = [line for line in lines if line.startswith(f"{rule['name']} ")]
-        assert re.search(rf"  {re.escape(rule['reason'])}  +packaged (workloads|families|rules|placement):\d+$", line)
+        assert re.search(
+            rf"  {re.escape(rule['reason'])}  +packaged (workloads|families|rules|placement):\d+$", line
+        )
         for condition in ("placer", "volume", "mountFree"):
             shown = f" {condition} " in line.partition(rule["reason"])[0]
             assert shown == (

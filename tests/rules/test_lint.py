@@ -293,7 +293,10 @@ def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_
         ("packaged families", "/shapes/1/workers", "unreachable"),
         ("packaged families", "/shapes/4/workers", "unreachable"),
     ]
-    assert [_packaged_line(source, line) for source, line, _, _ in found] == ["workers: 2", "workers: multiple of 2"]
+    assert [_packaged_line(source, line) for source, line, _, _ in found] == [
+        "workers: 2",
+        "workers: multiple of 2",
+    ]
 
 
 def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_it_was() -> None:

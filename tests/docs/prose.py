@@ -1,0 +1,136 @@
+"""The prose linter: ``python -m tests.docs.prose`` looks for words that the style page replaces.
+
+Prose is the text of documents, and in code the comments, docstrings and messages. Proselint finds the words:
+those of ``style.yaml``, and some of its own checks.
+"""
+
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from proselint.checks import __register__ as packaged
+from proselint.registry import CheckRegistry
+from proselint.registry.checks import Check, CheckFlags, Padding
+from proselint.registry.checks.engine import Fancy, RegexOptions
+from proselint.registry.checks.types import PreferredForms
+from proselint.tools import LintFile
+
+from tests.docs.blocks import REPOSITORY
+
+PATTERNS = Path(__file__).with_name("style.yaml")
+
+PACKAGED = ("needless_variants", "nonwords", "malapropisms", "redundancy")
+"""Checks of proselint that fit technical prose."""
+
+NOT_PROSE = re.compile(
+    r"^(tests/(data|rules/cases|documents/data)/|locks/|LICENSE|tests/docs/style\.yaml)"
+    r"|\.(png|svg|lock|json|gz|patch|diff|sum|mod)$"
+)
+"""Files that hold data."""
+
+NOT_YET_CLEAN = (
+    "certs/",
+    "common/",
+    "contract/",
+    "docs/",
+    "kube/",
+    "kubectl_ultraserver/",
+    "manifests/",
+    "placement/",
+    "testbed/",
+    "tests/",
+    "webhook/",
+)
+"""Folders whose words are still to be replaced; this list only gets shorter."""
+
+_BLOCK = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`[^`\n]*`")
+
+
+def register() -> dict[str, bool]:
+    """Registers the checks with proselint, and returns which of them are on."""
+    words: dict[str, str] = yaml.safe_load(PATTERNS.read_text(encoding="utf-8"))
+    own = (
+        ("words", Padding.WORDS_IN_TEXT, True, lambda pattern: not pattern.startswith("(")),
+        ("patterns", Padding.RAW, False, lambda pattern: pattern.startswith("(")),
+    )
+    CheckRegistry().register_many(packaged)
+    for name, padding, either_case, chosen in own:
+        items = {pattern: instead for pattern, instead in words.items() if chosen(pattern)}
+        options = RegexOptions(case_insensitive=either_case, multi_line=True)
+        CheckRegistry().register(
+            Check(
+                PreferredForms(items, padding),
+                Fancy(options),
+                f"own.{name}",
+                "'{1}': {0}",
+                CheckFlags(allow_quotes=True),
+            )
+        )
+    return dict.fromkeys(("own", *PACKAGED), True)
+
+
+def prose(name: str, text: str) -> str:
+    """Returns ``text`` with everything blank that is not prose, so that lines and columns stay."""
+    if name.endswith(".py"):
+        text = _of_python(text)
+    if name.endswith(".md"):
+        text = _BLOCK.sub(_blank, text)
+    return _CODE.sub(_blank, text)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def _of_python(text: str) -> str:
+    """Keeps comments and strings: docstrings and messages are strings."""
+    source = text.splitlines()
+    lines = [" " * len(line) for line in source]
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in (tokenize.COMMENT, tokenize.STRING):
+            continue
+        (first, begin), (last, end) = token.start, token.end
+        for number in range(first - 1, last):
+            left = begin if number == first - 1 else 0
+            right = end if number == last - 1 else len(source[number])
+            lines[number] = lines[number][:left] + source[number][left:right] + lines[number][right:]
+    return "\n".join(lines)
+
+
+def complaints(name: str, text: str, checks: dict[str, bool]) -> Iterator[str]:
+    """Yields a line for each word in the prose of ``text`` that the style page replaces."""
+    for result in LintFile(name, prose(name, text)).lint({"max_errors": 1000, "checks": checks}):
+        line, column = result.pos
+        yield f"{name}:{line}:{column}: {result.check_result.message}"
+
+
+def files() -> list[str]:
+    """Returns the files of the repository that hold prose."""
+    names = subprocess.run(
+        ["git", "ls-files"], cwd=REPOSITORY, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    return [name for name in names if not NOT_PROSE.search(name) and (REPOSITORY / name).is_file()]
+
+
+def main(arguments: list[str]) -> int:
+    """Lints the repository, or the files and folders that are named, and returns an exit code."""
+    checks = register()
+    lines = [
+        line
+        for name in files()
+        if name.startswith(tuple(arguments)) or not (arguments or name.startswith(NOT_YET_CLEAN))
+        if (text := (REPOSITORY / name).read_text(encoding="utf-8"))
+        for line in complaints(name, text, checks)
+    ]
+    print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr)
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
