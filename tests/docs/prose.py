@@ -128,7 +128,7 @@ def main(arguments: list[str]) -> int:
         if (text := (REPOSITORY / name).read_text(encoding="utf-8"))
         for line in complaints(name, text, checks)
     ]
-    print(*lines, sep="\n", end="\n" if lines else "", file=sys.stderr)
+    sys.stderr.writelines(f"{line}\n" for line in lines)
     return 1 if lines else 0
 
 
