@@ -1,1 +1,1 @@
-"""What several programs of this project use; nothing here knows any of them."""
+"""Shared by several programs of this project, and independent of each of them."""

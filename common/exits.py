@@ -1,4 +1,4 @@
-"""Where text leaves a program for people: nothing that somebody wrote commands a terminal or a pipeline."""
+"""Output for people: no text that a user wrote can command a terminal or a pipeline."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import click
 from common.texts import printable
 
 ESCAPE: Final = f"\0{secrets.token_hex(8)}"
-"""Stands for the escape character of our colours until the text leaves: no file can contain it."""
+"""Replaces the escape character of our colours until the text is printed: no file can contain it."""
 _COLOURS: Final = {
     "+++": None,
     "---": None,
@@ -25,8 +25,8 @@ _COLOURS: Final = {
     "  hint": "yellow",
     "  failed": "red",
 }
-"""Of lines of a preview, by their beginning; without a colour they are bold."""
-_NOT_OURS = re.compile(r"[^\n\t]+")
+"""Colours of a preview's lines, by their beginning; None is bold."""
+_LINE_PART = re.compile(r"[^\n\t]+")
 _COLOUR = rf"(?:{ESCAPE}\[[\d;]*m)*"
 _COMMAND = re.compile(rf"^((?:{ESCAPE}\[[\d;]*m|[ \t])*):({_COLOUR}:)", re.MULTILINE)
 _GROUP = re.compile(rf"#({_COLOUR})#({_COLOUR}\[)")
@@ -38,7 +38,7 @@ class Program(click.Group):
     group_class = type
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
-        """Runs a command; what click says of an error is printable."""
+        """Runs a command, and makes click's error messages printable."""
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
@@ -47,17 +47,17 @@ class Program(click.Group):
 
 
 def shown(text: str) -> str:
-    """The text made printable, its line ends and tabs kept, and colours of `style` left."""
-    return ESCAPE.join(_NOT_OURS.sub(lambda found: printable(found[0]), part) for part in text.split(ESCAPE))
+    """Returns the text made printable, except line ends, tabs and the colours of `style`."""
+    return ESCAPE.join(_LINE_PART.sub(lambda part: printable(part[0]), each) for each in text.split(ESCAPE))
 
 
 def style(text: str, **how: Any) -> str:  # noqa: ANN401 - click's
-    """The text made printable, with colours as `click.style` has them, for `say`."""
+    """Returns the text made printable, with the colours of `click.style`, for `say`."""
     return click.style(shown(text), **how).replace("\x1b", ESCAPE)
 
 
 def coloured(text: str) -> str:
-    """A preview, with its sentence and diff, in colours; `say` takes them away where nobody sees them."""
+    """Returns a preview, with its sentence and diff, in colours, which `say` prints at a terminal only."""
     return "".join(_line(line) for line in text.splitlines(keepends=True))
 
 
@@ -70,28 +70,28 @@ def _line(line: str) -> str:
 
 
 def clean(text: str) -> str:
-    """The text without anything that is not printable but line ends and tabs, and without GitHub's commands.
+    """Returns the text with Python's escapes for what is not printable and for GitHub's workflow commands.
 
-    It stands there as Python escapes it. JSON in ASCII and YAML of `dump_yaml` stay as they are. Colours
-    do not count: a pipe gets the lines without them.
+    Line ends and tabs stay. JSON in ASCII and YAML of `dump_yaml` do not change. Colours are ignored when
+    commands are looked for, because a pipe receives the lines without them.
     """
     return _GROUP.sub(r"#\1\\u0023\2", _COMMAND.sub(r"\1\\x3a\2", shown(text)))
 
 
 def say(text: str, *, err: bool = False, nl: bool = True, commands: bool = False) -> None:
-    """Print a text, in colours where somebody sees them and ``NO_COLOR`` is not set.
+    """Prints a text, in colours if a terminal shows it and ``NO_COLOR`` is not set.
 
     Args:
-        text: May contain anything.
-        err: Whether it goes to standard error.
+        text: May contain any characters.
+        err: Whether to print to standard error.
         nl: Whether a line end follows.
-        commands: Whether its lines are commands for GitHub, of which every part is escaped.
+        commands: Whether the lines are GitHub's workflow commands, whose parts are escaped already.
     """
     cleaned = (shown if commands else clean)(text).replace(ESCAPE, "\x1b")
     click.echo(cleaned, err=err, nl=nl, color=False if os.environ.get("NO_COLOR") else None)
 
 
 def progress(text: str) -> None:
-    """Shows a line at a terminal, in place of what was shown before, until the next one."""
+    """Shows a line on a terminal, in place of the line that it showed before."""
     if sys.stderr.isatty():
         click.echo(f"\r\033[K{printable(text)}", err=True, nl=False)

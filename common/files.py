@@ -1,4 +1,4 @@
-"""Files of objects, named as for kubectl."""
+"""Files of objects, named as in kubectl's ``-f``."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def files_of(path: Path, *, recursive: bool = False) -> list[Path]:
-    """A directory's files as kubectl takes them, anything else as it is."""
+    """Returns a directory's files that kubectl would read, or the path itself if it is no directory."""
     if not path.is_dir():
         return [path]
     files = path.rglob("*") if recursive else path.iterdir()
@@ -15,25 +15,25 @@ def files_of(path: Path, *, recursive: bool = False) -> list[Path]:
 
 
 def read_text(path: Path, named: Path) -> tuple[str, bytes]:
-    """What a file is called in messages, and its content, as of `content`; - is standard input."""
+    """Returns a file's name for messages, and its `content`; - is standard input."""
     if str(path) == "-":
         return "<stdin>", sys.stdin.buffer.read()
     return str(path), content(path, named)
 
 
 def content(path: Path, named: Path, most: int = -1) -> bytes:
-    """At most so many bytes of a file, which a person named, or the folder that it is in.
+    """Returns at most ``most`` bytes of a file; ``named`` is the path that the user gave, or its folder.
 
-    Only what is named itself, below ``/dev``, may be a pipe, as a shell names its own.
+    Only a path that the user gave and that is below ``/dev`` may be a pipe, such as a shell's.
     """
     if path != named or not path.is_relative_to("/dev"):
         check(path, named if named.is_dir() else named.parent)
-    with path.open("rb") as opened:
-        return opened.read(most)
+    with path.open("rb") as file:
+        return file.read(most)
 
 
 def check(path: Path, folder: Path) -> None:
-    """Raise an `OSError` unless a path is, or leads to, a regular file in a folder."""
+    """Raises an `OSError` unless the path is a regular file in the folder, or a link to one."""
     target = Path(os.path.realpath(path, strict=True))
     if not target.is_relative_to(folder.resolve()):
         raise OSError(errno.EPERM, "a link that leads out of its folder", str(path))

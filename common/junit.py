@@ -1,6 +1,6 @@
-"""Results as JUnit's XML, for what shows the results of pipelines.
+"""Results as JUnit XML, which CI systems show.
 
-XML has no way to write control characters, so they stand there as Python writes them.
+XML cannot contain control characters, so they are written with Python's escapes.
 """
 
 from collections.abc import Sequence
@@ -10,14 +10,13 @@ from common.texts import printable
 
 
 def testcase(file: str, line: int | str, name: str) -> Element:
-    """A test case that passed; with a child failure, error or skipped it did not."""
+    """Returns a test case that passed; a child ``failure``, ``error`` or ``skipped`` changes that."""
     file = printable(file)
-    said = {"classname": file, "name": printable(name), "file": file, "line": str(line)}
-    return Element("testcase", said)
+    return Element("testcase", {"classname": file, "name": printable(name), "file": file, "line": str(line)})
 
 
 def as_xml(name: str, cases: Sequence[Element]) -> str:
-    """A suite of test cases."""
+    """Returns the XML of a suite of test cases."""
     root, suite = Element("testsuites"), Element("testsuite", name=name, tests=str(len(cases)))
     root.append(suite)
     suite.extend(cases)

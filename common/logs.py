@@ -1,4 +1,4 @@
-"""Logging: one JSON object a line on standard error for collectors, text for people."""
+"""Logging to standard error: one JSON object a line for collectors, or text for people."""
 
 import logging
 import logging.config
@@ -12,12 +12,12 @@ FORMS = ("json", "text")
 
 
 def config(form: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """A ``logging.config.dictConfig`` document for a program.
+    """Returns a ``logging.config.dictConfig`` document for a program.
 
     Args:
-        form: one of ``FORMS``.
-        level: one of ``LEVELS``, of every logger that is not named.
-        loggers: name -> what differs there, as in ``dictConfig``; the only handler is ``stderr``.
+        form: One of ``FORMS``.
+        level: One of ``LEVELS``, for every logger that is not in ``loggers``.
+        loggers: Settings of single loggers by name, as in ``dictConfig``; the only handler is ``stderr``.
     """
     fields = "%(asctime)s %(levelname)s %(name)s %(message)s"
     rename = {"asctime": "time", "levelname": "level", "name": "logger"}
@@ -37,19 +37,19 @@ def config(form: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> d
 
 
 def configure(form: str, program: str) -> None:
-    """Set logging up in one of ``FORMS``, for a program that calls the API server and logs by this name."""
-    # Only the program's own lines: the HTTP client logs requests, tokens included, when asked to.
+    """Sets up logging in one of ``FORMS`` for a program with a logger of this name, and for ``kube``."""
+    # Only the program's own loggers: the HTTP client logs requests at this level, tokens included.
     own = {name: {"level": "INFO"} for name in (program, "kube")}
     logging.config.dictConfig(config(form, "warning", own))
 
 
 class TextFormatter(logging.Formatter):
-    """One line a record, whatever is in it, tracebacks indented: no name can pass for a line of its own."""
+    """Formats a record as one line, with tracebacks indented: no value can look like another record."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
-        """The line, with all that would end it or command a terminal written out."""
+        """Returns the line, with escapes for characters that end it or command a terminal."""
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802
-        """The traceback, indented."""
+        """Returns the traceback, indented."""
         return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).split("\n"))

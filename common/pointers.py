@@ -1,4 +1,4 @@
-"""Paths in JSON, of map keys and positions in lists, and their pointers (RFC 6901)."""
+"""Paths in JSON, which consist of map keys and list positions, and their pointers (RFC 6901)."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def get(node: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON of any shape
-    """The value at a path; None where anything on the way is missing or has another type."""
+    """Returns the value at a path; None if a part of the path is missing or has another type."""
     for part in path:
         if isinstance(node, dict):
             node = node.get(part)
@@ -19,23 +19,23 @@ def get(node: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON of 
 
 @lru_cache(maxsize=256)
 def pointer(path: tuple[str | int, ...]) -> str:
-    """RFC 6901 pointer of a path, with ``~`` and ``/`` escaped.
+    """Returns the RFC 6901 pointer of a path, with ``~`` and ``/`` escaped.
 
-    A table names some fifty places, again and again. Few more are kept: keys may be an author's, and long.
+    The cache is small: a table uses some fifty paths, and those with a user's keys may be long.
     """
     return "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path])
 
 
 def numbered(parts: Iterable[str]) -> tuple[str | int, ...]:
-    """The parts of a pointer as a path, those of digits as positions in lists."""
+    """Returns the parts of a pointer as a path, with parts of digits as list positions."""
     return tuple(int(part) if part.isdecimal() else part for part in parts)
 
 
 def parse_pointer(text: str) -> tuple[str, ...]:
-    """The path of an RFC 6901 pointer.
+    """Returns the path of an RFC 6901 pointer.
 
     Raises:
-        ValueError: if the text is neither empty nor starts with ``/``.
+        ValueError: The text is not empty and does not start with ``/``.
     """
     if not text:
         return ()

@@ -1,4 +1,4 @@
-"""Amounts of resources as Kubernetes writes them, and what a pod takes of its node."""
+"""Quantities of resources as Kubernetes writes them, and the resources that a pod takes of its node."""
 
 import re
 from decimal import ROUND_CEILING, Decimal
@@ -8,7 +8,7 @@ from typing import Any, Final
 _QUANTITY: Final = re.compile(
     r"([+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}))(?:([EPTGMk]|[EPTGMK]i|[num])|[eE]([+-]?[0-9]{1,2}))?"
 )
-"""The grammar in ``k8s.io/apimachinery/pkg/api/resource/quantity.go``, with bounds on its length."""
+"""The grammar of ``k8s.io/apimachinery/pkg/api/resource/quantity.go``, with a limit on the length."""
 
 _SUFFIXES: Final = {
     "": Decimal(1),
@@ -19,58 +19,58 @@ _SUFFIXES: Final = {
 
 
 _LONGEST: Final = 80
-"""Characters of the longest text that the grammar takes, and more: longer ones are never kept in memory."""
+"""More characters than any text of the grammar has; longer texts are not cached."""
 
 
 def thousandths(text: str) -> int:
-    """An amount in thousandths, rounded up; 0 for a text that is none."""
+    """Returns a quantity in thousandths, rounded up; 0 for a text that is no quantity."""
     return _thousandths(text) if len(text) <= _LONGEST else 0
 
 
 @lru_cache(maxsize=4096)
 def _thousandths(text: str) -> int:
-    found = _QUANTITY.fullmatch(text)
-    if not found:
+    match = _QUANTITY.fullmatch(text)
+    if not match:
         return 0
-    number, suffix, exponent = found.groups()
+    number, suffix, exponent = match.groups()
     scale = Decimal(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""]
     return int((Decimal(number) * scale * 1000).to_integral_value(ROUND_CEILING))
 
 
 def amounts(quantities: object) -> dict[str, int]:
-    """A map of quantities in thousandths; empty for what is not a map."""
-    found = quantities.items() if isinstance(quantities, dict) else ()
-    return {name: thousandths(str(text)) for name, text in found if isinstance(text, str | int | float)}
+    """Returns a map of quantities in thousandths; empty for a value that is not a map."""
+    items = quantities.items() if isinstance(quantities, dict) else ()
+    return {name: thousandths(str(text)) for name, text in items if isinstance(text, str | int | float)}
 
 
 def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, int]:
-    """What a pod takes of its node, in thousandths, by resource; of a spec of whatever content.
+    """Returns what a pod takes of its node, in thousandths, by resource; the spec may have any content.
 
-    As ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an
-    init container runs beside the sidecars before it, requests of the whole pod win, and the overhead
-    is added. Of a pod that was resized the status says what it has: until a kubelet has made it smaller it
-    takes that, and what a kubelet found infeasible it does not take.
+    Follows ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an
+    init container runs together with the sidecars before it, requests of the whole pod take precedence, and
+    the overhead is added. For a resized pod the status has its actual resources: the pod takes these until
+    the kubelet has made it smaller, and it does not take what the kubelet reports as infeasible.
     """
     total: dict[str, int] = {}
-    having = _having(status) if status else {}
+    actual = _actual(status) if status else {}
     for container in _maps(spec.get("containers")):
-        has = having.get(str(container.get("name")))
-        _add(total, _standing(container, has) if has else _requested(container))
+        has = actual.get(str(container.get("name")))
+        _add(total, _taken(container, has) if has else _requested(container))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in _maps(spec["initContainers"]) if "initContainers" in spec else ():
         sidecar = container.get("restartPolicy") == "Always"
-        has = having.get(str(container.get("name"))) if sidecar else None
-        asked = _standing(container, has)
-        _add(asked, sidecars)
+        has = actual.get(str(container.get("name"))) if sidecar else None
+        taken = _taken(container, has)
+        _add(taken, sidecars)
         if sidecar:
-            sidecars = asked
-        _raise(peak, asked)
+            sidecars = taken
+        _raise(peak, taken)
     _add(total, sidecars)
     if peak:
         _raise(total, peak)
-    if "resources" in spec or having:
-        total.update(_standing(spec, having.get("")))
+    if "resources" in spec or actual:
+        total.update(_taken(spec, actual.get("")))
     if "overhead" in spec:
         _add(total, amounts(spec["overhead"]))
     return total
@@ -84,39 +84,39 @@ def _requested(owner: dict[str, Any]) -> dict[str, int]:
     resources = owner.get("resources")
     if not isinstance(resources, dict):
         return {}
-    # What is limited only is requested: the API server writes that into stored pods.
+    # A limit without a request is also the request: the API server stores it so.
     return amounts(resources.get("limits")) | amounts(resources.get("requests"))
 
 
-_Having = tuple[dict[str, int], bool]
-"""What a container, or a pod, has; and whether it gets no more."""
+_Actual = tuple[dict[str, int], bool]
+"""The resources that a container, or a pod, has; and whether its resize is infeasible."""
 
 
-def _having(status: dict[str, Any]) -> dict[str, _Having]:
-    """What containers have by their name, and the whole pod by none."""
+def _actual(status: dict[str, Any]) -> dict[str, _Actual]:
+    """Returns the resources that each container has, by name, and those of the whole pod by an empty name."""
     pending = (each for each in _maps(status.get("conditions")) if each.get("type") == "PodResizePending")
     infeasible = any(each.get("reason") == "Infeasible" for each in pending)
     kinds = ("containerStatuses", "initContainerStatuses")
     parts = [(str(item.get("name")), item) for kind in kinds for item in _maps(status.get(kind))]
-    found: dict[str, _Having] = {}
+    actual: dict[str, _Actual] = {}
     for name, part in [*parts, ("", status)]:
         resources = part.get("resources")
         if isinstance(resources, dict):
             has = amounts(resources.get("requests"))
             _raise(has, amounts(part.get("allocatedResources")))
-            found[name] = has, infeasible
-    return found
+            actual[name] = has, infeasible
+    return actual
 
 
-def _standing(owner: dict[str, Any], having: _Having | None) -> dict[str, int]:
-    """What a container, or a pod, takes: the more of what it asks for and has."""
-    has, infeasible = having or ({}, False)
+def _taken(owner: dict[str, Any], actual: _Actual | None) -> dict[str, int]:
+    """Returns what a container, or a pod, takes: the larger of its requests and what it has."""
+    has, infeasible = actual or ({}, False)
     if infeasible:
         return dict(has)
-    asked = _requested(owner)
+    taken = _requested(owner)
     if has:
-        _raise(asked, has)
-    return asked
+        _raise(taken, has)
+    return taken
 
 
 def _add(total: dict[str, int], more: dict[str, int]) -> None:

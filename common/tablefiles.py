@@ -1,4 +1,4 @@
-"""The files of a rule table: one, or those of a directory, such as a mounted ConfigMap."""
+"""The files of a rule table: one file, or those of a directory, such as a mounted ConfigMap."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -12,60 +12,60 @@ from common.files import content
 SUFFIXES: Final = (".yaml", ".yml")
 
 PACKAGED: Final = ("workloads", "families", "rules")
-"""The files of the packaged table; each has sections of its own."""
+"""The files of the packaged table; each has its own sections."""
 
 MOST_BYTES: Final = 1024 * 1024
-"""Of a rule table's texts; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
+"""Most bytes of a rule table; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
 
 MOST_FILES: Final = 64
-"""Each costs as much work as all rows before it."""
+"""Most files of a rule table: each costs as much work as all rows before it."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The plugin's one file has PyYAML in Python alone."""
+"""The plugin, a single file, contains only the Python part of PyYAML."""
 
 
 def packaged() -> Mapping[str, bytes]:
-    """Returns the texts of the packaged table by name, for programs that need nothing else of the webhook."""
+    """Returns the texts of the packaged table by name, for programs without the rest of the webhook."""
     folder = files("webhook.rules").joinpath("packaged")
     return {name: folder.joinpath(f"{name}.yaml").read_bytes() for name in PACKAGED}
 
 
 def table_files(path: Path) -> Sequence[Path]:
-    """The file, or the directory's files that end in ``.yaml`` or ``.yml``, in the order of their names."""
+    """Returns the file, or the directory's files that end in ``.yaml`` or ``.yml``, sorted by name."""
     if not path.is_dir():
         return [path]
     return [path / name for name in ordered(file.name for file in path.iterdir())]
 
 
 def ordered(names: Iterable[str]) -> Sequence[str]:
-    """Those that are names of tables, in the order in which they are laid over each other.
+    """Returns the names of table files, in the order in which they are merged.
 
-    Names that begin with a dot are not: the kubelet keeps the versions of a ConfigMap so.
+    Names that begin with a dot are left out: with these the kubelet keeps the versions of a ConfigMap.
     """
     return sorted(name for name in names if name.endswith(SUFFIXES) and not name.startswith("."))
 
 
 def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
-    """The names, for messages, and texts of a table's files; of each at most a byte more than a table has.
+    """Returns names, for messages, and texts of a table's files, each of at most `MOST_BYTES` + 1 bytes.
 
-    A mounted ConfigMap is read from one version of it: its link is followed once.
+    All files of a mounted ConfigMap are read from one version: its link is followed once.
 
     Raises:
-        OSError: if a file cannot be read, as of `content`.
+        OSError: A file cannot be read (`content`).
     """
     version = path / "..data"
-    found = table_files(version.resolve(strict=True) if version.is_dir() else path)
-    names = [str(path / file.name if path.is_dir() else path) for file in found]
-    return [(name, content(file, path, MOST_BYTES + 1)) for name, file in zip(names, found, strict=True)]
+    paths = table_files(version.resolve(strict=True) if version.is_dir() else path)
+    names = [str(path / file.name if path.is_dir() else path) for file in paths]
+    return [(name, content(file, path, MOST_BYTES + 1)) for name, file in zip(names, paths, strict=True)]
 
 
 def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, Any]]:
-    """Returns sections of a table: maps by key, rows by name, those of later texts over earlier ones.
+    """Returns sections of a table: maps merged by key, rows by name; later texts override earlier ones.
 
-    Whether the texts make a table is the webhook's to say.
+    Only the webhook checks whether the texts are a valid table.
 
     Raises:
-        ValueError: if a text cannot be read.
+        ValueError: A text cannot be read.
     """
     table: dict[str, dict[str, Any]] = {section: {} for section in sections}
     try:

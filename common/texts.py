@@ -1,4 +1,4 @@
-"""Texts that anybody may have written, for terminals, logs and Events."""
+"""Texts that any user may have written, for terminals, logs and Events."""
 
 import difflib
 import re
@@ -9,28 +9,28 @@ from textwrap import TextWrapper, fill
 from typing import Final
 
 WIDTH: Final = 100
-"""Columns of a line for people."""
+"""Width of a line for people, in characters."""
 NARROWEST: Final = 10
-"""Characters of a column that is not made narrower."""
+"""Least width of a column, in characters."""
 
 CLOSE: Final = 0.83
-"""How alike two names are of which one is the other misspelt; `minReplicas`, `maxReplicas` are less so."""
+"""Least similarity of a name and its misspelling; `minReplicas` and `maxReplicas` are less similar."""
 
 LONGEST_MESSAGE: Final = 1000
-"""Characters of a warning, a denial or a reason; what quotes more of an object than that says no more."""
+"""Most characters of a warning, a denial or a reason; a longer quotation of an object is of no use."""
 
 LONGEST_NAME: Final = 200
-"""Characters of a name that may be a known one misspelt."""
+"""Most characters of a name for which a similar known name is looked for."""
 
 
 def printable(text: str, longest: int = 0) -> str:
-    """The text with everything that is not printable written as Python writes it in quotes.
+    """Returns the text with Python's escapes for all characters that are not printable.
 
-    Escape sequences, line ends and signs that change the direction of writing then command nothing.
+    Escape sequences, line ends and characters that change the direction of writing then have no effect.
 
     Args:
-        text: whatever somebody wrote.
-        longest: characters that are left, the last one an ellipsis where there were more; 0 leaves all.
+        text: Text that any user may have written.
+        longest: Most characters to keep, with an ellipsis as the last if there were more; 0 keeps all.
     """
     kept = text[: longest + 1] if longest else text
     if not kept.isprintable():
@@ -39,9 +39,9 @@ def printable(text: str, longest: int = 0) -> str:
 
 
 def cut(message: str) -> str:
-    """A message of one printable line of bounded length, which may quote whatever an object says.
+    """Returns a message, which may quote any text of an object, as one printable line of limited length.
 
-    The beginning says what it is about, and the end the way out.
+    The beginning, which names the subject, and the end, which says what to do, stay.
     """
     if len(message) > LONGEST_MESSAGE:
         half = LONGEST_MESSAGE // 2
@@ -50,7 +50,7 @@ def cut(message: str) -> str:
 
 
 def folded(text: str, first: str = "") -> str:
-    """A text behind the first words of its line, in lines of at most `WIDTH` columns, indented alike."""
+    """Returns a text after the first words of its line, in lines of at most `WIDTH`, indented alike."""
     return fill(
         text,
         WIDTH,
@@ -63,7 +63,7 @@ def folded(text: str, first: str = "") -> str:
 
 @lru_cache(maxsize=4096)
 def nearest(word: str, known: tuple[str, ...]) -> str | None:
-    """The known name that a word is in other case, in another order, or with a letter or two wrong."""
+    """Returns the known name of which the word is a misspelling, in case, order or a letter or two."""
     if len(word) > LONGEST_NAME:
         return None
     by_case, lower = {name.lower(): name for name in known}, word.lower()
@@ -73,13 +73,13 @@ def nearest(word: str, known: tuple[str, ...]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the nearest one that is known, or nothing."""
+    """Returns the end of a message about an unknown name: the most similar known one, or an empty text."""
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def columns(rows: Sequence[Sequence[str]], width: int = 0) -> Iterator[str]:
-    """A line for each row, in columns; with a width, cells beside the first are wrapped to fit in it."""
+    """Yields a line for each row, in columns; with a width, all cells except the first are wrapped to fit."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     while width and sum(widths) + 2 * len(widths) - 2 > width and (widest := max(widths[1:])) > NARROWEST:
         widths[widths.index(widest, 1)] -= 1

@@ -1,4 +1,4 @@
-"""A value that is read from files: read again when they change, kept when they are broken."""
+"""A value that is read from files: it is read again when they change, and kept when they are invalid."""
 
 import logging
 import math
@@ -16,7 +16,7 @@ class UnusableError(ValueError):
     """Files that cannot be used; the message says why.
 
     Attributes:
-        until: Unix time at which it is worth to try the same files again.
+        until: Unix time at which to try the same files again.
     """
 
     def __init__(self, why: str, until: float = math.inf) -> None:
@@ -28,8 +28,8 @@ class Watched(Generic[T]):
     """A value and the files it is read from.
 
     Attributes:
-        value: The newest that could be used.
-        problem: Why the files, as they are now, cannot be used; empty when they are in use.
+        value: The newest valid value.
+        problem: Why the present files cannot be used; empty if they are in use.
         on_change: Called with ``reloaded`` after every reload, and with ``refused`` once for every change
             that cannot be used.
     """
@@ -42,17 +42,17 @@ class Watched(Generic[T]):
         log: logging.Logger,
         first: T | None = None,
     ) -> None:
-        """Read it for the first time.
+        """Reads the value for the first time.
 
         Args:
-            what: What it is, for the log.
-            paths: The files now; a link that is swapped, as for a mounted ConfigMap, counts as a change.
-            load: Reads and checks them; it raises `UnusableError` or `OSError`.
-            log: Where changes are logged.
-            first: What is in use until the files can be used; None: they have to be used at once.
+            what: The name of the files in the log.
+            paths: Returns the present files; a swapped link, as of a mounted ConfigMap, counts as a change.
+            load: Reads and checks the files; raises `UnusableError` or `OSError`.
+            log: The logger for changes.
+            first: The value until the files are valid; None requires valid files at once.
 
         Raises:
-            UnusableError: There is no last good value to keep.
+            UnusableError: The files are invalid, and there is no first value.
             OSError: A file cannot be read.
         """
         self._what, self._paths, self._load, self._log = what, paths, load, log
@@ -69,12 +69,12 @@ class Watched(Generic[T]):
             self._refuse(error)
 
     def refresh(self, load: Callable[[], T] | None = None) -> T:
-        """Read changed files; what could not be used before is not read again until it changes.
+        """Reads changed files, and returns the value; invalid files are not read again until they change.
 
-        One caller reads; the others have the value so far. It costs one look at each file.
+        One caller reads; the others get the old value meanwhile. A call costs one ``stat`` of each file.
 
         Args:
-            load: Stands for the one given at the start.
+            load: Used in place of the one given at the start.
 
         Returns:
             The value in use.
@@ -88,7 +88,7 @@ class Watched(Generic[T]):
         return self.value
 
     def _reload(self, load: Callable[[], T]) -> None:
-        # Taken before reading: files that change meanwhile differ from it, and are read again.
+        # Before reading, so that files that change meanwhile are read again.
         seen = self._signature()
         try:
             value = load()
@@ -111,15 +111,15 @@ class Watched(Generic[T]):
     def _signature(self) -> tuple[tuple[str | int, ...], ...]:
         try:
             paths = self._paths()
-        except OSError as error:  # a directory that goes away while it is listed
+        except OSError as error:  # such as a directory that is deleted while it is listed
             return ((error.errno or -1,),)
         return tuple((str(path), *_identity(path)) for path in paths)
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    """What tells one version of a file from another; a missing file has one, too."""
+    """Returns numbers that differ between versions of a file; a missing file has one, too."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - half the cost of Path.stat, and asked for every handshake
+        stat = os.stat(path)  # noqa: PTH116 - half the cost of Path.stat, at every handshake
     except OSError as error:
         return (error.errno or -1,)
-    return (found.st_ino, found.st_size, found.st_mtime_ns)
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)

@@ -1,4 +1,4 @@
-"""What webhook, placement and plugin say to each other on what Kubernetes stores: the keys, and the place.
+"""The keys and the placement annotation, which webhook, placement and plugin share in stored objects.
 
-Everything imports it, and it imports nothing of this project.
+All packages import this one, and it imports none of them.
 """

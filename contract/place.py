@@ -1,20 +1,20 @@
-"""The place: what admission writes once, on the pod template, for whatever places a job's pods.
+"""The placement annotation, which admission writes once on a pod template for the placer of the job's pods.
 
-One annotation, ``ultraserver-webhook.io/place``, of words ``KEY=VALUE`` in this order, for example::
+It is ``ultraserver-webhook.io/place``, and consists of words ``KEY=VALUE`` in this order, for example::
 
     placer=gate workers=8 size=4 unit=neuron.amazonaws.com/ultraserver-server-id-4
     index=labels/training.kubeflow.org/replica-index
 
 ==========  ========================================================================================
-``placer``  who finds the nodes: ``affinity`` (the scheduler, by terms), ``kueue``, ``gang`` (the scheduler,
-            by a PodGroup of the author), or ``gate`` (placement)
-``workers``  how many pods take nodes
-``size``    how many nodes work as one unit: the node config
+``placer``  who chooses the nodes: ``affinity`` (the scheduler, by affinity terms), ``kueue``, ``gang`` (the
+            scheduler, by the user's PodGroup), or ``gate`` (the placement program)
+``workers``  the number of workers
+``size``    the number of nodes in a unit: the node config
 ``unit``    the node label whose value the nodes of a unit share
-``index``   where a pod's number is, from 0: a sum such as ``labels/KEY*4+labels/OTHER+1``; ``env/NAME`` is
-            the plain value of a container's variable, ``name`` the number at the end of the pod's name;
-            missing where pods have no number
-``group``   ``labels/KEY`` of pods whose value tells apart the units of one object; missing where it is one
+``index``   where to find a pod's number, from 0: a sum such as ``labels/KEY*4+labels/OTHER+1``; ``env/NAME``
+            is the plain value of a container's variable, ``name`` the number at the end of the pod's name;
+            missing if the pods have no number
+``group``   ``labels/KEY``, the label of pods that tells the groups of one object apart; missing if it is one
 ==========  ========================================================================================
 """
 
@@ -28,13 +28,13 @@ from typing import Any, Final
 from contract import keys
 
 MOST_WORKERS: Final = 100_000
-"""More than any cluster has nodes; a number beyond it is a mistake."""
+"""More workers than any cluster has nodes; a larger number is an error."""
 
 MOST_TERMS: Final = 4
-"""Terms of an index."""
+"""Most terms of an index."""
 
 LONGEST: Final = 2000
-"""Characters of a place: many are kept."""
+"""Most characters of a placement annotation, as many are cached."""
 
 NAME: Final = "name"
 LABEL: Final = "labels/"
@@ -46,11 +46,11 @@ _KEYS: Final = ("placer", "workers", "size", "unit", "index", "group")
 
 
 class ContractError(ValueError):
-    """What a pod says about its place cannot be read; the message says what and why."""
+    """A pod's placement annotation, or its number, cannot be read; the message says why."""
 
 
 class Placer(StrEnum):
-    """Who finds the nodes of a job."""
+    """Who chooses the nodes of a job."""
 
     AFFINITY = "affinity"
     KUEUE = "kueue"
@@ -60,7 +60,7 @@ class Placer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A number of a pod, whose source is ``name``, ``labels/KEY`` or ``env/NAME``, times a factor."""
+    """A number of a pod, from its ``name``, ``labels/KEY`` or ``env/NAME``, times a factor."""
 
     source: str
     factor: int = 1
@@ -69,30 +69,30 @@ class Term:
         return self.source if self.factor == 1 else f"{self.source}*{self.factor}"
 
     def of(self, pod: Mapping[str, Any]) -> int:
-        """Its value for a pod.
+        """Returns the value of the term for a pod.
 
         Raises:
             ContractError: The pod has no such number.
         """
         metadata = pod["metadata"]
         if self.source == NAME:
-            found = _LAST_NUMBER.search(metadata.get("name") or "")
-            if not found:
+            number = _LAST_NUMBER.search(metadata.get("name") or "")
+            if not number:
                 raise ContractError("there is no number at the end of the pod's name")
-            return int(found[1]) * self.factor
+            return int(number[1]) * self.factor
         kind, _, key = self.source.partition("/")
         what = "variable" if f"{kind}/" == ENV else "label"
         text = _variable(pod, key) if what == "variable" else (metadata.get("labels") or {}).get(key)
         if not isinstance(text, str) or not _NUMBER.fullmatch(text):
-            said = text[:40] if isinstance(text, str) else text
-            raise ContractError(f"{what} {key[:80]} is {said!r}: it must be the pod's number, from 0")
+            value = text[:40] if isinstance(text, str) else text
+            raise ContractError(f"{what} {key[:80]} is {value!r}: it must be the pod's number, from 0")
         return int(text) * self.factor
 
 
 def _variable(pod: Mapping[str, Any], name: str) -> object:
-    """The plain value of a variable, of the first container that has it; anything may stand there.
+    """Returns the plain value of a variable in the first container that has it; it may be of any type.
 
-    Of two of one name in a container the last counts, as for the kubelet.
+    If a container has two variables of one name, the last counts, as for the kubelet.
     """
     spec = pod.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
@@ -106,7 +106,7 @@ def _variable(pod: Mapping[str, Any], name: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Where a pod's number is, from 0 among those of the job that take nodes: terms and offset are added."""
+    """Where to find a pod's number among the workers of its job, from 0: the sum of terms and offset."""
 
     terms: tuple[Term, ...]
     offset: int = 0
@@ -117,11 +117,11 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is to be known about a job to place its pods: the words of the annotation, above.
+    """The words of a placement annotation, as in the table above.
 
     Attributes:
-        index: None where pods have no number.
-        group: The label's key; empty where the object is one unit.
+        index: None if the pods have no number.
+        group: The label's key; empty if the object is one group.
     """
 
     placer: Placer
@@ -137,10 +137,10 @@ class Place:
         return " ".join([f"{key}={value}" for key, value in zip(_KEYS, values, strict=True) if value != ""])
 
     def number(self, pod: Mapping[str, Any]) -> int | None:
-        """The number of a pod, or of what has its ``metadata`` and ``spec``; None where pods have none.
+        """Returns the number of a pod, or of its ``metadata`` and ``spec``; None without an index.
 
         Raises:
-            ContractError: It should have one.
+            ContractError: The pod has no number although there is an index.
         """
         if self.index is None:
             return None
@@ -149,32 +149,33 @@ class Place:
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Place:
-    """The place that an annotation says; one for all pods of a job, which say the same.
+    """Returns the content of a placement annotation; all pods of a job share one.
 
     Raises:
         ContractError: It cannot be read.
     """
     words = [word.partition("=") for word in text[:LONGEST].split(" ")]
-    said = {key: value for key, _, value in words}
-    known = said.keys() <= {*_KEYS} and all(said.values())
-    if len(text) > LONGEST or len(said) < len(words) or not known:  # what is raised is not cached
+    values = {key: value for key, _, value in words}
+    known = values.keys() <= {*_KEYS} and all(values.values())
+    if len(text) > LONGEST or len(values) < len(words) or not known:  # the cache keeps no errors
         raise _unreadable(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
-    if said.get("placer") not in {*Placer}:
-        raise _unreadable(f"placer is {said.get('placer', '')[:40]!r}: it must be one of {', '.join(Placer)}")
-    if "unit" not in said:
+    if values.get("placer") not in {*Placer}:
+        placer = values.get("placer", "")[:40]
+        raise _unreadable(f"placer is {placer!r}: it must be one of {', '.join(Placer)}")
+    if "unit" not in values:
         raise _unreadable("unit is missing: the node label that makes units")
     return Place(
-        Placer(said["placer"]),
-        _count(said, "workers"),
-        _count(said, "size"),
-        said["unit"],
-        _index(said["index"]) if "index" in said else None,
-        _label(said["group"]) if "group" in said else "",
+        Placer(values["placer"]),
+        _count(values, "workers"),
+        _count(values, "size"),
+        values["unit"],
+        _index(values["index"]) if "index" in values else None,
+        _label(values["group"]) if "group" in values else "",
     )
 
 
 def read(metadata: Mapping[str, Any]) -> Place | None:
-    """The place that a pod, or a pod template, has; None for one that takes no node for a job.
+    """Returns the placement annotation of a pod or a pod template; None for one that is no worker.
 
     Raises:
         ContractError: It cannot be read.
@@ -184,20 +185,20 @@ def read(metadata: Mapping[str, Any]) -> Place | None:
 
 
 def job(metadata: Mapping[str, Any], group: str = "") -> str:
-    """The job of a pod: its label, or annotation, and the value of the label that tells units apart.
+    """Returns the job of a pod: its label or annotation, and the value of the label that tells groups apart.
 
     Returns:
-        Empty where it has none, or what stands there could be no label's value.
+        Empty if the pod has none, or if the value is not valid for a label.
     """
     labels = metadata.get("labels") or {}
-    said = labels.get(keys.JOB) or (metadata.get("annotations") or {}).get(keys.JOB, "")
-    if len(said) > keys.LONGEST_LABEL or "/" in said:
+    name = labels.get(keys.JOB) or (metadata.get("annotations") or {}).get(keys.JOB, "")
+    if len(name) > keys.LONGEST_LABEL or "/" in name:
         return ""
-    return f"{said}/{labels.get(group, '')}" if group and said else said
+    return f"{name}/{labels.get(group, '')}" if group and name else name
 
 
-def _count(said: Mapping[str, Any], key: str) -> int:
-    text = said.get(key, "")
+def _count(values: Mapping[str, Any], key: str) -> int:
+    text = values.get(key, "")
     if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_WORKERS:
         raise _unreadable(f"{key} is {text[:40]!r}: it must be a whole number from 1")
     return int(text)
@@ -223,7 +224,7 @@ def _term(text: str) -> Term:
 
 
 def _label(source: str) -> str:
-    """The key of a label."""
+    """Returns the key of a label."""
     key = source.removeprefix(LABEL)
     if key == source or not key:
         raise _unreadable(f"{source[:80]!r} must be 'labels/KEY'")

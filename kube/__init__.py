@@ -1,1 +1,1 @@
-"""What the programs that talk to an API server share: calls, versions, election, watches, the loop."""
+"""Shared by the programs that use an API server: calls, versions, leader election, watches, the loop."""

@@ -1,17 +1,17 @@
-"""What calls of an API server are about: JSON objects, and the ways they fail. `kube.client` makes them."""
+"""JSON objects of an API server, and the errors of its calls. `kube.client` makes the calls."""
 
 from typing import Any
 
 Object = dict[str, Any]
-"""A Kubernetes object as JSON. Whole, so that what others put on it survives a replacement."""
+"""A Kubernetes object as JSON. It is kept whole, so that a replacement keeps the fields of others."""
 
 
 class ApiError(Exception):
-    """The API server refused or could not be reached; the message has the verb, the path and the reason."""
+    """The API server refused or is unreachable; the message has the verb, the path and the reason."""
 
 
 class ConflictError(ApiError):
-    """Somebody else wrote first. Normal: read again and decide again."""
+    """Another client wrote first. That is normal: read again and decide again."""
 
 
 class ForbiddenError(ApiError):
@@ -23,14 +23,14 @@ class GoneError(ApiError):
 
 
 def leases(namespace: str) -> str:
-    """The collection of a namespace's Leases."""
+    """Returns the path of the collection of a namespace's Leases."""
     return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
 
 
 def guarded(version: str, operations: list[Object]) -> list[Object]:
-    """A JSON patch that applies to an object of this ``resourceVersion`` only.
+    """Returns a JSON patch that applies only to an object of this ``resourceVersion``.
 
-    Naming the resourceVersion makes the API server answer Conflict if the object was changed since it was
-    read; without it, the API server would retry the patch on the newer object.
+    With the resourceVersion in the patch, the API server answers Conflict if the object was changed since it
+    was read; without it, the API server would retry the patch on the newer object.
     """
     return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations]

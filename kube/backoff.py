@@ -1,14 +1,14 @@
-"""How long to wait before the next try."""
+"""The waits between one try and the next."""
 
 import random
 from collections.abc import Iterator
 
 JITTER = 0.2
-"""By how much of it a wait varies: programs that were started together do not stay in step."""
+"""The part by which a wait varies, so that programs that were started together do not stay in step."""
 
 
 def waits() -> Iterator[float]:
-    """Seconds to wait before each further try: they double, from half a second to half a minute, about."""
+    """Yields the seconds to wait before each further try: they double from about 0.5 to about 30."""
     wait = 0.5
     while True:
         yield wait * jitter()
@@ -16,5 +16,5 @@ def waits() -> Iterator[float]:
 
 
 def jitter() -> float:
-    """A factor near 1."""
+    """Returns a random factor near 1."""
     return random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spreads load, hides nothing

@@ -23,33 +23,33 @@ from kube.api import ApiError, Object
 from kube.rest import Answer, RestApi, TooLongError, checked, decoded, loaded
 
 TIMEOUT_SECONDS = 10
-"""For one call; the API server answers reads and writes of such small objects in milliseconds."""
+"""Timeout of one call; the API server answers reads and writes of such small objects in milliseconds."""
 
 IDLE_SECONDS = 90
-"""A watch that says nothing for so long is begun again, as its connection may be dead.
+"""A watch without an event for this long is begun again, because its connection may be dead.
 
-That is not a failure: the API server sends a bookmark every minute, but none where nothing has changed.
+That is not an error: the API server sends a bookmark every minute, but none if nothing has changed.
 """
 
 _READ_BYTES = 65536
 
 
 class KubernetesApi(RestApi):
-    """An API server, with a kept connection for each call at a time."""
+    """An API server, with one kept connection for each concurrent call."""
 
     def __init__(self, configuration: Configuration) -> None:
-        """Take a configuration; nothing is sent yet."""
-        # The caller decides again after a failure; a retry below it would only repeat a stale write.
+        """Stores a configuration; sends nothing yet."""
+        # The caller decides again after an error; a retry here would only repeat a stale write.
         configuration.retries = 0
         self._client = ApiClient(configuration)
 
     @contextlib.contextmanager
     def stream(self, path: str) -> Iterator["EventStream"]:
-        """Begin a watch.
+        """Begins a watch, and yields its events.
 
         Raises:
             GoneError: The path's resourceVersion is too old.
-            ApiError: It cannot be begun.
+            ApiError: The watch cannot be begun.
         """
         response = self._send("GET", path, timeout=(TIMEOUT_SECONDS, IDLE_SECONDS))
         try:
@@ -62,7 +62,7 @@ class KubernetesApi(RestApi):
             response.response.close()
 
     def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
-        """See `RestApi`."""
+        """Sends one request (see `RestApi`)."""
         response = self._send(verb, path, body, content_type)
         with _errors(verb, path):
             data = response.response.read(None if most is None else most + 1)
@@ -92,26 +92,26 @@ class KubernetesApi(RestApi):
 
 
 def _event(line: bytes) -> Object:
-    """An event. What the quick way refuses, such as bytes that are not UTF-8, `loaded` reads all the same."""
+    """Returns an event. `loaded` reads what orjson refuses, such as bytes that are not UTF-8."""
     try:
-        found: Object = orjson.loads(line)
+        event: Object = orjson.loads(line)
     except orjson.JSONDecodeError:
-        found = loaded(line)
-    return found
+        event = loaded(line)
+    return event
 
 
 class EventStream:
-    """The events of a watch as they come, until the API server ends it or says nothing for long.
+    """The events of a watch as they arrive, until the API server ends it or sends nothing for long.
 
     Iterating raises `ApiError` when the connection breaks.
     """
 
     def __init__(self, path: str, response: urllib3.BaseHTTPResponse) -> None:
-        """Take an answer whose body is still to come."""
+        """Stores an answer whose body is not read yet."""
         self._path, self._response = path, response
 
     def __iter__(self) -> Iterator[Object]:
-        """The events, each as soon as it is there."""
+        """Yields each event as soon as it arrives."""
         left = b""
         with _errors("GET", self._path), contextlib.suppress(urllib3.exceptions.ReadTimeoutError):
             for part in self._response.stream(_READ_BYTES):
@@ -119,19 +119,19 @@ class EventStream:
                 yield from map(_event, filter(None, lines))
 
     def close(self) -> None:
-        """End it, from any thread: whoever waits for an event gets no more."""
-        with contextlib.suppress(OSError, RuntimeError, ValueError):  # it has ended already
+        """Ends the watch, from any thread: an iteration that waits for an event ends."""
+        with contextlib.suppress(OSError, RuntimeError, ValueError):  # the watch has ended already
             self._response.shutdown()
 
 
 def connect(kubeconfig: Path | None) -> KubernetesApi:
-    """Have the API server that a file or the pod's own account names.
+    """Returns a client of the API server that a kubeconfig or the pod's service account names.
 
     Args:
-        kubeconfig: A kubeconfig; None for the service account of the pod this runs in.
+        kubeconfig: A kubeconfig; None for the service account of the pod that this program runs in.
 
     Raises:
-        ApiError: Neither names one.
+        ApiError: No API server is configured.
     """
     configuration = Configuration()
     try:
@@ -154,12 +154,12 @@ def _errors(verb: str, path: str) -> Iterator[None]:
 
 
 def _refuse_bad_token(headers: dict[str, str]) -> None:
-    """Refuse what a header cannot carry: the HTTP library's error would quote it, and a token is a secret."""
+    """Raises if a header cannot carry the token: the HTTP library's error would quote it, a secret."""
     if "authorization" not in headers:
         return
     headers["authorization"] = headers["authorization"].strip()  # a file often ends with a line end
     if not (headers["authorization"].isascii() and headers["authorization"].isprintable()):
         raise ValueError(
-            "the bearer token has a line end or another character that no HTTP header can have: "
+            "the bearer token has a line end or another character that an HTTP header cannot have: "
             "replace it in the kubeconfig or the service account's token file"
         )

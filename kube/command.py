@@ -1,4 +1,4 @@
-"""What the command lines of the programs that talk to an API server share."""
+"""Shared by the command lines of the programs that use an API server."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +15,7 @@ _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def options_of(environment: str) -> Callable[..., Callable[[Any], Any]]:
-    """What makes a program's click options, each with an environment variable of the same name.
+    """Returns a `click.option` whose options can also be set by environment variables.
 
     Args:
         environment: Prefix of the variables: with ``PROGRAM``, ``--lease`` is ``PROGRAM_LEASE``.
@@ -31,7 +31,7 @@ def options_of(environment: str) -> Callable[..., Callable[[Any], Any]]:
 
 
 def own_namespace() -> str:
-    """The namespace of the pod this runs in, or the one that the manifests use."""
+    """Returns the namespace of the pod that this program runs in, or the one that the manifests use."""
     try:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
     except OSError:
@@ -39,7 +39,7 @@ def own_namespace() -> str:
 
 
 def connect(kubeconfig: Path | None) -> "KubernetesApi":
-    """As `kube.client.connect`; the client is imported here, for commands and --help run without it.
+    """Returns what `kube.client.connect` does; imports it late, as some commands and --help do without.
 
     Raises:
         ApiError: No API server is named, or its client is not installed.

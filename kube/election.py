@@ -1,10 +1,10 @@
-"""Which of several running programs does the passes: whoever holds a Lease.
+"""Leader election by a Lease: of several running programs, its holder does the passes.
 
-The rules are client-go's (``tools/leaderelection``): a holder that has not renewed for the lease's duration,
-by the watch of whoever observes it, may be followed; every write is guarded by the resourceVersion. Clocks
-of different machines are never compared. A mistake would cost a lost race or two and no more: passes are
-safe without a leader. The ``kubernetes`` package's own election has no types, never gives a Lease back and
-keeps the passes in a thread of its own, so it is not used.
+The rules are those of client-go (``tools/leaderelection``). A candidate may take over the Lease if its holder
+has not renewed it for the Lease's duration, measured by the candidate's own clock; clocks of different
+machines are never compared. The resourceVersion guards every write. An error here costs at most a few lost
+races, because passes are safe without a leader. The election of the ``kubernetes`` package has no types,
+never releases a Lease and runs the passes in its own thread, so it is not used.
 """
 
 import contextlib
@@ -18,21 +18,21 @@ from kube.api import ConflictError, Object, leases
 from kube.rest import RestApi
 
 LONGEST: Final = 600
-"""Seconds that a silent holder is waited for, whatever it promised: a stolen Lease may say 68 years."""
+"""Most seconds to wait for a silent holder: the duration in a stolen Lease may be 68 years."""
 
 
 @dataclass(slots=True)
 class Elector:
-    """One candidate for a Lease. It raises `ApiError` where that cannot be read or written.
+    """One candidate for a Lease. It raises `ApiError` if the Lease cannot be read or written.
 
     Attributes:
         api: The API server.
-        namespace: Of the Lease.
-        name: Its name.
-        identity: Of this candidate; no two may be the same, a pod's name will do.
-        duration: Seconds after which a holder that does not renew may be followed.
-        labels: Of the Lease, where it is made.
-        watch: Seconds of a clock that never jumps.
+        namespace: The Lease's namespace.
+        name: The Lease's name.
+        identity: A unique name of this candidate, such as the pod's name.
+        duration: Seconds after which another candidate may take over a Lease that is not renewed.
+        labels: The Lease's labels, if this candidate creates it.
+        watch: Returns the seconds of a clock that never jumps.
     """
 
     api: RestApi
@@ -46,27 +46,27 @@ class Elector:
     _seen_at: float = field(default=0.0, init=False)
 
     def lead(self) -> bool:
-        """Take the Lease, or renew it, where that is fair; says whether this candidate holds it."""
+        """Takes or renews the Lease if the rules permit it; returns whether this candidate holds it."""
         lease = self.api.get(self._path)
         if lease is not None and not self._may_take(lease):
             return False
         try:
             if lease is None:
-                self.api.create(leases(self.namespace), self._claim({}))
+                self.api.create(leases(self.namespace), self._taken({}))
             else:
-                self.api.replace(self._path, self._claim(lease))
-        except ConflictError:  # somebody else was faster
+                self.api.replace(self._path, self._taken(lease))
+        except ConflictError:  # another candidate was faster
             return False
         return True
 
     def release(self) -> None:
-        """Give the Lease back, if it is this candidate's, so that the next need not wait."""
+        """Releases the Lease if this candidate holds it, so that the next one need not wait."""
         lease = self.api.get(self._path)
         if lease is None or _spec(lease).get("holderIdentity") != self.identity:
             return
-        given = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
-        with contextlib.suppress(ConflictError):  # then it is somebody else's already
-            self.api.replace(self._path, {**lease, "spec": given})
+        released = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
+        with contextlib.suppress(ConflictError):  # another candidate holds it already
+            self.api.replace(self._path, {**lease, "spec": released})
 
     @property
     def _path(self) -> str:
@@ -80,11 +80,11 @@ class Elector:
         seen = (holder, spec.get("renewTime"))
         if seen != self._seen:
             self._seen, self._seen_at = seen, self.watch()
-        # By the duration its holder promised to renew in, which may have other settings than this one.
-        promised = spec.get("leaseDurationSeconds") or self.duration
-        return self.watch() - self._seen_at > min(promised, max(LONGEST, self.duration))
+        # The holder's own duration counts: its settings may differ from those of this candidate.
+        duration = spec.get("leaseDurationSeconds") or self.duration
+        return self.watch() - self._seen_at > min(duration, max(LONGEST, self.duration))
 
-    def _claim(self, lease: Object) -> Object:
+    def _taken(self, lease: Object) -> Object:
         old, now = _spec(lease), _now()
         mine = old.get("holderIdentity") == self.identity
         spec = {
@@ -105,7 +105,7 @@ class Elector:
 
 
 def _now() -> str:
-    """The time, as the Lease's own fields have it, which are for people."""
+    """Returns the time in the format of the Lease's fields, which only people read."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 

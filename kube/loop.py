@@ -1,4 +1,4 @@
-"""The loop of a program of which one at a time does the work: hold the Lease, do a pass now and then."""
+"""The loop of a program of which one replica at a time does the work: it holds the Lease and does passes."""
 
 import logging
 import signal
@@ -11,24 +11,24 @@ from kube.backoff import jitter
 from kube.election import Elector
 
 LEAST_SECONDS = 0.1
-"""Between two passes, however near the next thing to do is."""
+"""Least time between two passes."""
 
 UNABLE_SECONDS = 1.0
-"""Between two looks whether a program can do its work, while it cannot."""
+"""Time between two checks whether a program that cannot do its work can do it again."""
 
 _log = logging.getLogger("kube.loop")
 
 
 @dataclass(slots=True)
 class Loop:
-    """Passes for as long as it is this program's turn. For one thread, but for `wake` and `stop`.
+    """Does passes while this program leads. Only `wake` and `stop` may be called from other threads.
 
     Attributes:
-        elector: Says whose turn it is.
-        work: Does a pass, which must not last as long as the Lease; returns the seconds until the next one.
-        leads: Told after every election whether this program leads.
-        wait: Waits for the event, so many seconds at most; says whether it came. The clock is the elector's.
-        able: Whether it could do the work now; while it could not, it leaves the Lease to one that can.
+        elector: The candidate for the Lease.
+        work: Does a pass, which must be shorter than the Lease; returns the seconds until the next one.
+        leads: Called after every election with whether this program leads.
+        wait: Waits at most so many seconds of the elector's clock for the event; returns whether it was set.
+        able: Returns whether this program could do the work now; if not, it leaves the Lease to another.
     """
 
     elector: Elector
@@ -41,31 +41,31 @@ class Loop:
     _leader: bool = field(default=False, init=False)
 
     def wake(self) -> None:
-        """Have a pass soon: there is something new."""
+        """Begins a pass soon, because something has changed."""
         self._signal.set()
 
     def stop_on_signals(self) -> None:
-        """Have SIGTERM and SIGINT call `stop`; to be called in the main thread."""
+        """Makes SIGTERM and SIGINT call `stop`; must be called in the main thread."""
         for sign in (signal.SIGTERM, signal.SIGINT):
-            # Not in the handler itself: the loop, which it interrupts, may hold the lock that it needs.
+            # In a thread, because the loop that the handler interrupts may hold the lock that `stop` needs.
             signal.signal(sign, lambda *_: threading.Thread(target=self.stop).start())
 
     def stop(self) -> None:
-        """End `run` after the present pass."""
+        """Ends `run` after the present pass."""
         self._stopped = True
         self._signal.set()
 
     def run(self) -> None:
-        """Run until `stop`, or until a pass raises; then give the Lease back."""
+        """Runs until `stop`, or until a pass raises; then releases the Lease."""
         try:
-            self._take_turns()
+            self._lead_and_work()
         finally:
             if self._leader:
                 self._release()
-                self.leads(False)  # noqa: FBT003 - of a callback, which has no names
+                self.leads(False)  # noqa: FBT003 - a callback's parameter has no name
 
-    def _take_turns(self) -> None:
-        # Three tries to renew fit into the Lease's duration.
+    def _lead_and_work(self) -> None:
+        # Three attempts to renew fit into the Lease's duration.
         renew_every, watch = self.elector.duration / 3, self.elector.watch
         renew_at = next_pass = earliest = 0.0
         while not self._stopped:
@@ -88,7 +88,7 @@ class Loop:
         try:
             leads = able and self.elector.lead()
         except ApiError as error:
-            # Not knowing is not leading; whoever can reach the API server may.
+            # A replica that can reach the API server leads instead.
             _log.warning("cannot acquire lease: %s", error)
             leads = False
         if self._leader and not able:

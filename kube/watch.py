@@ -1,9 +1,9 @@
-"""A collection as the API server has it, followed by list and watch and kept as little of as is needed.
+"""A copy of a collection of the API server, kept up to date by list and watch.
 
-The protocol is that of client-go's reflector: list, watch from the list's resourceVersion on, go on from the
-last version that was seen when the connection ends, and list again when that version is too old. The
-``kubernetes`` package's own informer keeps whole objects, lists them at once, and does not say that it is
-cut off, nor that it follows again; so it is not used.
+The protocol is that of client-go's reflector: list, watch from the list's resourceVersion, continue from the
+last resourceVersion when the connection ends, and list again when that one is too old. The informer of the
+``kubernetes`` package keeps whole objects, lists all at once, and does not report that it is cut off or has
+recovered, so it is not used.
 """
 
 import logging
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Key = tuple[str, str]
-"""Namespace and name; the namespace is empty for what has none."""
+"""Namespace and name; the namespace is empty for an object of the cluster."""
 
 WATCH_SECONDS = (240, 360)
-"""How long one watch lasts: a span, so that those of several programs do not all end together."""
+"""Duration of a watch: a range, so that the watches of several programs do not all end together."""
 
 UNSERVED_SECONDS = 60.0
-"""After these a collection is looked for again that the API server does not serve."""
+"""Time until the next look for a collection that the API server does not serve."""
 
 STALE_SECONDS = 10.0
-"""A copy that was not followed for so long is listed again: what was missed comes one by one, if at all."""
+"""A copy that was cut off for this long is listed again: missed events arrive one by one, or never."""
 
 SHORT_SECONDS = 1.0
-"""A watch that ends sooner, with nothing said, is begun again after a wait only."""
+"""A watch that ends sooner and without an event is begun again only after a wait."""
 
 _log = logging.getLogger("kube.watch")
 
@@ -45,16 +45,15 @@ class Mirror(Generic[T]):
     """A copy of a collection that follows it in a thread; use as a context manager.
 
     Args:
-        api: The API server; a mirror needs one of its own, as it keeps a connection busy.
-        path: Of the collection; its query may select by label or field.
-        project: Makes what is kept of an object, which must not refer to the object itself; None for
-            one that is of no interest, as if it did not exist.
-        changed: Called from the thread when what is kept has changed, or `lost` has: wake whoever looks at
-            them, and return.
-        unserved: What it means that the API server does not serve the collection, which is empty then;
-            for one that every API server serves, nothing.
-        clock: Seconds of a clock that never jumps.
-        wait: Waits for the event, so many seconds at most.
+        api: The API server; each mirror needs its own client, because it keeps a connection busy.
+        path: The collection's path; its query may select by label or field.
+        project: Returns what to keep of an object, which must not refer to the object itself; None ignores
+            the object.
+        changed: Called from the thread when the copy or `lost` has changed; must wake its reader and return.
+        unserved: What follows if the API server does not serve the collection, whose copy is then empty;
+            empty for a collection that every API server serves.
+        clock: Returns the seconds of a clock that never jumps.
+        wait: Waits at most so many seconds for the event.
     """
 
     def __init__(  # noqa: PLR0913 - the last two are for tests
@@ -89,35 +88,35 @@ class Mirror(Generic[T]):
 
     @property
     def lost(self) -> str:
-        """Why the copy may be old; empty while it is followed."""
+        """Why the copy may be stale; empty while it is up to date."""
         return self._lost
 
     def check(self) -> None:
-        """See that its thread still runs, also while the copy is lost.
+        """Checks that the thread still runs.
 
         Raises:
-            RuntimeError: Its thread has ended by a mistake, and nobody follows it again.
+            RuntimeError: The thread has ended by an unexpected error, and the copy stays stale.
         """
         if self._error is not None:
             raise RuntimeError(f"{self._path} is no longer watched") from self._error
 
     def wait(self, seconds: float) -> bool:
-        """Wait until everything has been listed once; says whether it was."""
+        """Waits until the collection has been listed once; returns whether it was."""
         return self._listed.wait(seconds)
 
     def items(self) -> dict[Key, T]:
-        """What there is now; the caller's own dictionary."""
+        """Returns the present copy; the dictionary is the caller's own."""
         with self._lock:
             return dict(self._items)
 
     def stop(self) -> None:
-        """End `follow`, from any thread."""
+        """Ends `follow`, from any thread."""
         self._stopped.set()
         if stream := self._stream:
             stream.close()
 
     def follow(self) -> None:
-        """Follow the collection until `stop`: list it, and then watch; failures are tried again."""
+        """Lists and watches the collection until `stop`; tries again after errors."""
         while not self._stopped.is_set():
             began = self._clock()
             before = self._version = "" if self._stale(began) else self._version
@@ -137,34 +136,34 @@ class Mirror(Generic[T]):
                     if not self._lost:
                         _log.warning("cannot watch %s: %s", self._path, error)
                         self._note(before, began)
-                    self._say(str(error))
+                    self._set_lost(str(error))
                 if self._unserved:
-                    self._version = ""  # it may be served no longer
+                    self._version = ""  # the API server may no longer serve it
                 self._wait(self._stopped, next(self._waits))
                 continue
             if not self._note(before, began):
                 self._wait(self._stopped, next(self._waits))
 
     def _note(self, before: str, began: float) -> bool:
-        """Remember until when it was followed; a watch that ended at once and said nothing did not."""
+        """Returns whether the collection was followed: a short watch without an event does not count."""
         followed = self._version != before or self._clock() - began >= SHORT_SECONDS
         if followed:
             self._until = self._clock()
         return followed
 
     def _stale(self, now: float) -> bool:
-        """Whether it was not followed for long: it counts as followed again once it is listed."""
+        """Returns whether the copy was cut off for so long that it must be listed again."""
         return bool(self._lost) and now - self._until >= STALE_SECONDS
 
     def _follow_safely(self) -> None:
         try:
             self.follow()
-        except Exception as error:  # noqa: BLE001 - an object that could not be read, say: `check` raises it
+        except Exception as error:  # noqa: BLE001 - such as an object that is not readable: `check` raises it
             self._error = error
-            self._say("the watch has ended")
+            self._set_lost("the watch has ended")
 
     def _is_served(self) -> bool:
-        """Whether there is such a collection; that there is none is said once."""
+        """Returns whether the API server serves the collection; logs once that it does not."""
         served = not self._unserved or self._api.get(with_query(self._path, limit="1")) is not None
         if self._served and not served:
             _log.warning("%s is not served: %s", self._path, self._unserved)
@@ -187,18 +186,18 @@ class Mirror(Generic[T]):
         with self._lock:
             self._items = items
         self._listed.set()
-        self._say("")
+        self._set_lost("")
 
     def _watch(self) -> None:
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, hides nothing
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         with self._api.stream(with_query(self._path, resourceVersion=self._version, **query)) as stream:
             self._stream = stream
-            if self._stopped.is_set():  # it was stopped while this one was begun
+            if self._stopped.is_set():  # `stop` was called while this stream was begun
                 return
             if self._lost:
-                # Not with the first event: where nothing changes there may be none for a long time.
-                self._say("")
+                # Not with the first event: if nothing changes, there may be none for a long time.
+                self._set_lost("")
             for event in stream:
                 kind, raw = event.get("type"), event.get("object") or {}
                 if kind == "ERROR":
@@ -213,13 +212,13 @@ class Mirror(Generic[T]):
         with self._lock:
             same = self._items.get(key) == item
             if item is not None:
-                self._items[key] = item  # also where it is the same: its version is what a deletion names
+                self._items[key] = item  # also if it is equal: a deletion needs the newest version
             elif not same:
                 del self._items[key]
         if not same:
             self._changed()
 
-    def _say(self, lost: str) -> None:
+    def _set_lost(self, lost: str) -> None:
         self._lost = lost
         self._changed()
 

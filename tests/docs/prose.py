@@ -35,10 +35,7 @@ NOT_PROSE = re.compile(
 
 NOT_YET_CLEAN = (
     "certs/",
-    "common/",
-    "contract/",
     "docs/",
-    "kube/",
     "kubectl_ultraserver/",
     "manifests/",
     "placement/",
