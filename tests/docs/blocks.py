@@ -75,7 +75,12 @@ def without_blocks(document: str) -> str:
 def anchors(document: str) -> set[str]:
     """What headings can be linked to, as GitHub makes it of their text."""
     headings = re.findall(r"^#+ +(.+?) *$", without_blocks(document), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return {anchor_of(heading) for heading in headings}
+
+
+def anchor_of(heading: str) -> str:
+    """Returns the anchor that GitHub makes of a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def blocks_of(document: str) -> list[Block]:

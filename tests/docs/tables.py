@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from contract import keys
+from tests.docs import values
 from tests.docs.blocks import REPOSITORY
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
@@ -167,6 +168,7 @@ def _row(cells: tuple[str, ...]) -> str:
 
 WRITTEN: Mapping[str, Callable[[str], str]] = {
     "README.md": updated,
+    "docs/install.md": values.updated,
     "docs/reference.md": lambda _: reference(),
 }
 """By document, what it is to be, made of what it is."""

@@ -1,0 +1,68 @@
+"""The table of the chart's values in docs/install.md, made from the chart's schema and defaults."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import yaml
+
+from testbed import chart
+from tests.docs.blocks import anchor_of, without_blocks
+
+Json = Mapping[str, Any]
+
+HEAD = "| value | type | default | meaning |\n| --- | --- | --- | --- |\n"
+LONGEST = 40
+"""A default with more characters is in values.yaml only."""
+
+_PAGE = re.compile(r"docs/([a-z-]+)\.md(#[a-z-]+)?")
+
+
+def updated(text: str) -> str:
+    """Returns the document with the table of values as it is now."""
+    before, head, rest = text.partition(HEAD)
+    while rest.startswith("|"):
+        rest = rest.partition("\n")[2]
+    return before + head + "".join(table()) + rest
+
+
+def table() -> Iterator[str]:
+    """Yields a line for each value: its name, type, default and meaning."""
+    schema = json.loads((chart.CHART / "values.schema.json").read_text(encoding="utf-8"))
+    defaults = yaml.safe_load((chart.CHART / "values.yaml").read_text(encoding="utf-8"))
+    for name, default in defaults.items():
+        yield from _rows(name, schema["properties"][name], default, schema["definitions"])
+
+
+def _rows(name: str, value: Json, default: object, definitions: Json) -> Iterator[str]:
+    if "description" in value:
+        meaning = _PAGE.sub(_link, value["description"])
+        yield f"| `{name}` | {_type(value, definitions)} | {_shown(default)} | {meaning} |\n"
+    else:
+        for key, inner in value["properties"].items():
+            assert isinstance(default, dict), f"{name} has neither a description nor keys"
+            yield from _rows(f"{name}.{key}", inner, default.get(key, ""), definitions)
+
+
+def _link(match: re.Match[str]) -> str:
+    """Returns a link whose text is the heading that it leads to."""
+    page, anchor = match[1], match[2] or ""
+    headings = re.findall(r"^#+ (.+)$", without_blocks(match[0].partition("#")[0]), re.MULTILINE)
+    text = next((each for each in headings if anchor == f"#{anchor_of(each)}"), headings[0])
+    return f"[{text}]({anchor if page == 'install' else f'{page}.md{anchor}'})"
+
+
+def _type(value: Json, definitions: Json) -> str:
+    if reference := value.get("$ref"):
+        return _type(definitions[reference.rpartition("/")[2]], definitions)
+    if "enum" in value:
+        # YAML reads a bare `off` as false, so both are in the schema of `guard`.
+        choices = [each for each in value["enum"] if not ("off" in value["enum"] and each is False)]
+        return ", ".join(f"`{each if isinstance(each, str) else json.dumps(each)}`" for each in choices)
+    return {"array": "list", "object": "map", "string": "text"}.get(value["type"], value["type"])
+
+
+def _shown(default: object) -> str:
+    text = default if default and isinstance(default, str) else json.dumps(default)
+    return f"`{text}`" if len(text) <= LONGEST and "\n" not in text else "in values.yaml"
