@@ -1,1 +1,1 @@
-"""Certificates: pure x509 and the decisions about their life."""
+"""The certificate program: it creates, renews and replaces the webhook's certificates."""

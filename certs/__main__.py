@@ -1,4 +1,4 @@
-"""``python -m certs``: the certificate program's command line."""
+"""The command line of the certificate program, ``python -m certs``."""
 
 import contextlib
 import logging
@@ -23,10 +23,10 @@ from common.exits import Program, say
 from kube.api import ApiError
 
 LOOK_SECONDS = 0.5
-"""Between the looks of ``rotate --wait``."""
+"""Time between the checks of ``rotate --wait``."""
 
 LEAST_SECONDS = 0.1
-"""Between two passes of ``run``, however near the next thing to do is."""
+"""Least time between two passes of ``run``."""
 
 _FAILURES = (ApiError, CertificateError, OSError)
 _log = logging.getLogger("certs")
@@ -34,40 +34,42 @@ _log = logging.getLogger("certs")
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
-    """Make and renew the certificates that the webhook serves with."""
+    """Create and renew the webhook's certificates."""
 
 
 @main.command()
 @cluster_options
 def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.py names
-    """Make certificates that are missing, once.
+    """Create the certificates that are missing, once.
 
-    What is there and valid is kept. A webhook configuration that does not exist yet is not an error.
+    Valid ones are kept. A webhook configuration that does not exist yet is not an error.
     """
-    with _failing():
-        _tell(rotator(_step, **options).run())
+    with _errors():
+        _report(rotator(_step, **options).run())
 
 
 @main.command()
 @cluster_options
-@click.option("--force", type=click.Choice(("leaf", "ca")), multiple=True, help="Replace it although valid.")
+@click.option(
+    "--force", type=click.Choice(("leaf", "ca")), multiple=True, help="Replace it, even if it is valid."
+)
 @click.option("--wait", default=0.0, help="Seconds to wait for the rotation to complete.")
 def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa: ANN401 - as above
-    """Renew what is due, or is named by --force, in one pass.
+    """Renew what is due, or what --force names, in one pass.
 
-    Replacing an authority needs several passes, a settling time apart; `run` does the rest, or --wait.
+    Replacing an authority needs several passes, a settling time apart; `run` or --wait does the others.
     """
     deadline = time.monotonic() + wait
-    with _failing():
+    with _errors():
         rotating = rotator(_step, **options)
         if force and (stored := rotating.read()).takes:
             name = stored.provided.name
             raise click.ClickException(f"the certificate comes from the Secret {name}: replace it there")
         outcome = rotating.run(authority="ca" in force, leaf="leaf" in force)
         while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)  # noqa: TID251 - between two looks of a command
+            time.sleep(LOOK_SECONDS)  # noqa: TID251 - between two checks of a command
             outcome = rotating.run()
-    _tell(outcome)
+    _report(outcome)
     if wait and outcome.last.action is Action.WAIT:
         raise click.ClickException(f"not complete after {wait:g} s")
 
@@ -77,36 +79,36 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
 def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     """Show certificates, caBundles and replicas.
 
-    Exits with 1 when something is wrong, with 2 when that cannot be known.
+    The exit code is 1 if something is wrong, and 2 if the state cannot be read.
     """
     try:
-        looking = rotator(_step, **options)
-        stored = replace(looking.read(), replicas=looking.replicas())
-        decision = looking.next(stored)
+        reader = rotator(_step, **options)
+        stored = replace(reader.read(), replicas=reader.replicas())
+        decision = reader.next(stored)
     except _FAILURES as error:
         say(f"error: {error}", err=True)
         sys.exit(2)
     for line in status.describe(stored, decision):
         say(line)
-    wrong = status.problems(stored)
-    for problem in wrong:
+    problems = status.problems(stored)
+    for problem in problems:
         say(f"wrong: {problem}", err=True)
-    sys.exit(1 if wrong else 0)
+    sys.exit(1 if problems else 0)
 
 
 @main.command()
 @cluster_options
 @option("--interval-seconds", type=click.FloatRange(0.1), default=30.0, help="About how often to check.")
 @option("--metrics-host", default="0.0.0.0", help="Address of the metrics port.")  # noqa: S104 - a pod's own
-@option("--metrics-port", type=click.IntRange(0, 65535), default=9090, help="For metrics; 0 for none.")
-@option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
+@option("--metrics-port", type=click.IntRange(0, 65535), default=9090, help="Metrics port; 0 for none.")
+@option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Format of the log.")
 def run(**options: Any) -> None:  # noqa: ANN401 - as above
     """Renew the certificates when they are due, until SIGTERM.
 
-    Several replicas may run: every write names the version that was read, and the one that comes second reads
-    again.
+    Several replicas may run: every write names the version that was read, and a replica whose write conflicts
+    reads again.
     """
-    # prometheus_client is for this command only.
+    # Only this command needs prometheus_client.
     from prometheus_client import start_http_server  # noqa: PLC0415
 
     from certs.metrics import Metrics  # noqa: PLC0415
@@ -114,10 +116,10 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
 
     logs.configure(options["log_format"], "certs")
     metrics = Metrics()
-    # A pass is not interrupted; threads that start later inherit the mask.
+    # Signals do not interrupt a pass; threads that start later inherit the mask.
     ends = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)
-    with _failing():
+    with _errors():
         rotating = rotator(_log_step, **options)
         if port := options["metrics_port"]:
             start_http_server(port, options["metrics_host"], metrics.registry)
@@ -133,7 +135,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="Where ca.crt, tls.crt and tls.key are to be.",
+    help="Directory for ca.crt, tls.crt and tls.key.",
 )
 @click.option(
     "--host",
@@ -142,15 +144,15 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     help="Another DNS name or IP address to serve; may be repeated.",
 )
 def dev(directory: Path, hosts: tuple[str, ...]) -> None:
-    """Make certificates for localhost, 127.0.0.1, ::1 and every --host."""
-    with _failing():
+    """Create certificates for localhost, 127.0.0.1, ::1 and every --host."""
+    with _errors():
         expires = development.make(directory, (*development.DEFAULT_HOSTS, *hosts), datetime.now(UTC))
     say(f"made {directory / 'tls.crt'}; valid until {expires:%Y-%m-%d %H:%M} UTC")
 
 
 @contextlib.contextmanager
-def _failing() -> Iterator[None]:
-    """What can fail for reasons that a person can do something about: said in a line, and exit code 1."""
+def _errors() -> Iterator[None]:
+    """Turns errors that the user can correct into a line on standard error and exit code 1."""
     try:
         yield
     except _FAILURES as error:
@@ -166,7 +168,7 @@ def _log_step(decision: NextStep) -> None:
     _log.log(level, "%s: %s", decision.action.value, decision.why)
 
 
-def _tell(outcome: PassResult) -> None:
+def _report(outcome: PassResult) -> None:
     _step(outcome.last)
     for note in outcome.notes():
         say(f"note: {note}")

@@ -1,8 +1,7 @@
-"""X.509 for the webhook: an authority and the serving certificates it issues. No clock, no files.
+"""X.509 for the webhook: an authority and the serving certificates that it issues. No clock, no files.
 
-``now`` is always a parameter, with a time zone; lifetimes count from there. The one thing that is not passed
-in is randomness: keys and serial numbers come from the operating system's generator through
-``cryptography``, as they must.
+``now`` is always a parameter, with a time zone; lifetimes begin then. Only randomness is not passed in: keys
+and serial numbers come from the operating system's generator through ``cryptography``.
 """
 
 import contextlib
@@ -21,24 +20,24 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from common.times import stamp
 
 BACKDATE = timedelta(minutes=5)
-"""How long before ``now`` a certificate begins: nodes' clocks differ by a few minutes at most."""
+"""Time by which a certificate begins before ``now``: nodes' clocks differ by a few minutes at most."""
 
 _AUTHORITY_NAME = "ultraserver-webhook authority"
 _COMMON_NAME_LIMIT = 64  # RFC 5280, ub-common-name
 
 
 class CertificateError(ValueError):
-    """A certificate or key cannot be made or read as asked; the message says which and why."""
+    """A certificate or key cannot be created or read; the message says which and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its private key, an authority's or a server's; equal ones have equal certificates.
+    """A certificate and its private key, of an authority or a server; pairs compare by certificate.
 
     Attributes:
         certificate: The certificate.
         key: Its private key.
-        intermediates: The authorities between it and one that is trusted, as others' certificates have them.
+        intermediates: The authorities between it and a trusted one, which a provided certificate may have.
     """
 
     certificate: x509.Certificate
@@ -46,32 +45,32 @@ class Pair:
     intermediates: tuple[x509.Certificate, ...] = ()
 
     def certificate_pem(self) -> bytes:
-        """The certificate as PEM."""
+        """Returns the certificate as PEM."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def key_pem(self) -> bytes:
-        """The private key as unencrypted PKCS 8 PEM."""
+        """Returns the private key as unencrypted PKCS 8 PEM."""
         return self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
 
 
 def service_names(service: str, namespace: str, cluster_domain: str) -> list[str]:
-    """The DNS names of a Service: ``<svc>.<ns>.svc``, which the API server asks for, and the three others."""
+    """Returns the DNS names of a Service, with ``<svc>.<ns>.svc``, which the API server uses, first."""
     host = f"{service}.{namespace}"
     return [f"{host}.svc", f"{host}.svc.{cluster_domain}", host, service]
 
 
 def new_authority(now: datetime, lifetime: timedelta) -> Pair:
-    """Make a self-signed authority that may sign serving certificates only, no further authorities."""
+    """Returns a new self-signed authority that may sign serving certificates, but no other authorities."""
     return _made(_AUTHORITY_NAME, now - BACKDATE, now + lifetime)
 
 
 def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[str]) -> Pair:
-    """Issue a serving certificate, of an authority that is good now.
+    """Returns a new serving certificate, signed by an authority that is valid now.
 
-    It never outlives its authority, nor begins before it: where the lifetime would, it is cut. Its names are
-    DNS names and IP addresses, v4 or v6; the first that fits is its common name as well, for people.
+    Its lifetime is cut to that of its authority. Its names are DNS names and IP addresses, v4 or v6; the
+    first one that is short enough is also its common name, which only people read.
 
     Raises:
         CertificateError: A name is empty or malformed.
@@ -84,20 +83,20 @@ def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[s
 
 
 def load(certificate_pem: bytes, key_pem: bytes, *, signs: bool = False) -> Pair:
-    """Read a pair, whoever made it.
+    """Returns a pair of any issuer.
 
     Args:
-        certificate_pem: The certificate, and the intermediate authorities behind it.
+        certificate_pem: The certificate, followed by its intermediate authorities.
         key_pem: Its private key, unencrypted.
-        signs: Whether it has to be one that `issue` can sign with: ECDSA on P-256.
+        signs: Whether the key must be one that `issue` can sign with: ECDSA on P-256.
 
     Raises:
-        CertificateError: One of them cannot be read, they are not of one pair, or of another kind.
+        CertificateError: One of them cannot be read, the key is another certificate's, or of a wrong type.
     """
     try:
         certificate, *intermediates = x509.load_pem_x509_certificates(certificate_pem)
         public, key = certificate.public_key(), serialization.load_pem_private_key(key_pem, password=None)
-    except Exception as error:  # ValueError, TypeError, UnsupportedAlgorithm: unreadable, whichever
+    except Exception as error:  # ValueError, TypeError and UnsupportedAlgorithm all mean unreadable
         raise CertificateError(f"its certificate or key cannot be read: {error}") from error
     if key.public_key() != public:
         raise CertificateError("its private key is not the certificate's")
@@ -107,26 +106,26 @@ def load(certificate_pem: bytes, key_pem: bytes, *, signs: bool = False) -> Pair
 
 
 def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Whether ``authority`` signed ``certificate``."""
+    """Returns whether ``authority`` signed ``certificate``."""
     try:
         certificate.verify_directly_issued_by(authority)
-    except Exception:  # noqa: BLE001 - InvalidSignature, ValueError or TypeError: no, whichever
+    except Exception:  # noqa: BLE001 - InvalidSignature, ValueError and TypeError all mean no
         return False
     return True
 
 
 def in_time(certificate: x509.Certificate, now: datetime) -> bool:
-    """Whether a certificate has begun and has not ended."""
+    """Returns whether a certificate has begun and has not ended."""
     return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
 
 
 def span(certificate: x509.Certificate) -> str:
-    """``valid from … to …``."""
+    """Returns the text ``valid from … to …``."""
     return f"valid from {stamp(certificate.not_valid_before_utc)} to {stamp(certificate.not_valid_after_utc)}"
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
-    """Whether a certificate may sign others."""
+    """Returns whether a certificate may sign others."""
     try:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
@@ -134,22 +133,22 @@ def is_authority(certificate: x509.Certificate) -> bool:
 
 
 def lacking(leaf: x509.Certificate, wanted: Iterable[str]) -> list[str]:
-    """The wanted DNS names and IP addresses that a leaf does not have."""
+    """Returns the wanted DNS names and IP addresses that a leaf does not have."""
     held = _held(leaf)
     return [name for name in wanted if _general(name) not in held]
 
 
 def serves(leaf: x509.Certificate, name: str) -> bool:
-    """Whether a client that asks for a DNS name accepts a leaf; a ``*`` stands for the first label."""
+    """Returns whether a client that uses a DNS name accepts a leaf; a ``*`` matches the first label."""
     return not _held(leaf).isdisjoint(map(_general, (name, f"*.{name.partition('.')[2]}")))
 
 
 def _general(name: str) -> x509.GeneralName:
-    """A name as a certificate holds it: an IP address, or a DNS name as it is."""
+    """Returns a name in the form of a certificate: an IP address, or a DNS name."""
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(name))
     if not name:
-        raise CertificateError("a serving certificate needs a name, and no empty one")
+        raise CertificateError("a serving certificate needs at least one name, and no empty one")
     try:
         return x509.DNSName(name)
     except ValueError as error:
@@ -170,7 +169,7 @@ def _made(
     signer: Pair | None = None,
     more: Iterable[x509.ExtensionType] = (),
 ) -> Pair:
-    """A new key and its certificate: a leaf of the signer or, without one, an authority of leaves only."""
+    """Returns a new key and certificate: a leaf of the signer or, without one, an authority for leaves."""
     signs = signer is None
     usage = x509.KeyUsage(
         digital_signature=not signs,

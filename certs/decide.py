@@ -1,19 +1,19 @@
-"""What is to be done next, from what is stored and the time. Pure: no clock, no network, no randomness.
+"""Decides the next step from what is stored and the time. Pure: no clock, no network, no randomness.
 
-Decisions come one step at a time. Whoever carries one out reads again and asks again, so that a crash, a
-lost race or a stranger's change between two steps needs no case of its own.
+A decision is one step. After each step the caller reads and decides again, so that a crash, a lost race or
+another client's change between two steps needs no special case.
 
-An authority is replaced in this order; each step waits until the one before is seen to be done:
+An authority is replaced in this order; each step begins when the one before is complete:
 
-1. A new authority is stored beside the old one: it signs from now on, both are in the bundle.
+1. A new authority is stored next to the old one: it signs from now on, and both are in the bundle.
 2. Every caBundle and the serving Secret's ``ca.crt`` get the bundle.
-3. A settling time later every API server has seen that. A leaf of the new authority is stored.
-4. A settling time later every kubelet has written it into its pods, and no replica that can be asked still
-   serves a leaf of the old one. The old one is taken out of the bundle, and out of the caBundles.
+3. A settling time later every API server has seen the bundle. A leaf of the new authority is stored.
+4. A settling time later every kubelet has written the leaf into its pods, and no reachable replica still
+   serves a leaf of the old authority. The old authority is removed from the bundle and the caBundles.
 
-A certificate from elsewhere is a Secret that is only read. While it is there and can be served, it stands for
-"a leaf of the new authority", with the authorities of its ``ca.crt``; when it goes, this program's own
-authority is the new one again. So a change of who makes the certificate is such a replacement as well.
+A provided certificate is in a Secret that is only read. While this Secret exists and can be served, it takes
+the role of "a leaf of the new authority", with the authorities of its ``ca.crt``; when it is deleted, this
+program's own authority is the new one. A change of issuer is therefore such a replacement as well.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from common.times import stamp
 
 
 class Action(Enum):
-    """What to do next."""
+    """The kind of a step."""
 
     KEEP = "keep"
     WAIT = "wait"
@@ -44,15 +44,15 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to do next.
+    """The next step.
 
     Attributes:
-        action: The step.
-        why: The reason, as a sentence without its end.
-        bundle: For `Action.NEW_AUTHORITY` the authorities that stay trusted beside it, for
-            `Action.BUNDLE` all that are to be.
-        until: When there will be something to do, if nothing changes; for KEEP and WAIT.
-        broken: Whether calls from the API server fail, or may, until it is done.
+        action: The kind of the step.
+        why: The reason, as a sentence without a full stop.
+        bundle: For `Action.NEW_AUTHORITY` the other authorities that stay trusted, for `Action.BUNDLE` all
+            trusted authorities.
+        until: For KEEP and WAIT, when the next step is due if nothing changes.
+        broken: Whether calls from the API server fail, or may fail, until the step is done.
     """
 
     action: Action
@@ -63,7 +63,7 @@ class NextStep:
 
 
 def decide(inputs: Inputs) -> NextStep:
-    """Say what to do next: the answer of the first row that has one."""
+    """Returns the next step, from the first row that has one."""
     for row in _ROWS:
         decision = row(inputs)
         if decision is not None:
@@ -83,8 +83,8 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
         known = held.bundle
     else:
         why = f"no authority that can sign: {held.problem}"
-        # The key is gone, perhaps with the Secrets; replicas serve on with what they have mounted, so
-        # whoever is trusted now stays trusted until their leaves are replaced.
+        # The key is lost, perhaps with the Secrets. Replicas still serve their mounted leaves, so all
+        # authorities that are trusted now stay trusted until these leaves are replaced.
         known = held.bundle | inputs.serving.bundle
         known = known.union(*(bundle for hook in inputs.hooks for bundle in hook.bundles))
     return NextStep(Action.NEW_AUTHORITY, why, still_good(known, inputs.now), broken=True)
@@ -113,7 +113,7 @@ def _odd_bundle(inputs: Inputs) -> NextStep | None:
 
 
 def _lost_trust(inputs: Inputs) -> NextStep | None:
-    """A caBundle lost an authority whose leaf is about to be served: the settling time begins again."""
+    """Returns a step that restarts the settling time if a caBundle has lost an authority that it needs."""
     if inputs.moved or inputs.authority.noted is None:
         return None
     if all(inputs.anchors <= bundle for hook in inputs.hooks for bundle in hook.bundles):
@@ -128,19 +128,19 @@ def _untrusted(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
     broken = any(unusable(serving, held, inputs.now) for hook in wrong for held in hook.bundles)
     names = ", ".join(f"{hook.kind} {hook.name}" for hook in wrong)
-    return NextStep(Action.TRUST, f"another caBundle is wanted in {names}", broken=broken)
+    return NextStep(Action.TRUST, f"the caBundle is stale in {names}", broken=broken)
 
 
 def _unpublished(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
     if serving.bundle == inputs.bundle or unusable(serving, inputs.bundle, inputs.now):
-        return None  # what needs a leaf gets its bundle with it
+        return None  # a new leaf is stored with the bundle
     return NextStep(Action.PUBLISH, "ca.crt of the serving Secret is not the bundle")
 
 
 def _broken_leaf(inputs: Inputs) -> NextStep | None:
     why = unusable(inputs.serving, inputs.bundle, inputs.now)
-    # At once, settled or not: there is nothing good to serve meanwhile.
+    # Without waiting for the settling time: there is no valid leaf to serve meanwhile.
     return _another_leaf(inputs, f"no leaf to serve: {why}", broken=True) if why else None
 
 
@@ -160,7 +160,7 @@ def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
         return _another_leaf(inputs, "the new authority is trusted everywhere")
     if leaf.not_valid_after_utc <= settled:
         return _another_leaf(
-            inputs, f"the leaf ends at {stamp(leaf.not_valid_after_utc)}, before all settles"
+            inputs, f"the leaf ends at {stamp(leaf.not_valid_after_utc)}, before the settling time"
         )
     return NextStep(Action.WAIT, "API servers do not trust the new authority yet", until=settled)
 
@@ -183,14 +183,14 @@ def _old_authority_retires(inputs: Inputs) -> NextStep | None:
     if serving.pair is None or inputs.bundle == inputs.anchors:
         return None
     stored_at = serving.noted or serving.pair.certificate.not_valid_before_utc + BACKDATE
-    # A second more, for certificates count whole ones only.
+    # One second more, because certificates have times in whole seconds.
     settled = stored_at + inputs.wanted.settle + timedelta(seconds=1)
     if inputs.now < settled:
         return NextStep(Action.WAIT, "pods are receiving the new authority's leaf", until=settled)
     behind = [
-        place
-        for place, seen in (inputs.replicas or {}).items()
-        if not verifies(seen, serving.pair.intermediates, inputs.anchors, inputs.now)
+        address
+        for address, leaf in (inputs.replicas or {}).items()
+        if not verifies(leaf, serving.pair.intermediates, inputs.anchors, inputs.now)
     ]
     if behind:
         why = f"the old authority stays trusted: its leaf is still served by {', '.join(sorted(behind))}"

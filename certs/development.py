@@ -1,4 +1,4 @@
-"""Certificates for a developer's own machine."""
+"""Certificates for a developer's machine."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -12,13 +12,13 @@ DEFAULT_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
-    """Make ``ca.crt``, ``tls.crt`` and ``tls.key`` for hosts in a directory, which is made when missing.
+    """Creates ``ca.crt``, ``tls.crt`` and ``tls.key`` for hosts in a directory, which is created if missing.
 
-    The authority's key is thrown away once it has signed: whoever trusts ``ca.crt`` trusts one
-    certificate, and a stolen directory signs no other.
+    The authority's key is not stored: a client that trusts ``ca.crt`` trusts one certificate only, and a
+    stolen directory cannot sign another.
 
     Returns:
-        When the certificates end.
+        The end of the certificates' validity.
 
     Raises:
         CertificateError: A host is malformed.
@@ -28,14 +28,14 @@ def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
     leaf = authority.issue(signer, now, LIFETIME, hosts)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(directory / "ca.crt", signer.certificate_pem(), 0o644)
-    # The key first: a server that watches takes up a pair when it matches.
+    # The key first: a server that watches the files loads a pair when key and certificate match.
     _write(directory / "tls.key", leaf.key_pem(), 0o600)
     _write(directory / "tls.crt", leaf.certificate_pem(), 0o644)
     return leaf.certificate.not_valid_after_utc
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Recreate a file, with its permissions from its first moment."""
+    """Creates a file again, with its permissions from the beginning."""
     path.unlink(missing_ok=True)
     path.touch(mode)
     path.write_bytes(content)

@@ -1,6 +1,6 @@
-"""What a decision is made from: what is wanted, what is stored, the time, and what replicas serve.
+"""The inputs of a decision: settings, stored objects, the time, and the leaves that replicas serve.
 
-And questions about single certificates and bundles, which decisions and reports ask. Pure.
+Also predicates on single certificates and bundles, for decisions and reports. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,16 +16,15 @@ from common.times import stamp
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is wanted.
+    """The certificates that the user wants.
 
     Attributes:
-        names: The leaf's DNS names and IP addresses; by the first one the API server asks for it.
-        leaf_lifetime: How long a leaf is good.
-        authority_lifetime: How long an authority is good.
-        settle: How long a stored change takes at most to reach everybody: a caBundle the API servers
-            (which watch it: moments), a Secret the pods that mount it. The kubelet's documentation says
-            "kubelet sync period + cache propagation delay" for the latter: about two minutes with the
-            defaults.
+        names: The leaf's DNS names and IP addresses; the API server uses the first one.
+        leaf_lifetime: The lifetime of a leaf.
+        authority_lifetime: The lifetime of an authority.
+        settle: The settling time: the longest time until a stored change has arrived everywhere. A caBundle
+            reaches the API servers, which watch it, in moments; a Secret reaches the pods that mount it after
+            "kubelet sync period + cache propagation delay" (the kubelet's documentation), about two minutes.
     """
 
     names: tuple[str, ...]
@@ -35,15 +34,15 @@ class Wanted:
 
     @property
     def least_life(self) -> timedelta:
-        """What a leaf must have left to be worth serving: a replacement and late passes fit in."""
+        """Least remaining lifetime of a leaf that is served: enough for a replacement and late passes."""
         return 12 * self.settle
 
     def __post_init__(self) -> None:
-        """Refuse lifetimes in which a rotation does not fit.
+        """Checks that a rotation fits into the lifetimes.
 
         Raises:
-            ValueError: A leaf that outlives its authority, or a third of a lifetime, which is what is left
-                when its renewal begins, that is shorter than four settling times.
+            ValueError: A leaf outlives its authority, or the third of its lifetime that is left when its
+                renewal begins is shorter than four settling times.
         """
         if self.leaf_lifetime > self.authority_lifetime:
             raise ValueError(
@@ -57,20 +56,19 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """All that a decision looks at.
+    """The inputs of a decision.
 
     Attributes:
-        authority: The Secret with the authority's key, which serving pods do not mount; its bundle is of
-            all authorities that are to be trusted.
+        authority: The Secret with the authority's key, which serving pods do not mount; its bundle has all
+            authorities that clients should trust.
         serving: The Secret that serving pods mount.
-        provided: The Secret with a certificate from elsewhere, which is only read.
+        provided: The Secret with a provided certificate, which is only read.
         hooks: The webhook configurations.
-        wanted: What is wanted.
+        wanted: The certificates that the user wants.
         now: The time.
-        forced: The authority that is not to sign, or the leaf that is not to be served, any longer, as a
-            person said while they were. So a retry after a lost race, or the second of two that say the
-            same, replaces nothing twice.
-        replicas: The leaves that replicas are seen to serve, by address; None when nobody asked.
+        forced: The authority or leaf that the user wants replaced. It is named by its certificate, so that a
+            retry after a lost race, or a second equal request, does not replace its successor.
+        replicas: The leaves that replicas serve, by address; None if they were not read.
     """
 
     authority: PairSecret
@@ -84,19 +82,19 @@ class Inputs:
 
     @property
     def signer(self) -> Pair:
-        """The signing authority; only rows behind the first may ask."""
+        """The signing authority, which exists in all rows after the first."""
         if self.authority.pair is None:
             raise LookupError("there is no authority")
         return self.authority.pair
 
     @property
     def bundle(self) -> Bundle:
-        """The authorities that are to be trusted now."""
+        """The authorities that clients should trust now."""
         return self.authority.bundle
 
     @property
     def refused(self) -> str:
-        """Why the provided certificate is not served; empty when it is, or when there is none."""
+        """Why the provided certificate is not served; empty if it is served, or if there is none."""
         pair = self.provided.pair
         if pair is None:
             return self.provided.problem if self.provided.raw is not None else ""
@@ -113,19 +111,19 @@ class Inputs:
 
     @property
     def takes(self) -> bool:
-        """Whether there is a provided certificate that can be served: then it is what is served."""
+        """Whether a provided certificate is served."""
         return self.provided.pair is not None and not self.refused
 
     @property
     def anchors(self) -> Bundle:
-        """The authorities that the wanted leaf needs: all that stay trusted when a change is complete."""
+        """The authorities of the wanted leaf: only these stay trusted when a replacement is complete."""
         if self.takes:
             return still_good(self.provided.bundle, self.now)
         return frozenset({self.signer.certificate})
 
     @property
     def moved(self) -> bool:
-        """Whether the stored leaf is the provided one, or the signing authority's where none is provided."""
+        """Whether the stored leaf is the provided one or, if none is provided, the signing authority's."""
         if self.takes:
             return self.serving.pair == self.provided.pair
         leaf = self.serving.certificate
@@ -138,9 +136,9 @@ class Inputs:
 
 
 def renewal(certificate: x509.Certificate) -> datetime:
-    """When a certificate reaches its renewal time: after two thirds of its lifetime.
+    """Returns when a certificate reaches its renewal time: after two thirds of its lifetime.
 
-    Its life begins when it was made, not `BACKDATE` earlier: lifetimes of minutes count from there.
+    The lifetime begins when the certificate was created, not `BACKDATE` earlier; it may be a few minutes.
     """
     end = certificate.not_valid_after_utc
     begin = min(certificate.not_valid_before_utc + BACKDATE, end)
@@ -148,7 +146,7 @@ def renewal(certificate: x509.Certificate) -> datetime:
 
 
 def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
-    """Why a Secret's leaf does not serve a client that trusts ``bundle``; empty when it does."""
+    """Returns why a client that trusts ``bundle`` would refuse a Secret's leaf; empty if it accepts it."""
     if serving.pair is None:
         return serving.problem
     leaf = serving.pair.certificate
@@ -160,14 +158,14 @@ def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
 
 
 def last_served(leaf: x509.Certificate, wanted: Wanted) -> datetime:
-    """Until when a provided leaf is served: so long before its end that another one can take over in time."""
+    """Returns until when a provided leaf is served: early enough that another one can replace it."""
     return leaf.not_valid_after_utc - wanted.least_life
 
 
 def verifies(
     leaf: x509.Certificate, intermediates: Iterable[x509.Certificate], bundle: Bundle, now: datetime
 ) -> bool:
-    """Whether a leaf was signed by an authority of ``bundle``, or by a chain of intermediates up to one."""
+    """Returns whether an authority of ``bundle`` signed the leaf, directly or through intermediates."""
     between = [ca for ca in intermediates if good(ca, now)]
     roots = still_good(bundle, now)
     tips = [leaf]
@@ -181,10 +179,10 @@ def verifies(
 
 
 def still_good(bundle: Bundle, now: datetime) -> Bundle:
-    """Those of a bundle that are authorities and in their time."""
+    """Returns the certificates of a bundle that are valid authorities now."""
     return frozenset(ca for ca in bundle if good(ca, now))
 
 
 def good(ca: x509.Certificate, now: datetime) -> bool:
-    """Whether it is an authority and in its time."""
+    """Returns whether a certificate is a valid authority now."""
     return is_authority(ca) and in_time(ca, now)

@@ -1,4 +1,4 @@
-"""What the loop tells Prometheus. Counters of its own registry: no process or interpreter figures."""
+"""The loop's Prometheus metrics, in their own registry: without those of process and interpreter."""
 
 from datetime import datetime
 from typing import Any
@@ -11,10 +11,10 @@ PREFIX = "ultraserver_certs"
 
 
 class Metrics:
-    """The figures of one loop."""
+    """The metrics of one loop."""
 
     def __init__(self) -> None:
-        """Begin at zero, with every result of a pass present, so that rates have something to start from."""
+        """Begins at zero, with all results of a pass present, so that rates have a first value."""
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
         self._expiry = Gauge(
@@ -51,21 +51,21 @@ class Metrics:
             self._passes.labels(result)
 
     def passed(self, result: PassResult, now: datetime) -> None:
-        """Note a pass that came to its end."""
+        """Counts a pass that succeeded."""
         self._passes.labels("changed" if result.steps else "kept").inc()
         for step in result.steps:
             self._steps.labels(step.action.value.replace(" ", "-")).inc()
         self._conflicts.inc(result.conflicts)
-        held = result.stored
-        self._missing.set(len(held.missing))
-        self._refused.set(bool(held.refused))
-        self._provided.set(held.takes)
-        self._bundle.set(len(held.bundle))
-        for name, secret in (("authority", held.authority), ("leaf", held.serving)):
+        stored = result.stored
+        self._missing.set(len(stored.missing))
+        self._refused.set(bool(stored.refused))
+        self._provided.set(stored.takes)
+        self._bundle.set(len(stored.bundle))
+        for name, secret in (("authority", stored.authority), ("leaf", stored.serving)):
             if secret.certificate:
                 self._expiry.labels(name).set(secret.certificate.not_valid_after_utc.timestamp())
         self._success.set(now.timestamp())
 
     def failed(self) -> None:
-        """Note a pass that failed."""
+        """Counts a pass that failed."""
         self._passes.labels("failed").inc()

@@ -1,4 +1,4 @@
-"""The Secrets and webhook configurations: where they are, read as certificates, and written as JSON. Pure."""
+"""The Secrets and webhook configurations: their paths, their certificates, and their JSON. Pure."""
 
 import base64
 import copy
@@ -17,10 +17,10 @@ LABELS = {
     "app.kubernetes.io/part-of": "ultraserver-webhook",
     "app.kubernetes.io/managed-by": "ultraserver-webhook-certs",
 }
-"""On what this program creates, so that an uninstallation finds it."""
+"""Labels of the objects that this program creates, so that an uninstallation finds them."""
 
 Bundle = frozenset[x509.Certificate]
-"""Authorities that are trusted together; their order means nothing."""
+"""Authorities that are trusted together, in no order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class PairSecret:
     """A Secret with a pair: the authority's, the one that serving pods mount, or the provided one.
 
     Attributes:
-        name: Its name.
-        raw: The Secret as read; None when it does not exist.
-        pair: A certificate with its own key; None when there is none.
-        problem: Why there is none.
-        bundle: The authorities that its ``ca.crt`` holds.
-        noted: The instant that an annotation notes, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`.
+        name: The Secret's name.
+        raw: The Secret as read; None if it does not exist.
+        pair: A certificate with its key; None if there is none.
+        problem: Why there is no pair.
+        bundle: The authorities in its ``ca.crt``.
+        noted: The time in an annotation, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`.
     """
 
     name: str
@@ -55,10 +55,9 @@ class Hook:
 
     Attributes:
         kind: ``mutating`` or ``validating``.
-        name: Its name.
-        raw: It as read; None when it does not exist.
-        bundles: What the caBundle of each of its webhooks holds; empty when there is none or it cannot
-            be read.
+        name: The configuration's name.
+        raw: The configuration as read; None if it does not exist.
+        bundles: The authorities in the caBundle of each webhook; empty if it is missing or not readable.
     """
 
     kind: str
@@ -68,23 +67,23 @@ class Hook:
 
 
 def secrets(namespace: str) -> str:
-    """The collection of a namespace's Secrets."""
+    """Returns the path of the collection of a namespace's Secrets."""
     return f"/api/v1/namespaces/{namespace}/secrets"
 
 
 def endpoint_slices(namespace: str, service: str) -> str:
-    """The EndpointSlices of a Service, as a list."""
+    """Returns the path of the list of a Service's EndpointSlices."""
     selector = f"labelSelector=kubernetes.io%2Fservice-name%3D{service}"
     return f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?{selector}"
 
 
 def webhook_configuration(kind: str, name: str) -> str:
-    """A webhook configuration; ``kind`` is ``mutating`` or ``validating``."""
+    """Returns the path of a webhook configuration; ``kind`` is ``mutating`` or ``validating``."""
     return f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
 
 
 def read_secret(name: str, raw: Object | None, note: str, *, signs: bool = False) -> PairSecret:
-    """Read a Secret, whatever is in it; ``note``: the annotation with its instant, ``signs``: see `load`."""
+    """Returns a Secret of any content; ``note`` is the annotation with a time, for ``signs`` see `load`."""
     if raw is None:
         return PairSecret(name, None, None, "it does not exist", frozenset())
     bundle = read_bundle(file(raw, "ca.crt"))
@@ -97,14 +96,14 @@ def read_secret(name: str, raw: Object | None, note: str, *, signs: bool = False
 
 
 def read_hook(kind: str, name: str, raw: Object | None) -> Hook:
-    """Read a webhook configuration."""
+    """Returns a webhook configuration with the authorities in its caBundles."""
     entries = (raw or {}).get("webhooks") or []
     texts = (entry.get("clientConfig", {}).get("caBundle") or "" for entry in entries)
     return Hook(kind, name, raw, tuple(read_bundle(_decode(text)) for text in texts))
 
 
 def read_bundle(pem: bytes) -> Bundle:
-    """The certificates of a PEM text; none when one of them cannot be read."""
+    """Returns the certificates of a PEM text; none if one of them cannot be read."""
     try:
         return frozenset(x509.load_pem_x509_certificates(pem))
     except ValueError:
@@ -112,41 +111,41 @@ def read_bundle(pem: bytes) -> Bundle:
 
 
 def bundle_pem(bundle: Iterable[x509.Certificate]) -> bytes:
-    """Certificates as PEM, the newest first; equal bundles give equal bytes."""
+    """Returns certificates as PEM, the newest first; equal bundles give equal bytes."""
     ordered = sorted(bundle, key=lambda ca: (ca.not_valid_before_utc, ca.serial_number), reverse=True)
     return b"".join(ca.public_bytes(serialization.Encoding.PEM) for ca in ordered)
 
 
 def file(raw: Object, key: str) -> bytes:
-    """A file in a Secret; empty when there is none."""
+    """Returns a file of a Secret; empty if it has none."""
     return _decode((raw.get("data") or {}).get(key) or "")
 
 
 def secret(held: PairSecret, files: Mapping[str, bytes], notes: Mapping[str, datetime | None]) -> Object:
-    """A Secret as it is to be written: what was read is changed and not begun again.
+    """Returns the changed Secret to write; all other fields stay as they were read.
 
     Args:
-        held: As read.
-        files: What it is to hold; others stay.
-        notes: Annotations with an instant, or without.
+        held: The Secret as read.
+        files: The files to set; others stay.
+        notes: The annotations to set to a time, or to remove.
     """
-    wanted: Object = copy.deepcopy(held.raw or {}) or {
+    document: Object = copy.deepcopy(held.raw or {}) or {
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "kubernetes.io/tls",
         "metadata": {"name": held.name, "labels": dict(LABELS)},
     }
     new = {key: base64.b64encode(value).decode() for key, value in files.items()}
-    wanted["data"] = (wanted.get("data") or {}) | new
-    annotations = wanted["metadata"].get("annotations") or {}
+    document["data"] = (document.get("data") or {}) | new
+    annotations = document["metadata"].get("annotations") or {}
     kept = {key: value for key, value in annotations.items() if key not in notes}
     noted = {key: instant.isoformat() for key, instant in notes.items() if instant}
-    wanted["metadata"]["annotations"] = kept | noted
-    return wanted
+    document["metadata"]["annotations"] = kept | noted
+    return document
 
 
 def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
-    """The JSON patch after which every webhook of a configuration trusts ``bundle``; only what differs."""
+    """Returns the JSON patch that makes every webhook of a configuration trust ``bundle``."""
     value = base64.b64encode(bundle_pem(bundle)).decode()
     operations: list[Object] = [
         {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": value}

@@ -1,4 +1,4 @@
-"""Options of the commands that talk to a cluster; each has an environment variable of the same name."""
+"""Options of the commands that use a cluster; each has an environment variable of the same name."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -17,9 +17,12 @@ option = options_of("ULTRASERVER_CERTS")
 
 
 _OPTIONS = (
-    option("--kubeconfig", type=click.Path(path_type=Path), help="Without it, the pod's own account."),
+    option("--kubeconfig", type=click.Path(path_type=Path), help="Default: the pod's service account."),
     option(
-        "--namespace", default=own_namespace, show_default="the pod's own", help="Of Service and Secrets."
+        "--namespace",
+        default=own_namespace,
+        show_default="the pod's own",
+        help="Namespace of Service and Secrets.",
     ),
     option("--service", default="ultraserver-webhook", help="The Service that the API server calls."),
     option("--secret", default="ultraserver-webhook-tls", help="The Secret that serving pods mount."),
@@ -29,34 +32,34 @@ _OPTIONS = (
         default="ultraserver-webhook-provided",
         help="A Secret with a certificate from another issuer; while it exists, it is served.",
     ),
-    option("--mutating", multiple=True, help="A MutatingWebhookConfiguration to keep; may be repeated."),
-    option("--validating", multiple=True, help="A ValidatingWebhookConfiguration to keep; may be repeated."),
+    option("--mutating", multiple=True, help="A MutatingWebhookConfiguration to patch; repeatable."),
+    option("--validating", multiple=True, help="A ValidatingWebhookConfiguration to patch; repeatable."),
     option("--cluster-domain", default="cluster.local", help="The cluster's DNS domain."),
-    option("--name", "names", multiple=True, help="Another DNS name or IP address; may be repeated."),
+    option("--name", "names", multiple=True, help="Another DNS name or IP address; repeatable."),
     option("--leaf-days", type=float, default=90.0, help="Lifetime of a serving certificate."),
     option("--ca-days", type=float, default=1825.0, help="Lifetime of an authority."),
     option(
         "--settle-seconds",
         type=float,
         default=300.0,
-        help="How long a changed Secret takes at most to reach the pods that mount it.",
+        help="Longest time until a changed Secret reaches the pods that mount it.",
     ),
 )
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the options; it takes them as keywords and hands them to `rotator`."""
+    """Adds the options to a command, which passes them to `rotator` as keywords."""
     for decorate in reversed(_OPTIONS):
         command = decorate(command)
     return command
 
 
 def rotator(say: Callable[[NextStep], object], **given: Any) -> Rotator:  # noqa: ANN401 - click passes what _OPTIONS names
-    """Make what is meant of the options' values, and connect; what else is given is another's.
+    """Returns a connected `Rotator` for the options' values; ignores other options.
 
     Raises:
-        click.UsageError: They contradict each other.
-        ApiError: No API server is named, or its client is not installed.
+        click.UsageError: The options contradict each other.
+        ApiError: No API server is configured, or its client is not installed.
     """
     hooks = [(kind, name) for kind in ("mutating", "validating") for name in given[kind]]
     target = Target(

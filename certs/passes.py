@@ -1,4 +1,4 @@
-"""The passes of the loop: each done, counted and said; how long until the next."""
+"""The passes of the loop, with their metrics and log."""
 
 import logging
 from dataclasses import dataclass, field
@@ -16,21 +16,21 @@ _log = logging.getLogger("certs")
 
 @dataclass(slots=True)
 class Passes:
-    """Does passes and tells about them.
+    """Does passes, counts them and logs them.
 
     Attributes:
-        rotator: Does them.
-        metrics: Told about everything.
-        interval: Seconds between passes: how long a wrong caBundle lasts at most, roughly.
+        rotator: Does a pass.
+        metrics: The metrics of all passes.
+        interval: Seconds between passes: about the longest time that a wrong caBundle lasts.
     """
 
     rotator: Rotator
     metrics: Metrics
     interval: float
-    _said: str = field(default="", init=False)
+    _last_text: str = field(default="", init=False)
 
     def __call__(self) -> float:
-        """Do a pass; returns the seconds until the next one."""
+        """Does a pass; returns the seconds until the next one."""
         try:
             result = self.rotator.run()
         except (ApiError, CertificateError) as error:
@@ -48,8 +48,8 @@ class Passes:
     def _report(self, result: PassResult) -> None:
         notes = result.notes()
         text = "; ".join([result.last.why, *notes])
-        # Said once, not with every pass; the steps have been said as they were taken.
-        if text != self._said or result.steps:
+        # Logged once, not with every pass; each step was logged when it was done.
+        if text != self._last_text or result.steps:
             quiet = result.last.action in {Action.KEEP, Action.WAIT} and not notes
             _log.log(logging.INFO if quiet else logging.WARNING, "%s: %s", result.last.action.value, text)
-        self._said = text
+        self._last_text = text

@@ -1,4 +1,4 @@
-"""Which leaf each replica serves: asked over TLS, at the addresses of the Service's EndpointSlices."""
+"""The leaf that each replica serves, read over TLS at the addresses of the Service's EndpointSlices."""
 
 import ssl
 from collections.abc import Sequence
@@ -16,29 +16,28 @@ Address = tuple[str, int]
 
 
 def addresses(slices: Object | None) -> list[Address]:
-    """The addresses in a list of EndpointSlices.
+    """Returns the addresses in a list of EndpointSlices.
 
-    Those that are not ready are among them: an API server may hold a connection to one that was.
+    Addresses that are not ready are included: an API server may have an old connection to them.
     """
-    found: set[Address] = set()
+    known: set[Address] = set()
     for item in (slices or {}).get("items") or []:
         ports = [port["port"] for port in item.get("ports") or [] if port.get("port")]
         for endpoint in item.get("endpoints") or []:
-            found |= {(address, port) for address in endpoint.get("addresses") or [] for port in ports}
-    return sorted(found)
+            known |= {(address, port) for address in endpoint.get("addresses") or [] for port in ports}
+    return sorted(known)
 
 
-def served(wanted: Sequence[Address]) -> dict[str, x509.Certificate]:
-    """Ask addresses for their certificate; one that does not verify is an answer, too.
+def served(replicas: Sequence[Address]) -> dict[str, x509.Certificate]:
+    """Returns the leaf that each replica serves, even one that does not verify.
 
     Returns:
-        The leaf by ``host:port``. An address that does not answer is left out: there is nobody behind it
-        (its pod has gone, or has not come up), or the network does not let this program see it. Then time
-        alone decides.
+        The leaf by ``host:port``. A replica that does not answer is left out: its pod is deleted or not yet
+        started, or a network policy blocks this program. Then the settling time alone decides.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        answers = pool.map(_leaf, wanted)
-        return {f"{host}:{port}": leaf for (host, port), leaf in zip(wanted, answers, strict=True) if leaf}
+        leaves = pool.map(_leaf, replicas)
+        return {f"{host}:{port}": leaf for (host, port), leaf in zip(replicas, leaves, strict=True) if leaf}
 
 
 def _leaf(address: Address) -> x509.Certificate | None:

@@ -1,4 +1,4 @@
-"""One pass: read, decide, do one step, and again, until nothing is left to do now."""
+"""A pass: it reads, decides and does one step, and repeats this until there is no step to do now."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,19 +17,19 @@ from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 
 MOST_STEPS = 40
-"""Of one pass. A whole rotation is eight; more means that somebody undoes what this program does."""
+"""Most steps of a pass. A whole rotation has eight; with more, another program undoes the steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where certificates are kept and who has to trust them.
+    """The objects with the certificates, and those that must trust them.
 
     Attributes:
-        namespace: Of the Secrets and the Service.
+        namespace: The namespace of the Secrets and the Service.
         service: The Service that the API server calls.
         secret: The Secret that serving pods mount.
-        authority_secret: The Secret with the authority's key, which they do not.
-        provided_secret: The Secret with a certificate from elsewhere, which is served while it exists.
+        authority_secret: The Secret with the authority's key, which serving pods do not mount.
+        provided_secret: The Secret with a provided certificate, which is served while it exists.
         hooks: Webhook configurations, as kind (``mutating`` or ``validating``) and name.
     """
 
@@ -43,13 +43,13 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """What a pass did.
+    """The result of a pass.
 
     Attributes:
-        steps: The steps taken, in order.
-        last: Why there was no further one.
+        steps: The steps that were done, in order.
+        last: The reason why no step followed.
         stored: What is stored now.
-        conflicts: How often somebody else wrote first.
+        conflicts: How often another client wrote first.
     """
 
     steps: tuple[NextStep, ...]
@@ -58,23 +58,23 @@ class PassResult:
     conflicts: int
 
     def notes(self) -> list[str]:
-        """What a person should know besides, as sentences without their ends."""
-        said = [f"there is no webhook configuration {name} yet" for name in self.stored.missing]
+        """Returns further sentences for the user, without full stops."""
+        notes = [f"there is no webhook configuration {name} yet" for name in self.stored.missing]
         if why := self.stored.refused:
-            said.append(f"the provided certificate is not served: {why}")
-        return said
+            notes.append(f"the provided certificate is not served: {why}")
+        return notes
 
 
 @dataclass(slots=True)
 class Rotator:
-    """Does passes for one target. It raises `ApiError` where something cannot be read or written.
+    """Does passes for one target. It raises `ApiError` if an object cannot be read or written.
 
     Attributes:
         api: The API server.
-        target: Where.
-        wanted: What is wanted.
-        clock: Tells the time, with a time zone.
-        say: Told each step when it is done, and why it was.
+        target: The objects.
+        wanted: The certificates that the user wants.
+        clock: Returns the time, with a time zone.
+        say: Called with each step after it is done.
     """
 
     api: RestApi
@@ -84,11 +84,11 @@ class Rotator:
     say: Callable[[NextStep], object] = field(default=lambda _: None)
 
     def read(self, forced: Bundle = frozenset()) -> Inputs:
-        """Read what is stored.
+        """Returns what is stored.
 
-        The webhook configurations first, the authority last. So whoever is about to write to the former
-        by their version knows an authority that is not older than they are, and cannot undo what another
-        rotator, who knew a newer one, has published meanwhile.
+        Reads the webhook configurations first and the authority last. A rotator that writes the former, by
+        their version, then knows an authority that is at least as new, and cannot undo what another rotator
+        with a newer authority has written meanwhile.
         """
         target = self.target
         hooks = tuple(
@@ -101,27 +101,27 @@ class Rotator:
         return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced)
 
     def next(self, stored: Inputs) -> NextStep:
-        """Decide; before an old authority goes, look at what replicas serve."""
+        """Returns the next step; before an old authority is removed, reads the leaves of the replicas."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replicas=self.replicas()))
         return decision
 
     def replicas(self) -> dict[str, Certificate]:
-        """The leaf that each replica serves, by address."""
+        """Returns the leaf that each replica serves, by address."""
         slices = self.api.get(objects.endpoint_slices(self.target.namespace, self.target.service))
         return served(addresses(slices))
 
     def run(self, *, authority: bool = False, leaf: bool = False) -> PassResult:
-        """Do one pass; on request replace the authority that signs now, or the stored leaf, even if good.
+        """Does one pass; on request replaces the present authority or leaf, even if it is valid.
 
         Raises:
-            ApiError: A step failed; the ones before it are done, and the next pass goes on from there.
-            CertificateError: A certificate cannot be made as wanted.
+            ApiError: A step failed; those before it are done, and the next pass continues.
+            CertificateError: A wanted certificate cannot be created.
         """
         stored = self.read()
-        given = [*([stored.authority] if authority else []), *([stored.serving] if leaf else [])]
-        forced = frozenset(held.certificate for held in given if held.certificate)
+        replaced = [*([stored.authority] if authority else []), *([stored.serving] if leaf else [])]
+        forced = frozenset(held.certificate for held in replaced if held.certificate)
         stored = replace(stored, forced=forced)
         steps: list[NextStep] = []
         conflicts = 0
@@ -151,7 +151,7 @@ class Rotator:
                 ca = {"ca.crt": bundle_pem(decision.bundle | {pair.certificate})}
                 self._write(stored.authority, _files(pair) | ca, {TRUSTED_SINCE: None})
             case Action.BUNDLE:
-                # Whoever joins has to become known first.
+                # A new authority in the bundle must be in every caBundle first.
                 notes = {} if decision.bundle <= stored.bundle else {TRUSTED_SINCE: None}
                 self._write(stored.authority, {"ca.crt": bundle_pem(decision.bundle)}, notes)
             case Action.FORGET:
@@ -165,7 +165,7 @@ class Rotator:
             case Action.ISSUE:
                 pair = issue(stored.signer, now, wanted.leaf_lifetime, wanted.names)
                 self._write(stored.serving, _files(pair) | ca, {STORED_AT: now})
-            case Action.TAKE:  # byte for byte
+            case Action.TAKE:  # unchanged bytes
                 raw = stored.provided.raw or {}
                 files = {key: file(raw, key) for key in ("tls.crt", "tls.key")}
                 self._write(stored.serving, files | ca, {STORED_AT: now})
@@ -177,7 +177,7 @@ class Rotator:
                 self.api.patch(path, objects.trust_patch(hook, stored.bundle))
 
     def _write(self, held: PairSecret, files: dict[str, bytes], notes: Mapping[str, datetime | None]) -> None:
-        """Write a Secret as it was last seen; one that was not there is made."""
+        """Creates a Secret, or replaces the version that was read."""
         collection, document = objects.secrets(self.target.namespace), objects.secret(held, files, notes)
         if held.raw is None:
             self.api.create(collection, document)

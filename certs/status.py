@@ -1,4 +1,4 @@
-"""What is stored, in words. Pure."""
+"""The report on what is stored. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -10,46 +10,47 @@ from certs.inputs import Inputs, renewal, unusable, verifies
 
 
 def problems(inputs: Inputs) -> list[str]:
-    """What is wrong now, as sentences: what makes calls from the API server fail, or will."""
+    """Returns sentences about what makes calls from the API server fail, now or later."""
     serving, authority, now, names = inputs.serving, inputs.authority, inputs.now, inputs.wanted.names
-    found = []
+    problems = []
     if authority.pair is None:
-        found.append(f"no authority can sign: {authority.problem}")
+        problems.append(f"no authority can sign: {authority.problem}")
     why = unusable(serving, authority.bundle, now)
     if why:
-        found.append(f"there is no leaf to serve: {why}")
+        problems.append(f"there is no leaf to serve: {why}")
     elif not inputs.takes and serving.pair and (missing := lacking(serving.pair.certificate, names)):
-        found.append(f"the leaf lacks the name {', '.join(missing)}")
+        problems.append(f"the leaf lacks the name {', '.join(missing)}")
     if not_served := inputs.refused:
-        found.append(f"the provided certificate is not served: {not_served}")
+        problems.append(f"the provided certificate is not served: {not_served}")
     for hook in inputs.hooks:
         if hook.raw is None:
-            found.append(f"there is no {hook.kind} webhook configuration {hook.name}")
+            problems.append(f"there is no {hook.kind} webhook configuration {hook.name}")
         if any(unusable(serving, held, now) for held in hook.bundles):
-            found.append(f"the caBundle of the {hook.kind} webhook configuration {hook.name} does not fit")
-    return found
+            name = f"{hook.kind} webhook configuration {hook.name}"
+            problems.append(f"the caBundle of the {name} lacks the leaf's authority")
+    return problems
 
 
 def describe(inputs: Inputs, decision: NextStep) -> list[str]:
-    """The lines of a report: who manages, certificates, webhook configurations, replicas, what comes next."""
+    """Returns the lines of a report: source, certificates, webhook configurations, replicas, next step."""
     serving, authority, now = inputs.serving, inputs.authority, inputs.now
     lines = [f"source     {'the provided certificate' if inputs.takes else 'this program'}"]
     if authority.pair:
         lines.append(f"authority  {_life(authority.pair.certificate, now)}")
     others = len(authority.bundle - inputs.anchors) if authority.pair else 0
     if others:
-        lines.append(f"bundle     {others} older authorit{'y' if others == 1 else 'ies'} trusted beside it")
+        lines.append(f"bundle     {others} older authorit{'y' if others == 1 else 'ies'} also trusted")
     if serving.certificate:
         lines.append(f"leaf       {_life(serving.certificate, now)}")
     for hook in inputs.hooks:
         good = hook.raw is not None and all(held == authority.bundle for held in hook.bundles)
-        says = "has the bundle" if good else "is missing" if hook.raw is None else "has another caBundle"
-        lines.append(f"{hook.kind:<10} {hook.name} {says}")
-    for place, leaf in sorted((inputs.replicas or {}).items()):
-        says = "the stored leaf" if leaf == serving.certificate else "another leaf"
+        state = "has the bundle" if good else "is missing" if hook.raw is None else "has another caBundle"
+        lines.append(f"{hook.kind:<10} {hook.name} {state}")
+    for address, leaf in sorted((inputs.replicas or {}).items()):
+        which = "the stored leaf" if leaf == serving.certificate else "another leaf"
         between = serving.pair.intermediates if serving.pair else ()
         old = authority.pair and not verifies(leaf, between, inputs.anchors, now)
-        lines.append(f"replica    {place} serves {says}{', of another authority' if old else ''}")
+        lines.append(f"replica    {address} serves {which}{', of another authority' if old else ''}")
     if decision.action is Action.KEEP and decision.until:
         lines.append(f"next       nothing until {decision.until:%Y-%m-%d %H:%M} UTC")
     else:

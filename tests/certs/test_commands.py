@@ -76,14 +76,14 @@ def test_issue_says_each_step_and_why_and_then_keeps(api: FakeApi) -> None:
     del api.objects[MUTATING]
     assert certs("issue").output.splitlines() == [
         "new authority: no authority that can sign: it does not exist",
-        "patch caBundle: another caBundle is wanted in validating v",
+        "patch caBundle: the caBundle is stale in validating v",
         "issue leaf: no leaf to serve: it does not exist",
         "keep: nothing to do",
         "note: there is no webhook configuration mutating m yet",
     ]
     assert certs("issue").output.startswith("keep: nothing to do")
     api.put(MUTATING, configuration("mutating", "m"))
-    assert certs("issue").output.startswith("patch caBundle: another caBundle is wanted in mutating m\nkeep")
+    assert certs("issue").output.startswith("patch caBundle: the caBundle is stale in mutating m\nkeep")
     assert api.writes == ["POST ca", "PATCH v", "POST tls", "PATCH m"]
 
 
@@ -131,7 +131,10 @@ def test_status_is_0_when_all_is_well_and_1_when_calls_fail(api: FakeApi) -> Non
     wrong = certs("status")
     assert wrong.exit_code == 1
     assert "m has another caBundle" in wrong.output
-    assert "wrong: the caBundle of the mutating webhook configuration m does not fit" in wrong.output
+    assert (
+        "wrong: the caBundle of the mutating webhook configuration m lacks the leaf's authority"
+        in wrong.output
+    )
     assert "next       patch caBundle" in wrong.output
     del api.objects[MUTATING]
     assert "wrong: there is no mutating webhook configuration m" in certs("status").output
@@ -143,7 +146,7 @@ def test_status_in_the_middle_of_a_rotation_is_well_and_says_what_it_waits_for()
     certs("rotate", "--force", "ca")
     shown = certs("status")
     assert shown.exit_code == 0
-    assert "bundle     1 older authority trusted beside it" in shown.output
+    assert "bundle     1 older authority also trusted" in shown.output
     assert "next       wait: API servers do not trust" in shown.output
 
 

@@ -132,7 +132,7 @@ OVER = f"the authority is valid from {BEGUN} to {stamp(NOW + CA)} only"
 
 
 def wanted_in(*names: str) -> str:
-    return f"another caBundle is wanted in {', '.join(names)}"
+    return f"the caBundle is stale in {', '.join(names)}"
 
 
 def behind(*places: str) -> str:
@@ -231,7 +231,7 @@ CASES = [
         "a leaf that ends first does not",
         both(trusted=LEAF - SETTLE / 2, after=LEAF - SETTLE / 2),
         ISSUE,
-        f"the leaf ends at {stamp(NOW + LEAF)}, before all settles",
+        f"the leaf ends at {stamp(NOW + LEAF)}, before the settling time",
     ),
     ("a lost leaf does not", both(leaf=None), ISSUE, ABSENT_LEAF),
     ("a newer one is asked for", both(forced=ca("new")), NEW_AUTHORITY, "a new authority was requested"),

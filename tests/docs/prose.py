@@ -34,7 +34,6 @@ NOT_PROSE = re.compile(
 """Files that hold data."""
 
 NOT_YET_CLEAN = (
-    "certs/",
     "docs/",
     "kubectl_ultraserver/",
     "manifests/",
