@@ -11,8 +11,11 @@ from common.files import content
 
 SUFFIXES: Final = (".yaml", ".yml")
 
-PACKAGED: Final = ("workloads", "families", "rules")
-"""The files of the packaged table; each has its own sections."""
+PROFILES: Final = {"default": "rules", "aws-document": "aws-document"}
+"""What a table may extend, and the file that has its rules, in addition to those of `SHARED`."""
+
+SHARED: Final = ("workloads", "families")
+"""The files that every packaged table has; each has its own sections."""
 
 MOST_BYTES: Final = 1024 * 1024
 """Most bytes of a rule table; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
@@ -24,10 +27,10 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The plugin, a single file, contains only the Python part of PyYAML."""
 
 
-def packaged() -> Mapping[str, bytes]:
-    """Returns the texts of the packaged table by name, for programs without the rest of the webhook."""
+def packaged(profile: str = "default") -> Mapping[str, bytes]:
+    """Returns the texts of a packaged table by name, for programs without the rest of the webhook."""
     folder = files("webhook.rules").joinpath("packaged")
-    return {name: folder.joinpath(f"{name}.yaml").read_bytes() for name in PACKAGED}
+    return {name: folder.joinpath(f"{name}.yaml").read_bytes() for name in (*SHARED, PROFILES[profile])}
 
 
 def table_files(path: Path) -> Sequence[Path]:

@@ -21,7 +21,10 @@ KINDS: Final = (
 )
 TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 TYPES: Final = ("trn2u.48xlarge", "ml.trn2u.48xlarge")
-OFF: Final = dict.fromkeys(("kueue-chooses-nodes", "kueue-chooses-topology"), Placer.KUEUE)
+OFF: Final = {
+    **dict.fromkeys(("kueue-chooses-nodes", "kueue-chooses-topology"), Placer.KUEUE),
+    "whole-job-workers": Placer.GATE,
+}
 """What the packaged table has, which others do not repeat; the placers are of rows that are off."""
 _SECTIONS: Final = ("candidates", "rules", "shapes", "values", "workloads")
 

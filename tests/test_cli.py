@@ -255,7 +255,7 @@ def test_show_lists_every_shape_and_rule_with_its_reason() -> None:
     for rule in installed_draft().raw["rules"]:
         (line,) = [line for line in lines if line.startswith(f"{rule['name']} ")]
         assert re.search(
-            rf"  {re.escape(rule['reason'])}  +packaged (workloads|families|rules|placement):\d+$", line
+            rf"  {re.escape(rule['reason'])}  +packaged rules:\d+(, packaged placement:\d+)?$", line
         )
         for condition in ("placer", "volume", "mountFree"):
             shown = f" {condition} " in line.partition(rule["reason"])[0]
@@ -276,7 +276,8 @@ def test_show_says_the_mode_of_a_table_what_rows_add_and_where_they_are_written(
     assert rows["own"].endswith(f"  {mine}:7")
     assert re.search(r" off +worker +always +spec/nodeSelector/a, spec/nodeSelector/c, warn +r ", rows["own"])
     assert re.search(rf" mine +packaged rules:\d+, {mine}:6$", rows["job-label"])
-    assert " spec/schedulingGates, placer gate " in rows["whole-job-workers"]
+    assert " placer gate " in rows["whole-job-workers"]
+    assert " spec/schedulingGates " in rows["whole-job-gate"]
 
 
 def test_show_of_a_name_is_one_row_as_it_counts_below_the_places_it_is_written_in(tmp_path: Path) -> None:
@@ -331,10 +332,11 @@ def test_every_command_answers_as_installed_and_shows_the_other_case_if_it_is_as
     for words, gated in (((), True), (("--without-placement",), False), (("--rules", mine), False)):
         patch = run("preview", job, "-o=patch", *words).stdout
         assert (f"{keys.PREFIX}whole-job" in patch, "placer=gate" in patch) == (gated, gated)
-    for command in (("lint",), ("show",)):
-        assert "no row is called 'whole-job-workers'" not in run("rules", *command, "-f", mine).stderr
-        alone = run("rules", *command, "-f", mine, "--without-placement").stderr
-        assert "no row is called 'whole-job-workers'" in alone
+    for words, mode in (((), "enforce"), (("--without-placement",), "off")):
+        (line,) = [
+            each for each in run("rules", "show", *words).stdout.splitlines() if "whole-job-gate " in each
+        ]
+        assert f" {mode} " in line
     whole = run("rules", "show", "-o=yaml", "-f", chart.RULES, "--without-placement")
     assert (whole.exit_code, "--without-placement is for a file" in whole.stderr) == (2, True)
 

@@ -47,9 +47,9 @@ def table(policy: str) -> str:
     off = []
     if policy == "selector":
         off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
-    elif policy == "document":
-        off = ["apart-across-namespaces", "apart-from-labelled-jobs", "nodes-with-server-id", "blocks-whole"]
     head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
+    if policy == "document":
+        return json.dumps(head | {"extends": "aws-document", "values": {"initImage": "init"}})
     return json.dumps(head | {"rules": [{"name": name, "mode": "off"} for name in off]})
 
 

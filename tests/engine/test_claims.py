@@ -100,11 +100,11 @@ def test_a_job_that_names_two_node_configs_is_refused_with_both_places(job: Any,
 
 def test_where_the_driver_sets_the_mode_there_is_no_init_script_but_the_wait_stays() -> None:
     job = claiming("us-4-node-config")
-    assert {"driver-sets-mode", "wait-for-all-workers"} <= fired(outcome_of(job))
-    off = "rules: [{name: driver-sets-mode, mode: off}]"
+    assert {"operators-hostfile-for-launcher", "wait-for-all-workers"} <= fired(outcome_of(job))
+    always = "rules: [{name: init-in-job-image, match: {workload: mpijob, role: launcher}}]"
     for outcome, expected in (
         (outcome_of(job), ["wait-hostfilename"]),
-        (outcome_of(job, OWN + off), ["wait-hostfilename", "ultraserver-init-container"]),
+        (outcome_of(job, OWN + always), ["wait-hostfilename", "ultraserver-init-container"]),
     ):
         launcher = outcome.after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
         assert [container["name"] for container in launcher["initContainers"]] == expected
@@ -168,7 +168,12 @@ def test_a_job_that_asks_for_nothing_gets_claims_only_where_it_is_opted_in(
     table = load_texts([("placement.yaml", rows), ("own.yaml", own)], "own.yaml")
     outcome = evaluate(table, Request(mpijob(4, resource=None, **says), "team"))
     assert "shape" in outcome.facts
-    for row in ("claims-for-opted-in", "driver-sets-mode", "whole-job-workers", "whole-job-launcher"):
+    for row in (
+        "claims-for-opted-in",
+        "operators-hostfile-for-launcher",
+        "whole-job-workers",
+        "whole-job-launcher",
+    ):
         assert (row in fired(outcome)) is gets
 
 

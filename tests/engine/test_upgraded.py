@@ -42,7 +42,7 @@ ROWS = {
     " add: {spec: {securityContext: {}, hostIPC: true, dnsConfig: {searches: [b, a]}}}}",
 }
 TABLES = {
-    name: load_text(f"{EXTENDS}values: {{waitSeconds: '{seconds}', initImage: i}}\nrules:\n  - {row}\n", "t")
+    name: load_text(f"{EXTENDS}values: {{waitSeconds: '{seconds}'}}\nrules:\n  - {row}\n", "t")
     for seconds, (name, row) in enumerate(ROWS.items())
 }
 

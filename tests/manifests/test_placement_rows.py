@@ -150,7 +150,6 @@ def test_a_row_of_ones_own_leaves_jobs_to_affinity(files: dict[str, str]) -> Non
     reason: Their Pods come one after the other.
     match: {{role: worker, labels: {{team: slow}}}}
     placer: affinity
-    replaces: whole-job-workers
 """
     table = load_texts([*files.items(), ("slow.yaml", mine)], "slow")
     job = mpijob(4)

@@ -63,7 +63,7 @@ def test_each_added_line_names_the_rule_that_sets_it(client: Client) -> None:
     assert ("together-required", "podAffinity:") in rows
     assert [rule for rule, line in rows if line == "schedulingGates:"] == [
         "whole-job-launcher",
-        "whole-job-workers",
+        "whole-job-gate",
     ]
 
 

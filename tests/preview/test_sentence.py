@@ -274,11 +274,7 @@ WITHOUT_ROWS = {
     "together": ("together-required together-preferred", 4, f"placed: 4 workers on 4 nodes, {ALONE}"),
     "blocks": ("together-required together-preferred", 8, f"placed: 8 workers on 8 nodes, {ALONE}"),
     "nodes": ("nodes-with-server-id", 4, f"placed: 4 workers on 4 nodes, {ALONE}"),
-    "apart": (
-        "apart-by-job-label apart-from-other-jobs apart-across-namespaces",
-        4,
-        "placed: 4 workers on one whole UltraServer",
-    ),
+    "apart": ("apart-across-namespaces", 4, "placed: 4 workers on one whole UltraServer"),
 }
 
 

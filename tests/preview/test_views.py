@@ -58,8 +58,8 @@ def test_a_client_that_accepts_anything_gets_json_with_everything(client: Client
         assert (shown["verdict"], len(shown["warnings"])) == ("placed", 1)
         assert shown["table"] == load_installed().revision
         assert shown["warnings"][0].startswith("3 nodes form no pairs")
-        assert {"name": "wait-hostfilename", "state": "skipped"}.items() <= shown["rules"][
-            [row["name"] for row in shown["rules"]].index("wait-hostfilename")
+        assert {"name": "native-gang", "state": "skipped"}.items() <= shown["rules"][
+            [row["name"] for row in shown["rules"]].index("native-gang")
         ].items()
 
 

@@ -106,7 +106,7 @@ QUOTING = {"placeholders", "policy of a value"}
 TAKEN = {
     "every taint": spec(tolerations=[{"operator": "Exists"}]),
     "placeholders": {"metadata": {"labels": {"a": "$(job.namespace)"}}},
-    "policy of a value": container(imagePullPolicy="$(value.initImage)"),
+    "policy of a value": container(imagePullPolicy="$(value.waitSeconds)"),
     "empty label": {"metadata": {"labels": {"example.com/a": ""}}},
     "relaxed variable": container(env=[{"name": "a.b-c d", "value": "e"}]),
     "every effect": spec(tolerations=[{"key": "a", "operator": "", "value": "b", "effect": ""}]),

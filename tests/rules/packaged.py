@@ -1,10 +1,11 @@
 """The tables by which the cases in ``tests/rules/cases`` run; as a program, writes their snapshots."""
 
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
-from tests.rules.tables import EXTENDS
+from tests.helpers import load_text
+from tests.rules.tables import DOCUMENT, EXTENDS
 from webhook.rows.table import Table
 from webhook.rules.load import load_default, load_texts
 from webhook.ruletests.cases import Case, cases_of
@@ -13,13 +14,6 @@ from webhook.ruletests.run import outdated, run
 
 CASES = Path(__file__).parent / "cases"
 RULES = Path(__file__).parents[2] / "manifests" / "chart" / "rules"
-HARDENING = (
-    "apart-across-namespaces",
-    "apart-from-labelled-jobs",
-    "wait-for-all-workers",
-    "init-in-job-image",
-)
-OFF = "".join(f"  - {{name: {name}, mode: off}}\n" for name in HARDENING)
 ON = """
 candidates: {claims: {all-*: {takes: 16}}}
 values: {imagePullSecret: mine, gpuInstanceType: p5.48xlarge}
@@ -38,11 +32,8 @@ def laid_over(pattern: str, text: str) -> Table:
 
 @cache
 def documented() -> Table:
-    """The rows of the AWS document, where those that replace them are off, and whole-job admission."""
-    return laid_over(
-        "30-placement.yaml",
-        f"values: {{initImage: 'init:1'}}\nrules:\n  - {{name: kueue-chooses-nodes, mode: enforce}}\n{OFF}",
-    )
+    """The AWS document alone."""
+    return load_text(DOCUMENT, "document")
 
 
 @cache
@@ -68,6 +59,7 @@ TABLES: Final = {
     "kueue": queued,
     "hyperpod": hyperpod,
     "documented": documented,
+    "installed": partial(load_default, placement=True),
     "components": components,
 }
 """By folder of cases the table that they are run by."""

@@ -106,15 +106,8 @@ def parsed(text: str) -> Any:
     return document.value
 
 
-DOCUMENTED = (
-    "ultraserver-nodes",
-    "apart-from-other-jobs",
-    "together-required",
-    "together-preferred",
-    "wait-hostfilename",
-    "ultraserver-init",
-)
-"""The rules of the packaged table that the UltraServer document has."""
+DOCUMENT = HEAD + "extends: aws-document\nvalues: {initImage: 'init:1'}\n"
+"""A table that has the rules of the UltraServer document and no others."""
 
 PACKAGED = "packaged rules"
 

@@ -5,17 +5,13 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import IMAGE, WORKER, mpijob
-from tests.rules.tables import DOCUMENTED, after, extended, outcome, parsed, unrecorded
+from tests.helpers import load_text
+from tests.rules.tables import HEAD, after, outcome, parsed, unrecorded
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
 INIT_IMAGE = "123456789012.dkr.ecr.us-west-2.amazonaws.com/ultraserver:init-container"
-_OTHERS = [rule.name for rule in load_default().rules if rule.name not in DOCUMENTED]
-TABLE = extended(
-    f"values: {{initImage: {INIT_IMAGE}}}\nrules:\n"
-    + "".join(f"  - {{name: {name}, mode: off}}\n" for name in _OTHERS)
-)
-"""The packaged table with every row switched off that goes beyond the document."""
+TABLE = load_text(f"{HEAD}extends: aws-document\nvalues: {{initImage: {INIT_IMAGE}}}\n", "t")
 
 APART = """
     requiredDuringSchedulingIgnoredDuringExecution:

@@ -6,7 +6,7 @@ import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from tests.helpers import load_text
-from tests.rules.tables import SOURCE, WHOLE, after, extended, outcome
+from tests.rules.tables import DOCUMENT, SOURCE, WHOLE, after, extended, outcome
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
@@ -23,20 +23,16 @@ def test_extending_by_nothing_is_the_packaged_table() -> None:
 
 
 def test_a_value_is_changed_and_the_others_stay() -> None:
-    table = extended("""
-values: {initImage: registry.example/init:1}
-rules: [{name: init-in-job-image, mode: off}]
-""")
-    wait, init = get(after(table, mpijob()), (*LAUNCHER, "spec", "initContainers"))
-    assert init["image"] == "registry.example/init:1"
+    table = extended("values: {sharedMemory: 2Gi}")
+    wait, _ = get(after(table, mpijob()), (*LAUNCHER, "spec", "initContainers"))
     assert {"name": "ULTRASERVER_WAIT_SECONDS", "value": "1800"} in wait["env"]
+    assert table.workloads[2].fields["sharedMemory"].default == "2Gi"
 
 
 def test_a_value_may_quote_what_the_job_gives() -> None:
-    table = extended("""
-values: {initImage: "registry.example/$(job.namespace)/$(job.name):$(shape.nodeConfig)"}
-rules: [{name: init-in-job-image, mode: off}, {name: ultraserver-init, match: {role: launcher, named: true}}]
-""")
+    text = DOCUMENT.replace("init:1", "registry.example/$(job.namespace)/$(job.name):$(shape.nodeConfig)")
+    named = "rules: [{name: ultraserver-init, match: {role: launcher, named: true}}]\n"
+    table = load_text(text + named, SOURCE)
     _, init = get(after(table, mpijob(2), namespace="ml"), (*LAUNCHER, "spec", "initContainers"))
     assert init["image"] == "registry.example/ml/train:2"
 
@@ -98,29 +94,28 @@ rules:
     assert "tolerations" not in _spec(after(table, mpijob(1)))
 
 
-def test_a_rule_of_ones_own_is_applied_in_the_place_of_the_one_it_replaces() -> None:
+def test_a_container_of_ones_own_goes_before_a_packaged_one() -> None:
     table = extended("""
 rules:
   - name: my-wait
     reason: We wait otherwise.
-    replaces: wait-hostfilename
     match: {role: launcher, named: true}
+    before: ultraserver-init-container
     add: {spec: {initContainers: [{name: my-wait, image: wait}]}}
   - {name: wait-for-all-workers, mode: off}
 """)
-    found = outcome(table, mpijob())
-    names = [item["name"] for item in get(found.after, (*LAUNCHER, "spec", "initContainers"))]
-    assert names == ["my-wait", "ultraserver-init-container"]
-    assert "wait-hostfilename" not in found.fired()
+    containers = get(after(table, mpijob()), (*LAUNCHER, "spec", "initContainers"))
+    assert [item["name"] for item in containers] == ["my-wait", "ultraserver-init-container"]
 
 
-def test_a_rule_that_does_not_fire_replaces_nothing() -> None:
+@pytest.mark.parametrize(("workers", "fires"), [(4, ["first"]), (2, ["second"])])
+def test_a_rule_fires_unless_an_earlier_one_does(workers: int, fires: list[str]) -> None:
     table = extended("""
 rules:
-  - {name: wait-for-all-workers, match: {role: launcher, shape: {nodeConfig: 4}}}
+  - {name: first, reason: r, match: {role: worker, shape: {nodeConfig: 4}}, warn: w}
+  - {name: second, reason: r, match: {role: worker}, unless: [first], warn: w}
 """)
-    assert "wait-for-all-workers" in outcome(table, mpijob(4)).fired()
-    assert "wait-hostfilename" in outcome(table, mpijob(2)).fired()
+    assert [name for name in outcome(table, mpijob(workers)).fired() if name in {"first", "second"}] == fires
 
 
 def test_a_rule_may_ask_for_a_resource_a_workload_and_a_field() -> None:

@@ -37,7 +37,7 @@ def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Pa
     folder = written(
         tmp_path,
         **{
-            "10-one": "values: {waitSeconds: '1', initImage: one}\n" + ROW.format("a"),
+            "10-one": "values: {waitSeconds: '1', own: one}\n" + ROW.format("a"),
             "20-two": "values: {waitSeconds: '2'}\nmode: shadow\n" + ROW.format("b"),
             "rules": "rules:\n  - {name: a, mode: 'off'}\n",
         },
@@ -46,7 +46,7 @@ def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Pa
     (folder / ".hidden.yaml").write_text("[")
     table = load_file(folder)
     values = file_draft(folder).raw["values"]
-    assert (values["waitSeconds"], values["initImage"]) == ("2", "one")
+    assert (values["waitSeconds"], values["own"]) == ("2", "one")
     assert own(table) == ["a", "b"]
     assert (table.mode, table.rules[-2].mode) == (Mode.SHADOW, Mode.OFF)
 

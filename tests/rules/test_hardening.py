@@ -1,38 +1,26 @@
-"""The rows that go beyond the document: each goes by a line of YAML. What they add is in test_placed.py."""
+"""Each row goes by a line of YAML. What they add is in test_placed.py."""
 
 import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from tests.rules.tables import DOCUMENTED, after, extended, outcome
+from tests.rules.tables import after, extended, outcome
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
 DEFAULT = load_default()
-HARDENING = [
-    rule.name
-    for rule in DEFAULT.rules
-    if rule.name not in DOCUMENTED and rule.name in outcome(DEFAULT, mpijob(4)).fired()
-]
-IMAGE = "values: {initImage: registry.example/init:1}\n"
+FIRED = outcome(DEFAULT, mpijob(4)).fired()
 
 
-@pytest.mark.parametrize("name", HARDENING)
-def test_a_hardening_row_is_switched_off_by_its_name_and_nothing_else_goes(name: str) -> None:
-    (row,) = [rule for rule in DEFAULT.rules if rule.name == name]
-    by_default = set(outcome(DEFAULT, mpijob(4)).fired())
-    off = outcome(extended(IMAGE + f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
-    # What needs it goes with it, and what these replace comes back where no other row takes its place.
-    gone = [row, *(rule for rule in DEFAULT.rules if rule.needs == (name,))]
-    back = {replaced for rule in gone for replaced in rule.replaces} & set(DOCUMENTED)
-    back |= {"init-mounts-both-paths"} if "ultraserver-init" in back else set()
-    assert set(off.fired()) == (by_default - {rule.name for rule in gone}) | back
+@pytest.mark.parametrize("name", FIRED)
+def test_a_rule_is_switched_off_by_its_name_and_nothing_else_goes_but_what_needs_it(name: str) -> None:
+    off = outcome(extended(f"rules: [{{name: {name}, mode: off}}]"), mpijob(4))
+    gone = {name, *(rule.name for rule in DEFAULT.rules if rule.needs == (name,))}
+    assert set(off.fired()) == set(FIRED) - gone
     assert [rule.why for rule in off.rules if rule.name == name] == ["switched off"]
 
 
-@pytest.mark.parametrize("off", ["", "wait-for-all-workers", "init-in-job-image"])
-def test_the_launcher_waits_before_it_checks_whichever_row_adds_the_container(off: str) -> None:
-    table = extended(IMAGE + f"rules: [{{name: {off}, mode: off}}]" if off else "")
-    containers = get(after(table, mpijob()), (*LAUNCHER, "spec", "initContainers"))
+def test_the_launcher_waits_before_it_checks() -> None:
+    containers = get(after(DEFAULT, mpijob()), (*LAUNCHER, "spec", "initContainers"))
     assert [item["name"] for item in containers] == ["wait-hostfilename", "ultraserver-init-container"]
 
 

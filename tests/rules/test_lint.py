@@ -72,7 +72,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a rule that does nothing": (
         RULE,
-        [(5, "/rules/0", "does nothing: give it add, warn, deny, placer or replaces")],
+        [(5, "/rules/0", "does nothing: give it add, warn, deny or placer")],
     ),
     "unplaced without a reason": (
         "rules: [{name: x, reason: r, match: {role: worker}, unplaced: true, deny: d}]\n",
@@ -152,26 +152,19 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE.replace("worker}", "worker, shape: {together: always}}") + "    warn: w\n",
         [(7, "/rules/0/match/shape", "unreachable: no shape of the table is like that")],
     ),
-    "replacing what there is not": (
-        RULE + "    warn: w\n    replaces: nope\n",
-        [(9, "/rules/0/replaces", "must be the name of another rule, not 'nope'")],
+    "unless one fires that there is not": (
+        RULE + "    warn: w\n    unless: nope\n",
+        [(9, "/rules/0/unless", "must name rules that come before this one, not 'nope'")],
     ),
-    "replacing itself": (
-        RULE + "    warn: w\n    replaces: x\n",
-        [(9, "/rules/0/replaces", "must be the name of another rule, not 'x'")],
+    "unless it fires itself": (
+        RULE + "    warn: w\n    unless: x\n",
+        [(9, "/rules/0/unless", "must name rules that come before this one, not 'x'")],
     ),
-    "replacing a rule of another role": (
-        RULE + "    warn: w\n    replaces: wait-hostfilename\n",
-        [(9, "/rules/0/replaces", "wait-hostfilename is for another role")],
-    ),
-    "replacing a rule that replaces": (
-        LAUNCHER + "    warn: w\n    replaces: wait-for-all-workers\n",
+    "who places the job unless another rule fires": (
+        RULE + "    placer: affinity\n    unless: native-gang\n",
         [
-            (
-                9,
-                "/rules/0/replaces",
-                "wait-for-all-workers itself replaces wait-hostfilename: replace that as well",
-            )
+            (9, "/rules/0/unless", "is not looked at for a rule with `placer`"),
+            (9, "/rules/0/unless", "must name rules that come before this one, not 'native-gang'"),
         ],
     ),
     "a negative operator in a namespaceSelector": (
@@ -225,15 +218,9 @@ LINT: dict[str, tuple[str, Expected]] = {
         ),
         [(9, "/shapes/1/workers", "unreachable: s with the same node config fits every such count")],
     ),
-    "a value that nobody gave, for a rule that quotes it": (
-        "values: {initImage: ''}\nrules:\n  - name: init-in-job-image\n    mode: shadow\n",
-        [
-            (
-                4,
-                "/values/initImage",
-                "must be given, as rule ultraserver-init quotes it where init-in-job-image is shadow",
-            )
-        ],
+    "a value that the table does not have": (
+        RULE + "    warn: $(value.mine)\n",
+        [(8, "/rules/0/warn", "unknown placeholder $(value.mine); add mine to values")],
     ),
     "a rule that needs one behind it": (
         (
@@ -300,23 +287,19 @@ def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_
 
 
 def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_it_was() -> None:
-    text = "rules:\n  - name: apart-from-other-jobs\n    match: {role: worker}\n"
+    text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker}\n"
     found = problems(EXTENDS + text)
     assert {(source, _packaged_line(source, line)) for source, line, _, _ in found} == {
-        (PACKAGED, "- {key: training.kubeflow.org/job-name, operator: NotIn, values: [$(job.name)]}"),
         (PACKAGED, "topologyKey: $(shape.topologyKey)"),
     }
-    text = "rules:\n  - name: apart-from-other-jobs\n    match: {role: worker, workload: nope}\n"
+    text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker, workload: nope}\n"
     assert (SOURCE, 6, "/rules/0/match/workload") in [row[:3] for row in problems(EXTENDS + text)]
 
 
 def test_a_problem_reads_as_file_line_pointer_message() -> None:
     with pytest.raises(TableError) as refused:
         load_text(EXTENDS + RULE, SOURCE)
-    assert (
-        str(refused.value)
-        == "mine.yaml:5: /rules/0: does nothing: give it add, warn, deny, placer or replaces"
-    )
+    assert str(refused.value) == "mine.yaml:5: /rules/0: does nothing: give it add, warn, deny or placer"
 
 
 def _packaged_line(source: str, number: int) -> str:

@@ -51,7 +51,7 @@ rules:
     mode: shadow
     quiet: true
     placer: gate
-    replaces: a
+    unless: a
     needs: [a, b]
     match:
       role: any
@@ -89,7 +89,7 @@ ROWS = {
 }
 
 PLACEHOLDERS = [
-    f"$({name})" for name in ("job.name", "value.initImage", "value.x", "nope.x", "shape.topologyKey")
+    f"$({name})" for name in ("job.name", "value.waitSeconds", "value.x", "nope.x", "shape.topologyKey")
 ]
 NAMES = [
     "required",
@@ -163,9 +163,7 @@ def test_a_small_table_with_anything_anywhere(place: tuple[str | int, ...], valu
         VALUES
         | st.lists(
             st.dictionaries(
-                st.sampled_from(
-                    ["name", "match", "add", "warn", "replaces", "workers", "nodeConfig", "kinds"]
-                ),
+                st.sampled_from(["name", "match", "add", "warn", "unless", "workers", "nodeConfig", "kinds"]),
                 VALUES | st.sampled_from(["ultraserver-nodes", "four-node", "mpijob", {"role": "worker"}]),
             ),
             max_size=3,

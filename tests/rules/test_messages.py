@@ -175,12 +175,13 @@ def test_a_rule_that_does_not_fire_says_which_condition_failed(match: str, messa
     assert why(found) == (State.SKIPPED, message)
 
 
-def test_a_rule_that_is_off_or_that_another_one_stands_for_says_so() -> None:
+def test_a_rule_that_is_off_or_for_which_another_one_fired_says_so() -> None:
     off = outcome(extended(rule(rest="warn: w, mode: off, deny: never")), mpijob())
     assert why(off) == (State.SKIPPED, "switched off")
     assert (off.warnings, off.denials) == ((), ())
-    second = "  - {name: other, reason: r, match: {role: worker}, warn: w, replaces: [x]}\n"
-    assert why(outcome(extended(rule() + second), mpijob())) == (State.SKIPPED, "replaced by rule other")
+    first = "rules:\n  - {name: other, reason: r, match: {role: worker}, warn: w}\n"
+    second = rule(rest="warn: w, unless: [other]").removeprefix("rules:\n")
+    assert why(outcome(extended(first + second), mpijob())) == (State.SKIPPED, "other fired instead")
 
 
 def test_a_rule_that_needs_another_one_says_so_where_that_left_something_in_place() -> None:

@@ -12,10 +12,12 @@ LABEL = "node.kubernetes.io/instance-type"
 
 
 @pytest.mark.parametrize("mode", ["shadow", "off"])
-def test_a_rule_that_does_not_enforce_replaces_nothing(mode: str) -> None:
-    found = outcome(extended(f"rules: [{{name: wait-for-all-workers, mode: {mode}}}]"), mpijob())
-    assert "wait-hostfilename" in found.fired()
-    assert "wait-for-all-workers" not in found.fired()
+def test_a_rule_that_does_not_enforce_keeps_no_other_from_firing(mode: str) -> None:
+    first = f"{{name: first, reason: r, match: {{role: worker}}, warn: w, mode: {mode}}}"
+    second = "{name: second, reason: r, match: {role: worker}, warn: w, unless: first}"
+    found = outcome(extended(f"rules: [{first}, {second}]"), mpijob())
+    assert "second" in found.fired()
+    assert "first" not in found.fired()
 
 
 def test_the_packaged_selector_can_be_made_to_override_another_selection() -> None:

@@ -119,14 +119,6 @@ def test_an_object_that_only_what_is_in_shadow_cannot_read_is_served_and_told_as
     assert done.would.denials
 
 
-@pytest.mark.parametrize("mode", ["off", "shadow"])
-def test_a_rule_whose_need_is_not_enforced_replaces_nothing(mode: str) -> None:
-    """Else a job would have no term at all that keeps others off its UltraServer."""
-    done = found(policies(f"rules: {{job-label: {mode}}}"))
-    assert "apart-from-other-jobs" in done.fired()
-    assert "apart-across-namespaces" not in done.fired()
-
-
 def test_a_whole_name_counts_before_globs_and_the_longest_of_these() -> None:
     """A table that only refuses: all rules off but one's own."""
     mine = "rules:\n  - {name: mine, reason: r, match: {role: worker}, deny: refused}\n"
@@ -204,14 +196,14 @@ def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed
     [
         ("{mode: shadw, reason: r}", "/mode", 'must be enforce, shadow or off, not "shadw"; did you mean'),
         (
-            "{rules: {ultraserver-init: of}, reason: r}",
-            "/rules/ultraserver-init",
+            "{rules: {ultraserver-nodes: of}, reason: r}",
+            "/rules/ultraserver-nodes",
             "must be enforce, shadow or off, not",
         ),
         (
-            "{rules: {ultraserver-int: off}, reason: r}",
-            "/rules/ultraserver-int",
-            "no rule is called 'ultraserver-int'; did you mean 'ultraserver-init'?",
+            "{rules: {ultraserver-node: off}, reason: r}",
+            "/rules/ultraserver-node",
+            "no rule is called 'ultraserver-node'; did you mean 'ultraserver-nodes'?",
         ),
         ("{mode: off}", "", "reason is missing: add it"),
         ("{mode: off, reason: ''}", "/reason", "must be words that say why, not"),

@@ -99,7 +99,10 @@ TEXTS: dict[str, tuple[str, Expected]] = {
     "no YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
     "another version": (HEAD.replace("v1alpha1", "v2"), [(1, "/apiVersion", "must be ")]),
     "another kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "/kind", "must be RuleTable, not")]),
-    "another base": (EXTENDS.replace("default", "mine"), [(3, "/extends", "must be default, not")]),
+    "another base": (
+        EXTENDS.replace("default", "mine"),
+        [(3, "/extends", "must be default or aws-document, not")],
+    ),
 }
 
 

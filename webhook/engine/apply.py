@@ -1,6 +1,6 @@
 """Applying rules to a job: which fire, what they add, what they say."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -34,6 +34,7 @@ class Progress:
     refusing: list[str] = field(default_factory=list)
     unplaced: list[str] = field(default_factory=list)
     additions: dict[Path, Additions] = field(default_factory=dict)
+    fired: set[str] = field(default_factory=set)
     clean: set[str] = field(default_factory=set)
     setters: dict[Path, str] | None = None
 
@@ -54,30 +55,21 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
         progress.denials.append(render(shape.deny, values()))
         progress.refusing.append(shape.name)
     outcomes, answers = _matched(job, values)
-    # One that needs what cannot fire replaces nothing: else neither of the two would do anything.
-    ready = [rule for rule, answer in answers.values() if isinstance(answer, Ready)]
-    able = {rule.name for rule in ready}
-    by_whom = {
-        name: rule.name
-        for rule in ready
-        if not rule.needs or not able.isdisjoint(rule.needs)
-        for name in rule.replaces
-    }
     for place, (rule, answer) in answers.items():
         if isinstance(answer, str):
             outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, answer)
-        elif why := _hindered(answer, by_whom, progress):
+        elif why := _hindered(answer, progress):
             outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, why)
         else:
             outcomes[place] = _fire(answer, progress)
     progress.rules += filter(None, outcomes)
 
 
-def _hindered(ready: Ready, by_whom: Mapping[str, str], progress: Progress) -> str | None:
+def _hindered(ready: Ready, progress: Progress) -> str | None:
     """Why a rule that matches does not fire."""
     rule = ready.rule
-    if rule.name in by_whom:
-        return f"replaced by rule {by_whom[rule.name]}"
+    if first := next((name for name in rule.unless if name in progress.fired), None):
+        return f"{first} fired instead"
     if rule.needs and progress.clean.isdisjoint(rule.needs):
         return f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
     taken = ready.mount_taken if rule.match.mount_free else None
@@ -98,8 +90,7 @@ def _matched(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Answe
     job.devices = given[0] if given else job.devices
     found = _answers(job, values, job.table.placing_of[job.workload.name]) | giving
     fires = {place: rule for place, (rule, one) in found.items() if isinstance(one, Ready)}
-    replaced = {name for rule in fires.values() for name in rule.replaces}
-    placing = next((rule for rule in fires.values() if rule.placer and rule.name not in replaced), None)
+    placing = next((rule for rule in fires.values() if rule.placer), None)
     if job.shape:
         job.placer = placing.placer if placing else Placer.AFFINITY
     for place, rule in fires.items():
@@ -139,6 +130,7 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
         text = render(rule.warn, ready.known)
         progress.unplaced += [text] if rule.unplaced else []
         progress.warnings.append(f"the job waits for ever: {text}" if rule.unplaced else text)
+    progress.fired.add(rule.name)
     denied = len(progress.denials)
     if rule.deny:
         progress.denials.append(render(rule.deny, ready.known))

@@ -21,7 +21,7 @@ Values = Callable[[], Mapping[str, Json]]
 class Ready(NamedTuple):
     """A rule that matched, the groups that it is for, and what its placeholders stand for.
 
-    It is filled in when it fires: many that match are replaced by another.
+    It is filled in when it fires: many that match are left out for another.
     """
 
     rule: Rule

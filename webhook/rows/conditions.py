@@ -34,6 +34,9 @@ from webhook.rows.written import (
 
 T = TypeVar("T")
 Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "none", "mixed", "some"]
+NotDevices = Literal[
+    "!configured", "!claimed", "!requested", "!shared", "!unknown", "!none", "!mixed", "!some"
+]
 """How a job's workers get their devices: by claims of the section candidates that say a node config, or by
 others; by requests; by one of these, beside claims that pods share; by such claims alone; or not at all.
 Mixed where its templates differ, and one pod at most, such as a launcher, has none; else some."""
@@ -168,15 +171,17 @@ class PlacedBy(OfJob[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], 
         return f"it is {f'placed by {who}' if who else 'of no job that is placed'}, not by {either(others)}"
 
 
-class GetsDevices(OfJob[tuple[Devices, ...]], written=Annotated[tuple[Devices, ...], one_or_more(Devices)]):
+class GetsDevices(
+    OfJob[tuple[str, ...]], written=Annotated[tuple[str, ...], one_or_more(Devices | NotDevices)]
+):
     """configured (claims with a nodeConfig), claimed (others), requested, shared, unknown or none.
 
     shared: one of these, and claims that pods share; unknown: such claims alone. Where templates differ:
-    mixed, or some, if more than one pod has none.
+    mixed, or some, if more than one pod has none. ``!none``: any other.
     """
 
     def failed(self, job: Job) -> str | None:
-        if job.devices in self.value:
+        if matches(job.devices, self.value):
             return None
         return f"how its workers get devices is {job.devices}, not {either(self.value)}"
 

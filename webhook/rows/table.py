@@ -11,6 +11,7 @@ from pydantic import Field as Limits
 from contract import keys
 from contract.place import Placer
 from webhook.objects.merge import OnConflict
+from webhook.objects.templates import matches
 from webhook.objects.tree import Json, map_at
 from webhook.rows import conditions
 from webhook.rows.conditions import Condition, Devices, OfJob, OfObject, OfTemplate
@@ -75,7 +76,7 @@ class Match(Row):
     Attributes:
         role: A group of the workload, ``worker`` (groups that take nodes) or ``any``.
         candidate: true (default), false or any. Other objects have no shape or job label.
-        workload: Names of workloads.
+        workload: Names of workloads; globs.
         every: true: all templates of the role must match, not each by itself.
         single: true: the role has one template; false: several.
         fault: user (a worker that is not root, or whose root is read-only), deadline (the workload's field of
@@ -110,7 +111,7 @@ class Match(Row):
 
     def is_for(self, workload: Workload) -> bool:
         """Whether it is for a kind of job, and for a role that this has."""
-        named = not self.workload or workload.name in self.workload
+        named = not self.workload or matches(workload.name, self.workload)
         return named and (self.role == ANY or self.role in workload.roles)
 
     def allows(self, shape: Shape) -> bool:
@@ -151,7 +152,7 @@ class Match(Row):
 
 @dataclass(frozen=True)
 class Rule(Row):
-    """It needs add, warn, deny, placer or replaces.
+    """It needs add, warn, deny or placer, or another rule's unless names it.
 
     Attributes:
         name: Unique.
@@ -160,8 +161,8 @@ class Rule(Row):
         add: A part of a pod template (Kubernetes 1.36), with placeholders.
         on_conflict: keep (default), override or deny.
         mode: enforce (default), shadow or off.
-        replaces: Rules that are skipped where this one fires.
         needs: Earlier rules, one of which must have fired without a conflict.
+        unless: Earlier rules; where one of them fired, this one is skipped.
         warn: Message of a warning.
         deny: Message of a refusal.
         unplaced: true: no node takes such workers, and the job waits for ever; warn says why.
@@ -177,8 +178,8 @@ class Rule(Row):
     add: Mapping[str, Json] = field(default_factory=dict)
     on_conflict: OnConflict = OnConflict.KEEP
     mode: ModeKey = Mode.ENFORCE
-    replaces: Texts = ()
     needs: Texts = ()
+    unless: Texts = ()
     warn: Message = None
     deny: Message = None
     unplaced: Flag = False
@@ -216,11 +217,6 @@ class Rule(Row):
         """The labels that it sets."""
         return map_at(self.add, ("metadata", "labels"))
 
-    @property
-    def place(self) -> str:
-        """The rule in whose place it is applied: the first that it replaces, or itself."""
-        return self.replaces[0] if self.replaces else self.name
-
 
 def _without_values(text: str) -> str:
     for name in names(text):
@@ -235,7 +231,7 @@ class File(Row):
 
     Attributes:
         api_version: The version of this format.
-        extends: ``default``: this table changes the packaged one.
+        extends: ``default``: this table changes the packaged one. ``aws-document``: the AWS document alone.
         mode: enforce (default), shadow or off.
         values: Texts for $(value.NAME). Rules that use an empty one are skipped.
         candidates: Which jobs are placed.
@@ -249,7 +245,7 @@ class File(Row):
 
     api_version: Literal["ultraserver-webhook.io/v1alpha1"]
     kind: Literal["RuleTable"]
-    extends: Given[Literal["default"]] = None
+    extends: Given[Literal["default", "aws-document"]] = None
     mode: ModeKey = Mode.ENFORCE
     values: Mapping[Key, Annotated[str, AfterValidator(_without_values)]] = field(default_factory=dict)
     candidates: Candidates
@@ -338,12 +334,8 @@ class Table(File):
 
     @cached_property
     def placing_of(self) -> Mapping[str, Collection[str]]:
-        """By workload the names of the rules that say who places it, and of those that replace such."""
-        placers = {rule.name for rule in self.rules if rule.placer}
-        return {
-            name: {rule.name for rule in rules if rule.placer or not placers.isdisjoint(rule.replaces)}
-            for name, rules in self.rules_of.items()
-        }
+        """By workload the names of the rules that say who places it."""
+        return {name: {rule.name for rule in rules if rule.placer} for name, rules in self.rules_of.items()}
 
     @cached_property
     def giving(self) -> frozenset[str]:

@@ -22,6 +22,9 @@ ROWS: Final[Mapping[str, AbstractSet[str]]] = {
 
 MAPS = ("values", "candidates", "deviceCounts")
 
+FIRST: AbstractSet[str] = {"placer", "devices"}
+"""Keys of rules of which the first that fires counts."""
+
 POLICIES: Final = "policies"
 
 Written = list[tuple[Document, Path]]
@@ -134,5 +137,6 @@ def _laid(section: str, base: Draft, over: Document) -> list[tuple[dict[str, Any
         for row, written in zip(base.raw[section], base.written(section), strict=True)
         for value, where in changes[row["name"]] or [({}, [])]
     ]
-    # A new shape is tried before the packaged ones, which between them fit every count.
-    return new + old if section == "shapes" else old + new
+    # Where the first counts, new rows are tried before the packaged ones.
+    first = [row for row in new if section == "shapes" or FIRST & row[0].keys()]
+    return first + old + [row for row in new if section != "shapes" and not FIRST & row[0].keys()]

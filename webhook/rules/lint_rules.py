@@ -6,6 +6,7 @@ from pydantic.alias_generators import to_camel
 
 from common.texts import did_you_mean
 from contract import keys
+from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, map_at, maps_at, nodes
 from webhook.rows.conditions import Named, Reach
 from webhook.rows.placeholders import (
@@ -59,14 +60,15 @@ class Rows:
     Attributes:
         table: The rows themselves.
         named: Name -> the rule of that name.
-        places: Name of a rule -> where it is applied: in the place of the first that it replaces.
+        places: Name of a rule -> where it is applied.
+        instead: Names of rules where which fire others do not.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
         self.named = {rule.name: rule for rule in table.rules}
-        places = {row.name: index for index, row in enumerate(table.rules)}
-        self.places = {row.name: places.get(row.place, places[row.name]) for row in table.rules}
+        self.places = {row.name: index for index, row in enumerate(table.rules)}
+        self.instead = frozenset(name for row in table.rules for name in row.unless)
 
     def workloads(self, rule: Rule) -> list[Workload]:
         """Those that a rule matches."""
@@ -82,22 +84,29 @@ def listed(known: Iterable[str]) -> str:
     return ", ".join(sorted(known))
 
 
-def _effects(rule: Rule, at: Path) -> Found:
-    if not (rule.add or rule.warn or rule.deny or rule.replaces or rule.placer):
-        yield at, "does nothing: give it add, warn, deny, placer or replaces"
+def _effects(rows: Rows, rule: Rule, at: Path) -> Found:
+    if not (rule.add or rule.warn or rule.deny or rule.placer or rule.name in rows.instead):
+        yield at, "does nothing: give it add, warn, deny or placer"
     if rule.unplaced and not rule.warn:
         yield (*at, "unplaced"), "says that no node takes such workers, and not why: give it warn"
+    if rule.placer and rule.match.placer:
+        yield (*at, "match", "placer"), "is not known yet where a rule with `placer` is looked at"
+    if rule.placer and rule.unless:
+        yield (
+            (*at, "unless"),
+            "is not looked at for a rule with `placer`: the first of these that matches counts",
+        )
 
 
 def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
-    yield from _effects(rule, at)
-    if rule.placer and rule.match.placer:
-        yield (*at, "match", "placer"), "is not known yet where a rule with `placer` is looked at"
+    yield from _effects(rows, rule, at)
     known = {workload.name for workload in rows.table.workloads}
-    for name in rule.match.workload:
-        if name not in known:
-            yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
-    if known.issuperset(rule.match.workload) and not rows.workloads(rule):
+    strange = [
+        name for name in rule.match.workload if not any(matches(each, (name.lstrip("!"),)) for each in known)
+    ]
+    for name in strange:
+        yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
+    if not strange and not rows.workloads(rule):
         yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
     shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     among = Reach(rows.workloads(rule), rows.table.shapes, rows.table.device_counts)
@@ -112,44 +121,15 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
             (*at, "match", "candidate"),
             f"unreachable: {kinds} takes no nodes, so each is a candidate: say any",
         )
-    yield from _needs(rows, rule, at)
-    yield from _empty_values(rows, rule)
-    yield from _replaces(rows, rule, (*at, "replaces"))
+    yield from _earlier(rows, rule, at)
 
 
-def _needs(rows: Rows, rule: Rule, at: Path) -> Found:
+def _earlier(rows: Rows, rule: Rule, at: Path) -> Found:
     place = rows.places
-    for name in rule.needs:
-        if place.get(name, len(place)) >= place[rule.name]:
-            yield (*at, "needs"), f"must name rules that come before this one, not {name!r}"
-
-
-def _empty_values(rows: Rows, rule: Rule) -> Found:
-    """A rule that would be left out without a value although the rules that replace it are off.
-
-    One that is replaced by none just waits for its value. Those do not count that replace it for some jobs.
-    """
-    unset = {f"value.{name}": name for name, text in rows.table.values.items() if not text}
-    empty = dict.fromkeys(unset[name] for name in names(rule.add) if name in unset)
-    if rule.mode is Mode.OFF or not empty:
-        return
-    others = [row for row in rows.table.rules if rule.name in row.replaces and row.match == rule.match]
-    if others and all(row.mode is not Mode.ENFORCE for row in others):
-        why = "".join(f" where {row.name} is {row.mode}" for row in others)
-        for name in empty:
-            yield ("values", name), f"must be given, as rule {rule.name} quotes it{why}"
-
-
-def _replaces(rows: Rows, rule: Rule, path: Path) -> Found:
-    for name in rule.replaces:
-        other = rows.named.get(name)
-        if other is None or other is rule:
-            yield path, f"must be the name of another rule, not {name!r}"
-        elif other.match.role != rule.match.role:
-            yield path, f"{other.name} is for another role"
-        elif back := set(other.replaces).difference(rule.replaces):
-            # Where this one fires the other does not, and what that one replaces would be back.
-            yield path, f"{other.name} itself replaces {listed(back)}: replace that as well"
+    for key in ("needs", "unless"):
+        for name in getattr(rule, key):
+            if place.get(name, len(place)) >= place[rule.name]:
+                yield (*at, key), f"must name rules that come before this one, not {name!r}"
 
 
 def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
@@ -178,7 +158,8 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:
             if quoted not in allowed:
-                near = did_you_mean(quoted, sorted(allowed)) or f"; known here are {listed(allowed)}"
+                add = quoted.startswith("value.") and f"; add {quoted[6:]} to values"
+                near = did_you_mean(quoted, sorted(allowed)) or add or f"; known here are {listed(allowed)}"
                 yield path, f"unknown placeholder $({quoted}){near}"
             elif quoted == "job.name" and rule.match.named != Named(value=True):
                 yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"

@@ -28,10 +28,12 @@ from webhook.rules.schema import read, violations
 Text = tuple[str, str | bytes]
 """A file's name, for messages, and its content."""
 
+DEFAULT = "default"
 PLACEMENT = "packaged/placement.yaml"
 PLACEMENT_SOURCE = "packaged placement"
 ALONE = (
-    "only the first file of a table may be without `extends: default`: this would drop what the others say"
+    "only the first file of a table may be without `extends: default`: this would drop what the others say,"
+    " such as whole-job admission (the chart's value placement)"
 )
 
 
@@ -98,9 +100,9 @@ def load_texts(texts: Sequence[Text], where: str) -> Table:
 
 
 @cache
-def default_draft() -> Draft:
-    """The packaged table as written; not to be changed, it is read once, and checked when it is built."""
-    return side_by_side([_read(text, f"packaged {name}") for name, text in packaged().items()])
+def default_draft(profile: str = DEFAULT) -> Draft:
+    """A packaged table as written; not to be changed, it is read once, and checked when it is built."""
+    return side_by_side([_read(text, f"packaged {name}") for name, text in packaged(profile).items()])
 
 
 @cache
@@ -117,7 +119,7 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
         texts: each is checked alone, and laid over the table below one after the other, so that the last
             counts. The first may be without ``extends``: then it takes the place of the table below.
         where: what the texts are the files of, for a message.
-        below: the table below; None: the packaged one.
+        below: what `extends: default` means; None: the packaged table.
 
     Raises:
         TableError: if a text cannot be read or breaks the schema. What the rows break once they are laid over
@@ -129,12 +131,14 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
     alone = [Draft(document.value, (document,)) for document in documents]
     problems = [problem for draft in alone for problem in _problems(draft)]
     problems = problems or [
-        Problem(each.source, each.line, "", ALONE) for each in others if "extends" not in each.value
+        Problem(each.source, each.line, "", ALONE) for each in others if each.value.get("extends") != DEFAULT
     ]
     if problems:
         raise TableError(problems)
     if "extends" in first.value:
-        draft, others = below or default_draft(), documents
+        profile = first.value["extends"]
+        draft = below if below and profile == DEFAULT else default_draft(profile)
+        others = documents
     else:
         draft = alone[0]
     for document in others:
@@ -212,11 +216,5 @@ def _with_values(table: Table) -> Table:
         }
         return replace(workload, fields=defaults)
 
-    rules = tuple(map(filled, _in_their_places(table.rules)))
+    rules = tuple(map(filled, table.rules))
     return replace(table, workloads=tuple(map(told, table.workloads)), rules=rules)
-
-
-def _in_their_places(rules: Sequence[Rule]) -> Sequence[Rule]:
-    """The rows in the order in which they are applied, as init containers run in order."""
-    places = {rule.name: index for index, rule in enumerate(rules)}
-    return sorted(rules, key=lambda rule: places[rule.place])

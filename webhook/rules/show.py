@@ -89,7 +89,7 @@ def when(rule: Rule) -> str:
     """When a rule fires, in short."""
     parts = [part for each in fields(Match) for part in _said(rule.match, each)]
     parts += [f"{rule.waits_for} given"] if rule.waits_for else []
-    parts += [f"replaces {'|'.join(rule.replaces)}"] if rule.replaces and rule.mode is not Mode.OFF else []
+    parts += [f"unless {'|'.join(rule.unless)}"] if rule.unless else []
     return ", ".join(parts) or "always"
 
 
