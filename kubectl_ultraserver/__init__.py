@@ -1,1 +1,1 @@
-"""``kubectl ultraserver``: is a job placed whole, what does it wait for, and who is on which UltraServer."""
+"""``kubectl ultraserver``: whether a job is placed whole, what it waits for, and who holds UltraServers."""

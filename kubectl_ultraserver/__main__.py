@@ -1,4 +1,4 @@
-"""``kubectl ultraserver``: the command line. kubectl finds it by its name, ``kubectl-ultraserver``."""
+"""The command line of ``kubectl ultraserver``. kubectl finds it by its name, ``kubectl-ultraserver``."""
 
 import functools
 import io
@@ -17,11 +17,11 @@ from common.exits import Program, coloured, say
 from common.files import files_of, read_text
 from common.texts import printable
 from kube.api import ApiError, ForbiddenError
-from kubectl_ultraserver.check.gather import Gatherer, look
+from kubectl_ultraserver.check.gather import Gatherer, run_checks
 from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
-from kubectl_ultraserver.preview import Asker, UnreadableError, lines, report
+from kubectl_ultraserver.preview import Previewer, UnreadableError, lines, report
 from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
 from kubectl_ultraserver.servers import is_selected, servers
 from kubectl_ultraserver.service import OffError
@@ -31,25 +31,25 @@ from kubectl_ultraserver.web import serve
 from kubectl_ultraserver.why import why
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
-"""Exit codes of ``verify`` and, in its words, of ``preview``; the others but ``check`` have 0 and 2 only."""
+"""Exit codes of ``verify`` and ``preview``; other commands, except ``check``, use 0 and 2 only."""
 BROKEN = 1
-"""The exit code of ``check`` where one fails."""
+"""The exit code of ``check`` if a check fails."""
 
 _OPTIONS = (
     click.option(
         "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
     ),
-    click.option("-n", "--namespace", default="", help="Namespace; the context's own if not given."),
-    click.option("--context", help="Of the kubeconfig; the current one if not given."),
+    click.option("-n", "--namespace", default="", help="Namespace; default: the context's."),
+    click.option("--context", help="Context of the kubeconfig; default: the current one."),
     click.option(
-        "--kubeconfig", type=click.Path(path_type=Path), help="Without it KUBECONFIG, or ~/.kube/config."
+        "--kubeconfig", type=click.Path(path_type=Path), help="Default: KUBECONFIG, or ~/.kube/config."
     ),
 )
-"""What every command takes, as kubectl does."""
+"""Options of every command, as kubectl has them."""
 
 
 def connected(body: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command's body the options; in place of those that say where, it takes a `Lister` for there."""
+    """Adds the options to a command's function, which gets a `Lister` in place of those for the cluster."""
 
     @functools.wraps(body)
     def run(kubeconfig: Path | None, context: str | None, namespace: str, **given: Any) -> None:  # noqa: ANN401 - click's
@@ -76,7 +76,7 @@ def _parsed(_context: object, _option: object, job: str | None) -> JobName | Non
 def main() -> None:
     """Show where jobs run on UltraServers, why others wait, and whether the installation works."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that knows fewer signs than what is shown gets question marks for the others.
+        # Question marks replace characters that the terminal's encoding does not have.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
@@ -87,7 +87,7 @@ def main() -> None:
 def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
     """Show whether JOB (NAME or KIND/NAME) is placed whole, and where.
 
-    Exits with 0 if it is, 1 if it is not, 2 if that cannot be found out.
+    The exit code is 0 if it is, 1 if it is not, and 2 if that is not known.
     """
     verdict = verify(lister.job(job))
     if form == "json":
@@ -112,13 +112,14 @@ def why_command(lister: Lister, job: JobName, form: str) -> None:
 
 @main.command("preview")
 @click.option("-f", "--filename", "files", multiple=True, help="File or directory; - is stdin.")
-@click.option("--fit", "fits", is_flag=True, help="Say which UltraServers it would get now, or why it waits.")
-@click.option("--web", is_flag=True, help="Open the installation's page of previews, until Ctrl-C.")
+@click.option("--fit", "fits", is_flag=True, help="Show which UltraServers a job would get, or why it waits.")
+@click.option("--web", is_flag=True, help="Open the installation's preview page in a browser, until Ctrl-C.")
 @connected
 def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: bool, web: bool) -> None:
-    """Show what the installation and, by a dry run, the API server would make of objects.
+    """Show how the installation and, in a dry run, the API server would change objects.
 
-    Exits with 0 if both say the same (and --fit finds nodes), 1 if not, 2 if one is refused or not read.
+    The exit code is 0 if both agree (and --fit finds nodes), 1 if not, and 2 if an object is refused or not
+    readable.
     """
     if web is bool(files):
         raise click.UsageError("one of --filename and --web is needed")
@@ -128,48 +129,48 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
     namespace = click.get_current_context().params["namespace"]
     try:
         texts = [read_text(file, path) for path in map(Path, files) for file in files_of(path)]
-        asker = Asker(lister.api, lister.namespace)
-        shown = [asker.look(source, data, namespace, fits=fits) for source, data in texts]
+        previewer = Previewer(lister.api, lister.namespace)
+        shown = [previewer.preview(source, data, namespace, fits=fits) for source, data in texts]
     except UnreadableError as error:
         _fail(str(error))
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
     except OffError as error:
         say(f"note: only the dry run is done: {printable(str(error))}", err=True)
-        how = {"output": form if form == "json" else "", "namespace": namespace}
-        options = [f"--{key}={value}" for key, value in how.items() if value]
+        values = {"output": form if form == "json" else "", "namespace": namespace}
+        options = [f"--{key}={value}" for key, value in values.items() if value]
         codes = [cast("ProxiedApi", lister.api).dry_run(*text, *options) for text in texts]
         sys.exit(FAILED if any(codes) else NOT_WHOLE if fits else WHOLE)
-    found = [each for _, seen in shown for each in seen]
-    if not found:
+    previews = [each for _, those in shown for each in those]
+    if not previews:
         _fail("no objects to look at")
     if form == "json":
-        _json({"items": [report(*each) for each in found]})
+        _json({"items": [report(*each) for each in previews]})
     else:
-        for text, seen in shown:
+        for text, those in shown:
             say(coloured(text), nl=False)
-            _lines(line for each in seen for line in lines(*each, among=len(seen)))
-    differs = any(findings or (fit and not fit.fits) for _, findings, fit in found)
-    refused = any(asked.stored is None for asked, *_ in found)
+            _lines(line for each in those for line in lines(*each, among=len(those)))
+    differs = any(findings or (fit and not fit.fits) for _, findings, fit in previews)
+    refused = any(dry.stored is None for dry, *_ in previews)
     sys.exit(FAILED if refused else NOT_WHOLE if differs else WHOLE)
 
 
 @main.command()
-@click.option("--job", callback=_parsed, help="Only UltraServers that this job (NAME or KIND/NAME) is on.")
-@click.option("--free", is_flag=True, help="Only those of which all nodes are free.")
+@click.option("--job", callback=_parsed, help="Only UltraServers that this job (NAME or KIND/NAME) holds.")
+@click.option("--free", is_flag=True, help="Only UltraServers whose nodes are all free.")
 @click.option("--broken", is_flag=True, help="Only those with a node that is not Ready, cordoned or missing.")
 @connected
 def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> None:
-    """Draw the UltraServers, or those with tenants of --namespace."""
-    named = click.get_current_context().params["namespace"]
-    fleet = lister.fleet()
-    found = [one for one in servers(fleet) if is_selected(one, named, job.name if job else "", **flags)]
+    """Draw the UltraServers, or those that jobs of --namespace hold."""
+    namespace = click.get_current_context().params["namespace"]
+    fleet, name = lister.fleet(), job.name if job else ""
+    selected = [server for server in servers(fleet) if is_selected(server, namespace, name, **flags)]
     if form == "json":
         kinds = ("free", "broken", "troubles")
-        shown = [asdict(server) | {kind: getattr(server, kind) for kind in kinds} for server in found]
+        shown = [asdict(server) | {kind: getattr(server, kind) for kind in kinds} for server in selected]
         _json({"ultraservers": shown, "unseen": fleet.unseen})
     else:
-        _lines(drawn(found, shutil.get_terminal_size().columns))
+        _lines(drawn(selected, shutil.get_terminal_size().columns))
     if fleet.unseen:
         say(f"note: {printable(fleet.unseen)}", err=True)
 
@@ -180,12 +181,12 @@ def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> N
 def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
     """Check an installation, or with --pre a cluster before it.
 
-    Exits with 0 if every check passes or warns, 1 if one fails, 2 if the API server cannot be asked.
+    The exit code is 0 if every check passes or warns, 1 if one fails, 2 if the API server does not answer.
     """
     with suppress(ForbiddenError):
-        lister.api.get("/version")  # where nobody answers, nothing else is worth asking
+        lister.api.get("/version")  # without an API server no check makes sense
     lines = []
-    for line in look(Gatherer(lister.api, lister.namespace), pre=pre):
+    for line in run_checks(Gatherer(lister.api, lister.namespace), pre=pre):
         lines.append(line)
         if form == "text":
             _lines(checked(line))
@@ -207,8 +208,8 @@ def _lines(lines: Iterable[str]) -> None:
         say(line)
 
 
-def _json(found: object) -> None:
-    say(json.dumps(found, indent=2))
+def _json(document: object) -> None:
+    say(json.dumps(document, indent=2))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Which UltraServers a job would get that is not there yet, or what it would wait for; placement decides."""
+"""The UltraServers that a new job would get, or what it would wait for, by placement's own decision."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,9 +12,9 @@ from contract.keys import GATE, PLACE
 from contract.place import NAME, ContractError, Index, Place, Placer, Term, read
 from kube.api import Object
 from kubectl_ultraserver.findings import Case
+from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.objects import at, labels, mapped, metadata, text
 from kubectl_ultraserver.scheduling import decision_of, reason, silence
-from kubectl_ultraserver.seen import Fleet
 from placement.decide.believe import Member
 from placement.decide.plan import Tuning
 from placement.observe.inventory import Claim, read_claim
@@ -26,11 +26,11 @@ class Fit(NamedTuple):
     """Whether a job would start now.
 
     Attributes:
-        fits: Whether.
-        units: What it would get, or could where others than placement choose.
-        text: That, or what it would wait for.
-        details: What keeps each unit from it, and what was not looked at.
-        pods: Its pods that take nodes, as far as the decision knows them: others come after them.
+        fits: Whether it would.
+        units: The units that it would get, or could get if another placer chooses.
+        text: These units, or what it would wait for.
+        details: Why it does not get each unit, and what was not read.
+        pods: Its workers; later jobs of the same preview are decided after them.
     """
 
     fits: bool
@@ -54,13 +54,13 @@ def fit(
     priorities: Mapping[str, int],
     templates: Mapping[str, Object],
 ) -> Fit | None:
-    """What placement would decide about a job if it were created now; None for one that takes no whole nodes.
+    """Returns placement's decision about a job if it were created now; None if it takes no whole nodes.
 
     Args:
         case: The job as it would be stored, and the cluster.
-        parts: Its Pods by the preview service, equal ones together.
+        parts: Its Pods from the preview service, equal ones together.
         earlier: Pods of jobs that would be created before it.
-        priorities: Values of the priority classes by name; that of the default one without a name.
+        priorities: Values of the priority classes by name; the default one has an empty name.
         templates: ResourceClaimTemplates of the job's namespace, by name.
     """
     try:
@@ -80,33 +80,33 @@ def fit(
     openings = (opening for opening in decision.openings if opening.job.key in keys)
     units = tuple(dict.fromkeys(unit for opening in openings for unit in opening.units))
     stopped = silence(case.lease, case.fleet.now) if gate else ""
-    said = f"{_WHO[place.placer]} {' '.join(units)}" + (
+    result = f"{_WHO[place.placer]} {' '.join(units)}" + (
         f"; the placement program {stopped}" if stopped else ""
     )
-    return Fit(fits=not stopped, units=units, text=said, details=note, pods=own)
+    return Fit(fits=not stopped, units=units, text=result, details=note, pods=own)
 
 
 def _pods(
     case: Case, parts: Iterable[Object], priorities: Mapping[str, int], claims_of: Mapping[str, Object]
 ) -> tuple[Place | None, tuple[Pod, ...]]:
-    """The pods that take nodes, as an operator would make them: with the number that their names end in."""
+    """Returns the workers that an operator would create, each with its number at the end of its name."""
     job, called, fleet = case.job, case.called.name, case.fleet
-    made = [(jsonpatch.apply_patch(part["pod"], part["preview"]["patch"]), part) for part in parts]
-    taking = [
-        (found, pod)
-        for pod, part in made
-        if (found := read(metadata(pod)))
+    patched = [(jsonpatch.apply_patch(part["pod"], part["preview"]["patch"]), part) for part in parts]
+    workers = [
+        (place, pod)
+        for pod, part in patched
+        if (place := read(metadata(pod)))
         for _ in range(part["first"], part["last"] + 1)
     ]
-    if not taking:
+    if not workers:
         return None, ()
-    place = taking[0][0]
+    place = workers[0][0]
     placed = replace(place, placer=Placer.GATE, index=Index((Term(NAME),)))
-    # A LeaderWorkerSet is as many jobs as it has replicas; other kinds have no groups.
+    # Each replica of a LeaderWorkerSet is a job; other kinds have no groups.
     sets = at(job, "spec", "replicas") if place.group else 1
     pods = []
     for group, (index, template) in product(
-        range(1 if sets is None else sets), enumerate(pod for _, pod in taking)
+        range(1 if sets is None else sets), enumerate(pod for _, pod in workers)
     ):
         marks = {
             "labels": labels(template) | ({place.group: str(group)} if place.group else {}),
@@ -127,7 +127,7 @@ def _pods(
 
 
 def _as_created(spec: Object, labels: Mapping[str, str]) -> Object:
-    """A Pod's spec with what the API server adds to terms of anti-affinity by their `mismatchLabelKeys`."""
+    """Returns a Pod's spec with the API server's additions for `mismatchLabelKeys` in anti-affinity terms."""
     key = "requiredDuringSchedulingIgnoredDuringExecution"
     terms = []
     for term in at(spec, "affinity", "podAntiAffinity", key) or ():
@@ -147,7 +147,7 @@ def _as_created(spec: Object, labels: Mapping[str, str]) -> Object:
 
 
 def _claiming(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]) -> tuple[Pod, ...]:
-    """The pods with what the claims ask for that would be made for them."""
+    """Returns the pods with the requests of the device claims that would be created for them."""
     claims = {
         (pod.namespace, name): _claim(pod, templates[template])
         for pod in pods
@@ -160,13 +160,13 @@ def _claiming(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]
 
 
 def _claim(pod: Pod, template: Object) -> Claim:
-    """A claim as kube-controller-manager would make it for a pod."""
+    """Returns the device claim that kube-controller-manager would create for a pod."""
     owner = {"kind": "Pod", "uid": pod.uid}
     return read_claim({"metadata": {"ownerReferences": [owner]}, "spec": at(template, "spec", "spec")})
 
 
 def _requesting(member: Member, templates: Mapping[str, Object]) -> Pod:
-    """A pod as if it requested what its claims ask for."""
+    """Returns a pod as if it requested the devices of its claims."""
     pod = member.pod
     lacks = next((template for template, _ in pod.claims if template and template not in templates), "")
     lacking = f"there is no ResourceClaimTemplate {lacks} in namespace {pod.namespace}: create it"

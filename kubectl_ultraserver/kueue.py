@@ -1,7 +1,6 @@
-"""Why Kueue holds a job: what its Workload says, which quotes the queues.
+"""Explains why Kueue does not admit a job, from the job's Workload.
 
-The fields are those of Kueue 0.15 (``apis/kueue/v1beta2``); ``v1beta1``, which it serves as well, has the
-same ones.
+The fields are those of Kueue 0.15 (``apis/kueue/v1beta2``); ``v1beta1`` has the same ones.
 """
 
 import json
@@ -14,16 +13,16 @@ from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import at, condition, holds, labels, maps, metadata, name_of, text
 
 QUEUE: Final = "kueue.x-k8s.io/queue-name"
-"""Label of a job that is to wait in a LocalQueue."""
+"""Label of a job that waits in a LocalQueue."""
 GATES: Final = "kueue.x-k8s.io/"
 """Prefix of Kueue's scheduling gates."""
 _TOPOLOGY: Final = (
-    "kubectl ultraserver topology: who is on which UltraServer, and what is wrong with its nodes"
+    "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken"
 )
 
 
 def owned(workload: Object, called: JobName, uid: object = None) -> bool:
-    """Whether a Workload is of a job: by the job's uid, or by what it is called where that is not known."""
+    """Returns whether a Workload belongs to a job, by the job's uid or, without one, by its name."""
     return any(
         owner.get("uid") == uid if uid else called.means(owner.get("name"), owner.get("kind"))
         for owner in maps(workload, "metadata", "ownerReferences")
@@ -31,13 +30,13 @@ def owned(workload: Object, called: JobName, uid: object = None) -> bool:
 
 
 def queued(case: Case) -> Iterator[Finding]:
-    """What a job waits for in a queue; nothing for one that Kueue does not hold."""
+    """Yields findings about what a job waits for in a queue."""
     uid = metadata(case.job).get("uid")
-    found = [each for each in case.workloads if owned(each, case.called, uid)]
+    workloads = [each for each in case.workloads if owned(each, case.called, uid)]
     queue = labels(case.job).get(QUEUE, "")
-    for workload in found:
+    for workload in workloads:
         yield from _held(case, workload)
-    if found or not case.suspended:
+    if workloads or not case.suspended:
         return
     if not queue:
         policy = "runPolicy" if at(case.job, "spec", "runPolicy", "suspend") else ""
@@ -51,12 +50,12 @@ def queued(case: Case) -> Iterator[Finding]:
         yield Finding("queue", queue, "is named by the job, but Kueue is not installed in this cluster")
     else:
         group = text(case.job.get("apiVersion")).partition("/")[0]
-        remedy = f"see that Kueue runs and that its integrations list {group}/{case.kind}"
+        remedy = f"check that Kueue runs and that its integrations list {group}/{case.kind}"
         yield Finding("queue", queue, "has no Workload for the job yet", (), remedy)
 
 
 def _held(case: Case, workload: Object) -> Iterator[Finding]:
-    """Why a Workload is not admitted; nothing for one that is, or is finished."""
+    """Yields findings about a Workload that is not admitted and not finished."""
     admitted, reserved = (holds(workload, kind) for kind in ("Admitted", "QuotaReserved"))
     if holds(workload, "Finished") or (admitted and not holds(workload, "Evicted")):
         return
@@ -75,9 +74,8 @@ def _held(case: Case, workload: Object) -> Iterator[Finding]:
         why = "has reserved the job's quota, and waits for admission checks"
         yield Finding("queue", queue, why, (*checks, *details))
     else:
-        said = condition(workload, "QuotaReserved")
-        why = text(said, "message") or "has not looked at the job yet"
-        # Kueue says of both that the quota is not reserved; of nodes that lack it names the topology.
+        why = text(condition(workload, "QuotaReserved"), "message") or "has not looked at the job yet"
+        # For both Kueue reports that the quota is not reserved; if nodes are missing it names the topology.
         lack = 'topology "' in why
         describe = f"kubectl -n {case.namespace} describe localqueue {queue}"
         what, remedy = ("nodes", _TOPOLOGY) if lack else ("quota", describe)

@@ -1,4 +1,4 @@
-"""What the API server has, listed in pages and kept as little of as is needed."""
+"""Reads objects of the API server, in pages, and keeps only the fields that are needed."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +13,10 @@ from kube.api import ForbiddenError, Object, leases
 from kube.rest import RestApi
 from kubectl_ultraserver import service
 from kubectl_ultraserver.findings import Case
+from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.kueue import owned
 from kubectl_ultraserver.names import JobName, belongs, job_of
 from kubectl_ultraserver.objects import NAME, at, maps, name_of, text
-from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.table import Table, read
 from placement.decide.allocation import offered
 from placement.decide.topology import Topology
@@ -27,14 +27,14 @@ from placement.observe.read import LIVE, read_node, read_pod
 T = TypeVar("T")
 
 MPIJOBS: Final = "mpijobs"
-"""Of all kinds of job this one has to be readable."""
+"""The only kind of job that the user must be able to read."""
 KUEUE: Final = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
-"""Kueue 0.15 serves both; the newest is read."""
+"""Kueue's API versions, the newest first; Kueue 0.15 serves both."""
 HOOKS: Final = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 RULES: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-rules"
-"""The rule table of an installation."""
+"""The ConfigMap with the installation's rule table."""
 LEASE: Final = f"{leases(NAME)}/{COMPONENT}"
-"""The Lease of its placement program."""
+"""The Lease of the installation's placement program."""
 ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
 
 
@@ -44,21 +44,21 @@ class UnknownJobError(Exception):
 
 @dataclass
 class Lister:
-    """Lists.
+    """Reads jobs, nodes, pods and the installation.
 
     Attributes:
         api: The API server.
-        namespace: Of the job.
+        namespace: The namespace of the job.
     """
 
     api: RestApi
     namespace: str
 
     def fleet(self) -> Fleet:
-        """All nodes and the pods that matter; those of one namespace where no more may be listed.
+        """Returns all nodes and relevant pods; only those of one namespace if the user may not list others.
 
         Raises:
-            ApiError: Not even that.
+            ApiError: These cannot be listed either.
         """
         inventory, unseen = self._claims()
         nodes = {node.name: node for node in map(read_node, self.items("/api/v1/nodes"))}
@@ -66,16 +66,16 @@ class Lister:
         fleet = Fleet(topology, (), table=self.table, inventory=inventory, now=datetime.now(UTC))
         names = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
         try:
-            found = self._pods("/api/v1/pods", names)
+            listed = self._pods("/api/v1/pods", names)
         except ForbiddenError as error:
-            found = self._pods(f"/api/v1/{self._inside}/pods", names)
+            listed = self._pods(f"/api/v1/{self._inside}/pods", names)
             unseen = f"pods of other namespaces were not looked at: {error}"
-        pods = tuple(pod for pod, _ in found)
-        owners = {pod.uid: owner for pod, owner in found if owner}
+        pods = tuple(pod for pod, _ in listed)
+        owners = {pod.uid: owner for pod, owner in listed if owner}
         return replace(fleet, pods=pods, owners=owners, unseen=unseen)
 
     def _claims(self) -> tuple[Inventory, str]:
-        """What there is of claims, none before Kubernetes 1.34; and why it was not looked at."""
+        """Returns device claims, none before Kubernetes 1.34; and why they were not read."""
         if not self.has_claims:
             return Inventory(), ""
         try:
@@ -84,12 +84,12 @@ class Lister:
             return Inventory(), f"claimed devices were not looked at: {error}"
 
     def _read(self, path: str, read: Callable[[Object], T | None]) -> dict[tuple[str, str], T]:
-        """What is kept of a collection, by namespace and name."""
-        found = (((text(raw, "metadata", "namespace"), name_of(raw)), read(raw)) for raw in self.items(path))
-        return {key: item for key, item in found if item is not None}
+        """Returns what ``read`` keeps of a collection, by namespace and name."""
+        pairs = (((text(raw, "metadata", "namespace"), name_of(raw)), read(raw)) for raw in self.items(path))
+        return {key: item for key, item in pairs if item is not None}
 
     def job(self, called: JobName) -> Case:
-        """A job, its pods and the cluster.
+        """Returns a job, its pods and the cluster.
 
         Raises:
             UnknownJobError: There is no such job.
@@ -97,13 +97,13 @@ class Lister:
         """
         job = self._job(called)
         pods = [pod for pod in self.items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
-        if job is None and not pods and not any(owned(found, called) for found in self._workloads()):
+        if job is None and not pods and not any(owned(one, called) for one in self._workloads()):
             raise UnknownJobError(f"there is no job {called} in namespace {self.namespace}")
         return Case(called, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet())
 
     def explained(self, case: Case) -> Case:
-        """The same with all else that there is to know about it; what may not be read is left out."""
-        names = {*case.makers, *map(name_of, case.pods)}
+        """Returns the case with everything else that explains the job, as far as the user may read it."""
+        names = {*case.owners, *map(name_of, case.pods)}
         events = self._readable(
             f"/api/v1/{self._inside}/events", lambda event: at(event, "involvedObject", "name") in names
         )
@@ -122,36 +122,36 @@ class Lister:
         return self.answered(case, case.job) if case.job and not case.marked else case
 
     def answered(self, case: Case, job: Object) -> Case:
-        """The same with what the preview service says of the job, at the time when it was created."""
-        made = text(job, "metadata", "creationTimestamp")
-        how = {"namespace": case.namespace, **({"time": made} if made else {})}
+        """Returns the case with the preview service's answer about the job at its creation time."""
+        created = text(job, "metadata", "creationTimestamp")
+        parameters = {"namespace": case.namespace, **({"time": created} if created else {})}
         try:
-            return replace(case, answer=service.item(self.api, job, **how))
+            return replace(case, answer=service.item(self.api, job, **parameters))
         except service.OffError as error:
             return replace(case, unasked=str(error))
 
     def _pods(self, path: str, names: set[str]) -> list[tuple[Pod, str]]:
-        """The pods that stand on some nodes or on none, and their jobs' names."""
-        found = []
+        """Returns the pods on these nodes or on none, and their jobs' names."""
+        pods = []
         for raw in self.items(f"{path}?{LIVE}"):
             node = at(raw, "spec", "nodeName")
             if node and node not in names:
                 continue
             pod = read_pod(raw)
             if pod and (node or pod.gated or pod.place or pod.fault):
-                found.append((pod, job_of(raw)))
-        return found
+                pods.append((pod, job_of(raw)))
+        return pods
 
     def _registration(self, kind: str) -> Object | None:
-        """What sends jobs of a kind to the webhook; None where nothing does, empty where that is not told."""
-        sent = {resource for _, resource in self._resources(kind)}
+        """Returns the registration of the webhook for a kind of job; see `findings.Case`."""
+        resources = {resource for _, resource in self._resources(kind)}
         try:
-            return next((found for found in self.items(HOOKS) if _sends(found, sent)), None)
+            return next((each for each in self.items(HOOKS) if _sends(each, resources)), None)
         except ForbiddenError:
             return {}
 
     def _workloads(self, query: str = "") -> list[Object]:
-        """Kueue's Workloads in the namespace; none where it is not installed."""
+        """Returns Kueue's Workloads in the namespace; none if Kueue is not installed."""
         return self._readable(f"{self.kueue}/{self._inside}/workloads{query}") if self.kueue else []
 
     @cached_property
@@ -165,22 +165,21 @@ class Lister:
         return read(self._rules)
 
     def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
-        """API version and name of the resources of jobs in the rule table that are served, or of one kind."""
-        kinds = self.table.kinds
-        for version, _, wanted in (found.rpartition("/") for found in kinds):
+        """Yields API version and name of the served resources of the rule table's jobs, or of one kind."""
+        for version, _, wanted in (known.rpartition("/") for known in self.table.kinds):
             if version in self.served and kind in ("", wanted.lower()):
-                for found in maps(self.api.get(f"/apis/{version}"), "resources"):
-                    if found.get("kind") == wanted and "/" not in text(found, "name"):
-                        yield version, text(found, "name")
+                for resource in maps(self.api.get(f"/apis/{version}"), "resources"):
+                    if resource.get("kind") == wanted and "/" not in text(resource, "name"):
+                        yield version, text(resource, "name")
 
     def _job(self, called: JobName) -> Object | None:
-        """The object of a job; None where there is none, or its kind is not named and may not be read."""
+        """Returns the object of a job; None if there is none, or if the user may not read unnamed kinds."""
         for version, resource in self._resources(called.kind):
             try:
                 with _needs(f"get {resource} in namespace {self.namespace}"):
                     path = f"/apis/{version}/{self._inside}/{resource}/{quote(called.name, safe='')}"
-                    if found := self.api.get(path):
-                        return found
+                    if job := self.api.get(path):
+                        return job
             except ForbiddenError:
                 if called.kind or resource == MPIJOBS:
                     raise
@@ -188,7 +187,7 @@ class Lister:
 
     @cached_property
     def served(self) -> frozenset[str]:
-        """The versions of API groups that there are, as ``GROUP/VERSION``."""
+        """The API versions that the API server serves, as ``GROUP/VERSION``."""
         groups = maps(self.api.get("/apis"), "groups")
         return frozenset(
             text(version, "groupVersion") for group in groups for version in maps(group, "versions")
@@ -200,30 +199,30 @@ class Lister:
 
     @property
     def has_claims(self) -> bool:
-        """Whether there are claims of devices: from Kubernetes 1.34 on."""
+        """Whether the API server serves device claims, as from Kubernetes 1.34 on."""
         return API.removeprefix("/apis/") in self.served
 
     @property
     def kueue(self) -> str:
-        """The path of Kueue's newest version; empty where it is not installed."""
+        """The path of Kueue's newest API version; empty if Kueue is not installed."""
         return next((f"/apis/{version}" for version in KUEUE if version in self.served), "")
 
     def _get(self, path: str) -> Object | None:
-        """An object; {} where it may not be read."""
+        """Returns an object; {} if the user may not read it."""
         try:
             return self.api.get(path)
         except ForbiddenError:
             return {}
 
     def _readable(self, path: str, keep: Callable[[Object], bool] = bool) -> list[Object]:
-        """What is to be kept of a collection, which may be long; nothing where it may not be read."""
+        """Returns the objects of a collection to keep; none if the user may not read it."""
         try:
-            return [found for found in self.items(path) if keep(found)]
+            return [each for each in self.items(path) if keep(each)]
         except ForbiddenError:
             return []
 
     def items(self, path: str) -> Iterator[Object]:
-        """The objects of a collection, a page at a time."""
+        """Yields the objects of a collection, and reads a page at a time."""
         *_, where, name, kind = path.partition("?")[0].split("/")
         what = f"{kind} in namespace {name}" if where == "namespaces" else kind
         try:

@@ -1,4 +1,4 @@
-"""Which pods are a job's, of any kind: by its operator's labels, its owner, or the webhook's label."""
+"""The pods of a job of any kind: by their operator's labels, their owner, or the webhook's label."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ class JobName:
     """A job as a command names it.
 
     Attributes:
-        kind: In lower case, singular, without group; empty for any.
-        name: Its name.
+        kind: The kind in lower case, singular, without group; empty for any.
+        name: The job's name.
     """
 
     kind: str
@@ -23,27 +23,27 @@ class JobName:
         return f"{self.kind}/{self.name}" if self.kind else self.name
 
     def means(self, name: object, kind: object) -> bool:
-        """Whether an owner of this name and kind is meant."""
+        """Returns whether this is the owner of this name and kind."""
         return name == self.name and self.kind in ("", text(kind).lower())
 
 
-def parse(given: str) -> JobName:
-    """``train``, ``mpijob/train``, ``mpijobs.kubeflow.org/train``.
+def parse(argument: str) -> JobName:
+    """Returns the job of an argument such as ``train``, ``mpijob/train``, ``mpijobs.kubeflow.org/train``.
 
     Raises:
-        ValueError: It is none of these.
+        ValueError: The argument has another form.
     """
-    kind, slash, name = given.rpartition("/")
+    kind, slash, name = argument.rpartition("/")
     singular = kind.partition(".")[0].lower().removesuffix("s")
     if not name or (slash and not singular) or "/" in kind:
         raise ValueError(
-            f"{given!r} is not a job: write NAME or KIND/NAME, for example train or mpijob/train"
+            f"{argument!r} is not a job: write NAME or KIND/NAME, for example train or mpijob/train"
         )
     return JobName(singular, name)
 
 
 def belongs(pod: Object, wanted: JobName) -> bool:
-    """Whether a pod is of a job."""
+    """Returns whether a pod belongs to a job."""
     kinds = {kind for kind, name in names_of(metadata(pod)) if name == wanted.name}
     if not kinds or not wanted.kind:
         return bool(kinds)
@@ -51,5 +51,5 @@ def belongs(pod: Object, wanted: JobName) -> bool:
 
 
 def job_of(pod: Object) -> str:
-    """The name of a pod's job, for people; empty where it is of none."""
+    """Returns the name of a pod's job, for people; empty if it belongs to none."""
     return next((name for _, name in names_of(metadata(pod))), "")

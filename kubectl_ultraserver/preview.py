@@ -1,4 +1,4 @@
-"""``preview``: what the installation says of objects, what the API server does, and where there is room."""
+"""The command ``preview``: the installation's preview of objects, a dry run, and free units."""
 
 import re
 from collections.abc import Iterator
@@ -12,139 +12,139 @@ from common.texts import folded, printable
 from kube.api import ForbiddenError, Object
 from kube.rest import loaded
 from kubectl_ultraserver import service
-from kubectl_ultraserver.asked import Asked, explain
+from kubectl_ultraserver.dryrun import DryRun, explain
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fit import Fit, fit
+from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.listing import HOOKS, LEASE, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import maps, name_of, number, text
-from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.terminal import listed
 from placement.observe.inventory import API
 from placement.observe.model import Pod
 
-Seen = tuple[Asked, list[Finding], Fit | None]
-"""An object: what the service and the API server say, why these differ, and what placement would decide."""
+Preview = tuple[DryRun, list[Finding], Fit | None]
+"""The results for an object: of service and API server, why these differ, and placement's decision."""
 
 
 class UnreadableError(Exception):
-    """A file that the service cannot read; the message says where and why."""
+    """The service cannot read a file; the message says where and why."""
 
 
-class Asker(Lister):
-    """Previews objects that are not there yet."""
+class Previewer(Lister):
+    """Previews objects that are not created yet."""
 
     _earlier: tuple[Pod, ...] = ()
-    """Of the jobs that were looked at before, which take their nodes first."""
+    """Pods of the jobs that were previewed before; they take their nodes first."""
 
-    def look(self, source: str, data: bytes, asked_for: str, *, fits: bool) -> tuple[str, list[Seen]]:
-        """Look at the objects of a file, of the namespace asked for; with ``fits`` jobs take nodes in turn.
+    def preview(self, source: str, data: bytes, namespace: str, *, fits: bool) -> tuple[str, list[Preview]]:
+        """Previews the objects of a file, in the namespace if given; with ``fits`` jobs take nodes in turn.
 
         Returns:
-            What the service says of them, for people; and all that is said of each.
+            The service's text, for people; and the results for each object.
 
         Raises:
-            UnreadableError: It has no objects, or cannot be read.
+            UnreadableError: The file has no objects, or cannot be read.
             OffError: The service does not answer.
-            ApiError: The API server cannot be reached, or does not say what there is.
+            ApiError: The API server does not answer, or refuses to list objects.
         """
-        how = {"default_namespace": self.namespace, **({"namespace": asked_for} if asked_for else {})}
+        parameters = {"default_namespace": self.namespace, **({"namespace": namespace} if namespace else {})}
         try:
-            answers = maps(loaded(service.ask(self.api, data, format="json", **how)), "items")
-            preview = service.ask(self.api, data, format="diff", **how).decode()
+            answers = maps(loaded(service.ask(self.api, data, format="json", **parameters)), "items")
+            preview = service.ask(self.api, data, format="diff", **parameters).decode()
         except service.RefusedError as error:
             raise UnreadableError(f"{source}: {error}".replace(": request:", ":", 1)) from error
         for answer in answers:
             answer["source"]["file"] = source
-            # What this installation sends is found out, and no note on the default's is needed.
+            # The notes are about a default installation; here the actual one is examined.
             for note in answer["notes"]:
                 preview = preview.replace(f"{folded(printable(note), '  note     ')}\n", "")
         preview = re.sub(r"(?m)^(--- )?request(?=:\d)", lambda at: (at[1] or "") + printable(source), preview)
-        return preview, [self._seen(answer, fits=fits) for answer in answers]
+        return preview, [self._preview(answer, fits=fits) for answer in answers]
 
-    def _seen(self, answer: Object, *, fits: bool) -> Seen:
-        asked = self._create(Asked(answer, registrations=self._sent))
-        fit = self._fit(asked) if fits and asked.stored else None
+    def _preview(self, answer: Object, *, fits: bool) -> Preview:
+        dry = self._create(DryRun(answer, registrations=self._registrations))
+        fit = self._fit(dry) if fits and dry.stored else None
         self._earlier += fit.pods if fit else ()
-        return asked, explain(asked), fit
+        return dry, explain(dry), fit
 
     @cached_property
-    def _sent(self) -> list[Object] | None:
-        """All that is sent to webhooks; None where that may not be read."""
+    def _registrations(self) -> list[Object] | None:
+        """All MutatingWebhookConfigurations; None if the user may not read them."""
         try:
             return list(self.items(HOOKS))
         except ForbiddenError:
             return None
 
-    def _create(self, asked: Asked) -> Asked:
-        """Have an object created as a dry run."""
-        obj, there = asked.received, quote(asked.namespace, safe="")
+    def _create(self, dry: DryRun) -> DryRun:
+        """Creates an object as a dry run, and returns the result."""
+        obj, there = dry.received, quote(dry.namespace, safe="")
         version, kind = text(obj, "apiVersion"), text(obj, "kind")
         root = f"/api/{version}" if version == "v1" else f"/apis/{version}"
         served = self.api.get(root) if version in {"v1", *self.served} else None
         kinds = (each for each in maps(served, "resources") if "/" not in text(each, "name"))
         resource = next((each for each in kinds if each.get("kind") == kind), None)
         if resource is None:
-            return replace(asked, refusal=f"it serves no {kind} of {version}; is the CRD installed?")
+            return replace(dry, refusal=f"it serves no {kind} of {version}; is the CRD installed?")
         plural = text(resource, "name")
         path = f"{root}/namespaces/{there}/{plural}" if resource.get("namespaced") else f"{root}/{plural}"
         status, answer = self.api.try_create(path, obj)
         return replace(
-            asked,
+            dry,
             resource=(version.rpartition("/")[0], plural),
             stored=answer if status < HTTPStatus.BAD_REQUEST else None,
             refusal=text(answer, "message"),
             space=self._get(f"/api/v1/namespaces/{there}") or {},
         )
 
-    def _fit(self, asked: Asked) -> Fit | None:
-        job = asked.stored or {}
+    def _fit(self, dry: DryRun) -> Fit | None:
+        job = dry.stored or {}
         name = name_of(job) or text(job, "metadata", "generateName")
         called = JobName(text(job, "kind").lower(), name)
-        case = Case(called, asked.namespace, job, (), self._fleet, lease=self._get(LEASE))
+        case = Case(called, dry.namespace, job, (), self._fleet, lease=self._get(LEASE))
         try:
-            answer = service.item(self.api, job, pods="true", namespace=asked.namespace)
+            answer = service.item(self.api, job, pods="true", namespace=dry.namespace)
         except service.OffError as error:
             return Fit(fits=False, units=(), text=f"is not known: {error}")
-        return fit(case, answer["pods"], self._earlier, self._priorities, self._templates(asked.namespace))
+        return fit(case, answer["pods"], self._earlier, self._priorities, self._templates(dry.namespace))
 
     @cached_property
     def _fleet(self) -> Fleet:
         return self.fleet()
 
     def _templates(self, namespace: str) -> dict[str, Object]:
-        """The ResourceClaimTemplates of a namespace by name, as far as they may be read."""
+        """Returns the ResourceClaimTemplates of a namespace by name, none if the user may not read them."""
         path = f"{API}/namespaces/{quote(namespace, safe='')}/resourceclaimtemplates"
         return {name_of(one): one for one in (self._readable(path) if self.has_claims else ())}
 
     @cached_property
     def _priorities(self) -> dict[str, int]:
-        """Values of priority classes by name, as far as they may be read; that of the default one by none."""
-        found = self._readable("/apis/scheduling.k8s.io/v1/priorityclasses")
-        named = [(name_of(one), number(one, "value"), one.get("globalDefault")) for one in found]
+        """Values of priority classes by name; the default one has an empty name as well."""
+        classes = self._readable("/apis/scheduling.k8s.io/v1/priorityclasses")
+        named = [(name_of(one), number(one, "value"), one.get("globalDefault")) for one in classes]
         return {key: value for name, value, default in named for key in (name, *([""] if default else []))}
 
 
-def lines(asked: Asked, findings: list[Finding], fit: Fit | None, *, among: int) -> Iterator[str]:
-    """For people: by which table it was looked at, what the server says, and what it would get."""
+def lines(dry: DryRun, findings: list[Finding], fit: Fit | None, *, among: int) -> Iterator[str]:
+    """Yields lines for people: the table's revision, the API server's answer, and the job's fit."""
     if among > 1:
-        title = "{file}:{line}".format(**asked.answer["source"])
-        kind, name = text(asked.received, "kind"), name_of(asked.received) or "*"
-        yield style(f"{title}: {kind} {asked.namespace}/{name}", bold=True)
-    yield f"  table    the rule table, revision {asked.answer['table']}"
+        title = "{file}:{line}".format(**dry.answer["source"])
+        kind, name = text(dry.received, "kind"), name_of(dry.received) or "*"
+        yield style(f"{title}: {kind} {dry.namespace}/{name}", bold=True)
+    yield f"  table    the rule table, revision {dry.answer['table']}"
     answer = "would store something else:" if findings else "would store that"
-    refusal = "would not store it:" if findings else "refuses it, as the table says"
-    yield f"  server   {answer if asked.stored else refusal}"
+    refusal = "would not store it:" if findings else "refuses it, as the table does"
+    yield f"  server   {answer if dry.stored else refusal}"
     yield from (f"  {line}" for line in listed(findings))
     if fit:
         yield style(f"  fit      {printable(fit.text)}", fg="green" if fit.fits else "yellow")
         yield from (f"    {printable(line)}" for line in fit.details)
 
 
-def report(asked: Asked, findings: list[Finding], fit: Fit | None) -> dict[str, object]:
-    """The same for programs, with all that ``ultraserver-webhook preview -o json`` has."""
+def report(dry: DryRun, findings: list[Finding], fit: Fit | None) -> dict[str, object]:
+    """Returns the results for programs, with the output of ``ultraserver-webhook preview -o json``."""
     return {
-        "preview": {key: value for key, value in asked.answer.items() if key != "received"},
-        "server": {"stores": bool(asked.stored), "findings": [asdict(one) for one in findings]},
+        "preview": {key: value for key, value in dry.answer.items() if key != "received"},
+        "server": {"stores": bool(dry.stored), "findings": [asdict(one) for one in findings]},
         "fit": fit and {key: value for key, value in fit._asdict().items() if key != "pods"},
     }

@@ -1,6 +1,6 @@
-"""The API server by way of ``kubectl proxy``, which knows every way to log in.
+"""The API server through ``kubectl proxy``, which supports all ways to log in.
 
-It listens on a socket in a folder of this user's alone, and ends with this program, however that ends.
+The proxy listens on a socket in a folder that only this user can read, and always ends with this program.
 """
 
 import atexit
@@ -20,15 +20,15 @@ from kube.api import ApiError
 from kube.rest import Answer, RestApi, TooLongError
 
 TIMEOUT_SECONDS: Final = 30
-"""For one call, what a login may take included."""
+"""Timeout of one call, which may include a login."""
 _WITH_US: Final = (
     'exec 3<&0; "$@" </dev/null & child=$!; { read -r _ <&3; kill $child; } >/dev/null 2>&1 & wait $child'
 )
-"""Ends a command when standard input ends, as it does with whoever holds its other end."""
+"""A shell script that ends a command when standard input ends, because its writer has ended."""
 
 
 class Reply(NamedTuple):
-    """What came back of a request that was passed on."""
+    """The answer to a request that was passed on."""
 
     status: int
     headers: Message
@@ -49,20 +49,20 @@ class _Connection(http.client.HTTPConnection):
 
 
 class ProxiedApi(RestApi):
-    """An API server that a socket leads to, over one kept connection."""
+    """An API server behind a socket, over one kept connection."""
 
     def __init__(self, path: str, kubectl: Sequence[str] = ()) -> None:
-        """Take the path of the socket, and the kubectl that listens there; nothing is sent yet."""
+        """Stores the path of the socket, and the command of kubectl; sends nothing yet."""
         self._connection, self._kubectl = _Connection(path), kubectl
 
     def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
-        """See `RestApi`."""
-        given, headers = None, {"Accept": "application/json"}
+        """Sends one request (see `RestApi`)."""
+        content, headers = None, {"Accept": "application/json"}
         if body is not None:
-            given = body if isinstance(body, bytes) else json.dumps(body)
+            content = body if isinstance(body, bytes) else json.dumps(body)
             headers["Content-Type"] = content_type
         try:
-            self._connection.request(verb, path, given, headers)
+            self._connection.request(verb, path, content, headers)
             response = self._connection.getresponse()
             data = response.read(None if most is None else most + 1)
         except (http.client.HTTPException, OSError) as error:
@@ -74,13 +74,13 @@ class ProxiedApi(RestApi):
         return response.status, data
 
     def dry_run(self, source: str, data: bytes, *options: str) -> int:
-        """Have kubectl create the objects of a file as a dry run and print the answers; its exit status."""
-        named = "-" if source == "<stdin>" else source
-        command = [*self._kubectl, "create", "--dry-run=server", f"--filename={named}", *options]
+        """Runs kubectl, which creates the objects of a file as a dry run; returns its exit code."""
+        file = "-" if source == "<stdin>" else source
+        command = [*self._kubectl, "create", "--dry-run=server", f"--filename={file}", *options]
         return subprocess.run(command, check=False, input=data).returncode  # noqa: S603 - kubectl
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """Send a request as it is, on a connection of its own: several threads may.
+        """Sends a request unchanged on its own connection, for use by several threads; returns the answer.
 
         Raises:
             ApiError: There is no answer.
@@ -95,24 +95,24 @@ class ProxiedApi(RestApi):
 
 
 def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[ProxiedApi, str]:
-    """Have the API server that kubectl would talk to, and the namespace that it would use.
+    """Returns the API server and the namespace that kubectl would use.
 
     Args:
         kubeconfig: A kubeconfig; None for those of the variable ``KUBECONFIG``, or ``~/.kube/config``.
         context: One of its contexts; None for the current one.
 
     Raises:
-        ApiError: There is no kubectl, or it finds no API server to talk to.
+        ApiError: There is no kubectl, or it cannot reach an API server.
     """
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         raise ApiError("kubectl is not on the PATH, and calls to the API server go through it: install it")
-    given = {"kubeconfig": kubeconfig, "context": context}
-    words = [kubectl, *(f"--{option}={value}" for option, value in given.items() if value)]
+    options = {"kubeconfig": kubeconfig, "context": context}
+    words = [kubectl, *(f"--{option}={value}" for option, value in options.items() if value)]
     view = [*words, "config", "view", "--minify", "--output=jsonpath={..namespace}"]
-    found = subprocess.run(view, check=False, capture_output=True, text=True)  # noqa: S603 - kubectl
-    if found.returncode:
-        raise ApiError(f"cannot reach the API server: {found.stderr.strip()}; see --kubeconfig and --context")
+    done = subprocess.run(view, check=False, capture_output=True, text=True)  # noqa: S603 - kubectl
+    if done.returncode:
+        raise ApiError(f"cannot reach the API server: {done.stderr.strip()}; see --kubeconfig and --context")
     folder = tempfile.mkdtemp(prefix="ku-")  # short: the path of a socket has 108 characters at most
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = str(Path(folder) / "s")
@@ -120,9 +120,9 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)  # noqa: S603 - as above
     atexit.register(_end, process)
-    if process.stdout is None or not process.stdout.readline():  # it says where it listens when it does
+    if process.stdout is None or not process.stdout.readline():  # it prints a line when it listens
         raise ApiError(f"cannot reach the API server: {process.communicate()[1].strip()}")
-    return ProxiedApi(path, words), found.stdout.strip() or "default"
+    return ProxiedApi(path, words), done.stdout.strip() or "default"
 
 
 def _end(process: subprocess.Popen[str]) -> None:

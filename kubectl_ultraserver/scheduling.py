@@ -1,7 +1,7 @@
-"""Why workers have no node: gated by the placement program or another, or not placed by the scheduler.
+"""Explains why workers have no node: a gate of the placement program or another, or the scheduler.
 
-What keeps each UltraServer from being used is looked up as the placement program does it, for jobs without
-the program too: as if the pods that have no node waited for it.
+Why each UltraServer is not used is decided with the placement program's own code, also for jobs that do not
+wait for that program: as if their pods without a node did.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,15 +25,15 @@ from placement.observe.model import COMPONENT, Pod
 from placement.observe.read import read_ended, read_pod
 
 SILENT: Final = timedelta(minutes=1)
-"""After so long without a renewal nobody holds a Lease."""
+"""Time without a renewal after which the holder of a Lease has ended."""
 UNMADE: Final = "FailedResourceClaimCreation"
-"""The reason of the Event about a pod whose claims could not be made."""
+"""The reason of the Event about a pod whose device claims could not be created."""
 GRACE: Final = timedelta(seconds=15)
-"""A job that is younger may just not have been looked at."""
+"""Age until which programs may not have read a new job yet."""
 
 
 def unplaced(case: Case) -> Iterator[Finding]:
-    """Why pods of a job have no node."""
+    """Yields findings about pods of a job that have no node."""
     pods = [pod for raw in case.pods if (pod := read_pod(raw)) and not pod.node and not pod.deleting]
     if gated := [pod for pod in pods if pod.gated]:
         yield from _gated(case, gated)
@@ -42,7 +42,7 @@ def unplaced(case: Case) -> Iterator[Finding]:
         if pod.gates and not pod.gated:
             foreign.setdefault(pod.gates[0], []).append(pod.name)
     for gate, names in foreign.items():
-        who = "Kueue" if gate.startswith(KUEUES) else "whoever set it"
+        who = "Kueue" if gate.startswith(KUEUES) else "its owner"
         yield Finding("pod", names[0], f"{few(names)}: scheduling gate {gate}, which {who} must remove")
     free = {pod.name for pod in pods if not pod.gates}
     lacking = [worker for worker in case.workers if worker.name in free]
@@ -50,20 +50,21 @@ def unplaced(case: Case) -> Iterator[Finding]:
         yield from _unscheduled(case, lacking)
     launchers = [raw for raw in case.launchers if name_of(raw) in free]
     for raw in launchers if not lacking else ():
-        said = text(condition(raw, "PodScheduled"), "message")
-        yield Finding("pod", name_of(raw), f"the launcher has no node: {said or 'it was not looked at yet'}")
+        why = text(condition(raw, "PodScheduled"), "message")
+        yield Finding("pod", name_of(raw), f"the launcher has no node: {why or 'it was not looked at yet'}")
 
 
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
-    """Why the placement program does not open a job; of several groups each by itself."""
+    """Yields findings about why the placement program does not admit a job, for each of its groups."""
     keys = {pod.key for pod in pods}
     decision = decision_of(case, case.fleet.pods, Tuning().patience)
-    told = [text(event, "message") for event in case.told([pod.name for pod in pods], component=COMPONENT)]
+    events = case.events_about([pod.name for pod in pods], component=COMPONENT)
+    messages = dict.fromkeys(text(event, "message") for event in events)
     silent = silence(case.lease, case.fleet.now)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
             why, details = reason(case, decision, waiting)
-            yield Finding("program", COMPONENT, f"keeps the job: {why}", details)
+            yield Finding("program", COMPONENT, f"does not admit the job: {why}", details)
     age = case.fleet.now - min(pod.created for pod in pods)
     for opening in decision.openings:
         if opening.job.key not in keys:
@@ -74,55 +75,55 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
         elif age < GRACE:
             yield Finding("program", COMPONENT, f"is about to admit the job to {there}")
         else:
-            last = tuple(f"it said: {said}" for said in dict.fromkeys(told))
+            details = tuple(f"its last Event: {message}" for message in messages)
             text_ = f"could admit the job to {there}, and has not: it has stalled, or decides otherwise"
             remedy = f"kubectl -n {NAME} logs deployment/{COMPONENT}"
-            yield Finding("program", COMPONENT, text_, last, remedy)
+            yield Finding("program", COMPONENT, text_, details, remedy)
     if silent:
         yield Finding("program", COMPONENT, silent, (), f"kubectl -n {NAME} get pods")
 
 
 def silence(lease: Object | None, now: datetime) -> str:
-    """That the program does not run; empty where it does, or nobody may say.
+    """Returns that the placement program does not run; empty if it runs, or if that is not known.
 
     Args:
-        lease: Its Lease; None where there is none, empty where it may not be read.
+        lease: Its Lease; None if there is none, empty if the user may not read it.
         now: The time.
     """
     if lease is None:
-        return "does not run: there is no Lease of it, and pods with its gate keep waiting"
+        return "does not run: it has no Lease, and pods with its gate wait"
     renewed = time_of(at(lease, "spec", "renewTime"))
     if renewed and now - renewed > SILENT:
-        holder = text(lease, "spec", "holderIdentity") or "nobody"
+        holder = text(lease, "spec", "holderIdentity") or "no holder"
         return f"does not run: its Lease was last renewed at {renewed:%H:%M:%S} UTC by {holder}"
     return ""
 
 
 def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
-    """What the scheduler says about pods, and what it cannot say: what keeps each UltraServer from them."""
-    said = dict[str, list[str]]()
+    """Yields the scheduler's reasons, and, which it does not know, why each UltraServer is not used."""
+    reasons = dict[str, list[str]]()
     for worker in lacking:
         raw = case.raw[worker.name]
-        found = condition(raw, "PodScheduled")
+        scheduled = condition(raw, "PodScheduled")
         who = text(raw, "spec", "schedulerName") or "default-scheduler"
         if worker.claims and (problem := case.problem(worker)):
             why = problem
-        elif found.get("status") == "False":
-            why = text(found, "message") or text(found, "reason") or "no reason given"
+        elif scheduled.get("status") == "False":
+            why = text(scheduled, "message") or text(scheduled, "reason") or "no reason given"
         else:
             new = case.fleet.now - worker.created < GRACE
             why = f"scheduler {who} has not looked at it" + ("" if new else ": is it running?")
-        said.setdefault(why, []).append(worker.name)
-    for why, names in said.items():
-        told = (event for event in case.told(names) if text(event, "reason") == UNMADE)
-        details = tuple(dict.fromkeys(text(event, "message") for event in told))
+        reasons.setdefault(why, []).append(worker.name)
+    for why, names in reasons.items():
+        events = (event for event in case.events_about(names) if text(event, "reason") == UNMADE)
+        details = tuple(dict.fromkeys(text(event, "message") for event in events))
         yield Finding("pod", names[0], f"{few(names)}: {why}", details)
     for job in dict.fromkeys(worker.job for worker in lacking):
         yield from _unplaced(case, case.jobs[job])
 
 
 def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
-    """Where a job with a place could go: what it needs, then what keeps each unit from it."""
+    """Yields what a job with a placement annotation needs, and why it does not get each unit."""
     own = [
         replace(
             pod,
@@ -143,26 +144,26 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     for opening in decision.openings:
         if opening.job.key in keys:
             there = " ".join(opening.units) or "where the others are"
-            text_ = f"by nodes and devices there is room for it: {there}; something else keeps its pods off"
+            text_ = f"by nodes and devices there is room for it: {there}; its pods wait for another reason"
             yield Finding("ultraserver", case.called.name, text_)
 
 
 def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decision:
-    """What the placement program decides, of what it would see now."""
+    """Returns the placement program's decision about these pods now."""
     fleet = case.fleet
-    ended = (found for raw in case.pods if (found := read_ended(raw)))
+    ended = (pod for raw in case.pods if (pod := read_ended(raw)))
     tuning = Tuning(patience=patience, units=frozenset(fleet.units.items()))
     return decide(fleet.topology, [*pods, *ended], fleet.now, tuning, inventory=fleet.inventory)
 
 
 def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:
-    """Why a job waits: in short, and what keeps each unit from it, and which nodes are in none."""
+    """Returns why a job waits, and lines about each unit that it does not get and nodes in no unit."""
     job, fleet = waiting.job, case.fleet
-    if not waiting.why.startswith("needs "):  # it is not the units that it waits for
+    if not waiting.why.startswith("needs "):  # it does not wait for units
         return waiting.why, ()
     demands = tuple(dict.fromkeys(member.demand for member in job.unpinned))
-    found = list(causes(decision.cluster, Ranking(decision.cluster, job.place, demands), job))
-    lines = [f"{unit}: {cause.detail}" for unit, cause in found]
+    by_unit = list(causes(decision.cluster, Ranking(decision.cluster, job.place, demands), job))
+    lines = [f"{unit}: {cause.detail}" for unit, cause in by_unit]
     if job.place.size > 1:
         lines += [
             f"node {node.name}: in no working UltraServer, label {job.place.unit} is "
@@ -170,5 +171,5 @@ def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple
             for node in fleet.topology.nodes.values()
             if fleet.has(node) and node.unit(job.place.unit) is None
         ]
-    # What the details say at length is not said twice.
-    return waiting.why.removesuffix(f"; {listed(found)}"), tuple(lines)
+    # The lines contain the causes already.
+    return waiting.why.removesuffix(f"; {listed(by_unit)}"), tuple(lines)

@@ -1,11 +1,11 @@
-"""The UltraServers with their nodes, health and tenants; and which of them an option selects. Pure."""
+"""The UltraServers with their nodes, health and holders; and the options that select them. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kubectl_ultraserver.seen import Fleet, node_number
+from kubectl_ultraserver.fleet import Fleet, node_number
 from placement.decide.fit import unusable
 from placement.observe.model import Node
 
@@ -14,40 +14,40 @@ MISSING: Final = "missing"
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A node of an UltraServer, or the place of one that is not there.
+    """A node of an UltraServer, or the number of a missing one.
 
     Attributes:
-        node: Its name; empty for one that is not there.
-        number: Its node id; empty where it says none.
+        node: The node's name; empty for a missing node.
+        number: The node id; empty if the node has none.
         state: ``ok``, ``cordoned``, ``not ready`` or ``missing``.
-        tenants: The jobs, or pods of no job, that hold it.
-        claims: The ResourceClaims that have devices of it.
+        holders: The jobs, or pods of no job, that hold the node.
+        claims: The ResourceClaims that have devices of the node.
     """
 
     node: str
     number: str
     state: str
-    tenants: tuple[str, ...]
+    holders: tuple[str, ...]
     claims: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
-        """Whether jobs may go there."""
+        """Whether the node is usable."""
         return self.state == "ok"
 
     @property
     def free(self) -> bool:
-        """Whether a job could go there now."""
-        return self.healthy and not self.tenants
+        """Whether a job could use the node now."""
+        return self.healthy and not self.holders
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An UltraServer, a smaller unit where nodes know of no more, or a node in none.
+    """An UltraServer, or a smaller unit if nodes have no labels of a larger one, or a node in none.
 
     Attributes:
-        id: Its server id; empty for a node in no working UltraServer.
-        spots: Its nodes by number.
+        id: The server id; empty for a node in no working UltraServer.
+        spots: The nodes by number.
     """
 
     id: str
@@ -55,42 +55,42 @@ class Server:
 
     @property
     def free(self) -> bool:
-        """Whether all its nodes are free: a job of that many could have it."""
+        """Whether all its nodes are free."""
         return bool(self.id) and all(spot.free for spot in self.spots)
 
     @property
     def broken(self) -> bool:
-        """Whether a node is sick, cordoned or missing."""
+        """Whether a node is not ready, cordoned or missing."""
         return not self.id or not all(spot.healthy for spot in self.spots)
 
     @property
-    def tenants(self) -> tuple[str, ...]:
-        """Everybody who holds a node of it."""
-        return tuple(dict.fromkeys(tenant for spot in self.spots for tenant in spot.tenants))
+    def holders(self) -> tuple[str, ...]:
+        """The holders of its nodes."""
+        return tuple(dict.fromkeys(holder for spot in self.spots for holder in spot.holders))
 
     @property
     def troubles(self) -> list[str]:
         """What is wrong with its nodes."""
-        gone = sum(spot.state == MISSING for spot in self.spots)
-        said = [f"node {spot.node} {spot.state}" for spot in self.spots if spot.node and not spot.healthy]
-        said += [f"{gone} of {len(self.spots)} nodes missing"] if gone else []
-        return said if self.id else [*said, f"node {self.spots[0].node} is in no working UltraServer"]
+        missing = sum(spot.state == MISSING for spot in self.spots)
+        lines = [f"node {spot.node} {spot.state}" for spot in self.spots if spot.node and not spot.healthy]
+        lines += [f"{missing} of {len(self.spots)} nodes missing"] if missing else []
+        return lines if self.id else [*lines, f"node {self.spots[0].node} is in no working UltraServer"]
 
 
 def is_selected(
     server: Server, namespace: str = "", job: str = "", *, free: bool = False, broken: bool = False
 ) -> bool:
-    """Whether an UltraServer meets all conditions, those on namespace and job by one tenant.
+    """Returns whether an UltraServer meets all conditions; one holder must meet both namespace and job.
 
-    Empty texts are for any tenant or none.
+    Empty texts match any holder or none.
     """
-    tenants = (tenant.rpartition(" ")[2].partition("/")[::2] for tenant in server.tenants)
-    theirs = any(namespace in ("", there) and job in ("", name) for there, name in tenants)
+    holders = (holder.rpartition(" ")[2].partition("/")[::2] for holder in server.holders)
+    theirs = any(namespace in ("", there) and job in ("", name) for there, name in holders)
     return (theirs or not (namespace or job)) and (server.free or not free) and (server.broken or not broken)
 
 
 def servers(fleet: Fleet) -> list[Server]:
-    """The UltraServers by id, of every sort in the rule table, then nodes that are in none."""
+    """Returns the UltraServers of all families in the rule table by id, then nodes that are in none."""
     members: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
     alone, keys = [], [key for key, size in fleet.units.items() if size > 1]
     for node in fleet.topology.nodes.values():
@@ -99,21 +99,20 @@ def servers(fleet: Fleet) -> list[Server]:
             members[key, node.unit(key) or ""].append(node)
         elif fleet.has(node):
             alone.append(Server("", (_spot(fleet, node, keys[0]),)))
-    found = [_server(fleet, key, unit, nodes) for (key, unit), nodes in members.items()]
-    found.sort(key=lambda server: server.id)
+    together = [_server(fleet, key, unit, nodes) for (key, unit), nodes in members.items()]
+    together.sort(key=lambda server: server.id)
     alone.sort(key=lambda server: server.spots[0].node)
-    return [*found, *alone]
+    return [*together, *alone]
 
 
-def counts(found: Iterable[Server]) -> str:
-    """How many there are, in a sentence."""
-    found = list(found)
-    whole = [server for server in found if server.id]
-    taken = sum(bool(server.tenants) for server in whole)
+def counts(servers: Sequence[Server]) -> str:
+    """Returns a line with the numbers of free, used and broken UltraServers."""
+    whole = [server for server in servers if server.id]
+    taken = sum(bool(server.holders) for server in whole)
     plural = "" if len(whole) == 1 else "s"
     text = f"{len(whole)} UltraServer{plural}: {sum(server.free for server in whole)} free, "
-    text += f"{taken} with tenants, {sum(server.broken for server in whole)} broken"
-    outside = len(found) - len(whole)
+    text += f"{taken} in use, {sum(server.broken for server in whole)} broken"
+    outside = len(servers) - len(whole)
     return text + (f"; {outside} nodes in none" if outside else "")
 
 
@@ -126,6 +125,6 @@ def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
 
 
 def _spot(fleet: Fleet, node: Node, key: str) -> Spot:
-    tenants = tuple(sorted(fleet.tenants.get(node.name, ())))
+    holders = tuple(sorted(fleet.holders.get(node.name, ())))
     claims = fleet.claims.get(node.name, ())
-    return Spot(node.name, node_number(node, key), unusable(node) or "ok", tenants, claims)
+    return Spot(node.name, node_number(node, key), unusable(node) or "ok", holders, claims)

@@ -1,4 +1,4 @@
-"""The installation's preview service, by the API server's service proxy: with the rights of the user."""
+"""The installation's preview service, through the API server's service proxy, with the user's rights."""
 
 import json
 from http import HTTPStatus
@@ -18,15 +18,15 @@ _REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-pr
 
 
 class OffError(ApiError):
-    """The service does not answer; the message says why, and what to do."""
+    """The service does not answer; the message has the reason and what to do."""
 
 
 class RefusedError(Exception):
-    """The service cannot read a document; the message says why, and where."""
+    """The service cannot read a document; the message has the reason and the line."""
 
 
 def reason(status: int, answer: Object) -> str:
-    """Returns why an answer is not the service's, or a refusal of its own, and what to do."""
+    """Returns why the service, or the API server before it, did not answer, and what to do."""
     if "error" in answer:
         remedy = "an administrator can add the name of the API server to the chart's value previewHosts"
         advice = f"; {remedy}" if status == HTTPStatus.FORBIDDEN else ""
@@ -35,10 +35,10 @@ def reason(status: int, answer: Object) -> str:
 
 
 def ready(api: RestApi) -> Object:
-    """Returns what the service says of itself: its release, and the revision of its table.
+    """Returns the service's state: its release, and the revision of its table.
 
     Raises:
-        OffError: It does not answer.
+        OffError: The service does not answer.
     """
     status, answer = api.call("GET", f"{SERVICE}/readyz")
     if status != HTTPStatus.OK:
@@ -46,14 +46,14 @@ def ready(api: RestApi) -> Object:
     return answer
 
 
-def ask(api: RestApi, text: bytes, **how: str) -> bytes:
-    """Returns the preview of documents; ``how`` are parameters of the API (docs/preview.md).
+def ask(api: RestApi, text: bytes, **parameters: str) -> bytes:
+    """Returns the preview of documents; docs/preview.md has the parameters.
 
     Raises:
         OffError: The service does not answer.
-        RefusedError: It cannot read a document.
+        RefusedError: The service cannot read a document.
     """
-    query = {name.replace("_", "-"): value for name, value in how.items()}
+    query = {name.replace("_", "-"): value for name, value in parameters.items()}
     path = with_query(f"{SERVICE}/v1/preview", **query)
     status, data = api.fetch("POST", path, text, "application/yaml", None)
     if status == HTTPStatus.OK:
@@ -64,14 +64,14 @@ def ask(api: RestApi, text: bytes, **how: str) -> bytes:
     raise OffError(reason(status, answer))
 
 
-def item(api: RestApi, of: Object, **how: str) -> Object:
-    """Returns what the service knows of an object: an item of ``webhook/preview/preview.schema.json``.
+def item(api: RestApi, obj: Object, **parameters: str) -> Object:
+    """Returns the service's preview of an object: an item of ``webhook/preview/preview.schema.json``.
 
     Raises:
-        OffError: It does not answer, or cannot read the object.
+        OffError: The service does not answer, or cannot read the object.
     """
     try:
-        answer = loaded(ask(api, json.dumps(of).encode(), format="json", **how))
+        answer = loaded(ask(api, json.dumps(obj).encode(), format="json", **parameters))
     except RefusedError as error:
         raise OffError(f"the preview service cannot read it: {error}") from error
     return maps(answer, "items")[0]

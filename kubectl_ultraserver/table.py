@@ -34,11 +34,11 @@ class Table:
     """Rows of a rule table.
 
     Attributes:
-        kinds: Of jobs, as ``GROUP/VERSION/KIND``.
+        kinds: Kinds of job, as ``GROUP/VERSION/KIND``.
         units: By which node labels nodes make units, and how many.
         type_label: The node label with the instance type.
         types: Instance types of UltraServers.
-        placers: Of the rows that are enforced.
+        placers: The placers of the rows that are enforced.
         levels: Those of Topologies that it asks Kueue for.
     """
 

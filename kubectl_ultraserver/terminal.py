@@ -1,4 +1,4 @@
-"""What people see at a terminal. Colours are taken away where nobody sees them."""
+"""The commands' output for a terminal, with colours, which `common.exits` removes if there is none."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,32 +16,34 @@ SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
 LEGEND: Final = ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing"
 STATES: Final = {Status.PASS: "green", Status.WARN: "yellow", Status.FAIL: "red"}
 LEAST: Final = 20
-"""Columns that a text gets in a terminal that is narrower than everything beside it."""
+"""Least width of a text, even if the terminal is too narrow for it."""
 LISTED: Final = 20
-"""Details of a finding that are shown; more are counted."""
+"""Most details of a finding that are shown; the others are counted."""
 
 
-def drawn(found: Sequence[Server], width: int) -> Iterator[str]:
-    """The UltraServers, one a line, no longer than the terminal is wide."""
-    yield cut(counts(found), width)
-    if not found:
+def drawn(servers: Sequence[Server], width: int) -> Iterator[str]:
+    """Yields the UltraServers, one a line, cut to the width of the terminal."""
+    yield cut(counts(servers), width)
+    if not servers:
         return
     yield cut(LEGEND, width)
-    ids = max(len(server.id or "-") for server in found)
-    for server in found:
-        letters = {tenant: chr(ord("A") + min(place, 25)) for place, tenant in enumerate(server.tenants)}
+    ids = max(len(server.id or "-") for server in servers)
+    for server in servers:
+        letters = {holder: chr(ord("A") + min(number, 25)) for number, holder in enumerate(server.holders)}
         signs = (_sign(spot, letters) for spot in server.spots)
-        cells = "".join("| "[place % 2] + sign for place, sign in enumerate(signs))[1:]  # pairs stand apart
-        beside = ids + 2 * len(server.spots) + 3
+        cells = "".join("| "[number % 2] + sign for number, sign in enumerate(signs))[
+            1:
+        ]  # a bar between pairs
+        used = ids + 2 * len(server.spots) + 3
         claimed = sum(bool(spot.claims) for spot in server.spots)
-        said = [*(f"{letter} {tenant}" for tenant, letter in letters.items()), *server.troubles]
-        said += [f"{claimed} of {len(server.spots)} nodes claimed"] if claimed else []
-        text = cut("; ".join(said), max(width - beside, 0))
+        parts = [*(f"{letter} {holder}" for holder, letter in letters.items()), *server.troubles]
+        parts += [f"{claimed} of {len(server.spots)} nodes claimed"] if claimed else []
+        text = cut("; ".join(parts), max(width - used, 0))
         yield f"{cut((server.id or '-').ljust(ids), width)} [{cells}] {text}".rstrip()
 
 
 def verified(verdict: Verification) -> Iterator[str]:
-    """The workers as a table, then the verdict and its reasons."""
+    """Yields the workers as a table, then the verdict and its reasons."""
     keys = list(verdict.rows[0].labels) if verdict.rows else []
     short = [key.rpartition("/")[2].removeprefix("ultraserver-").upper() for key in keys]
     claiming = any(row.claims for row in verdict.rows)
@@ -62,7 +64,7 @@ def verified(verdict: Verification) -> Iterator[str]:
 
 
 def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[str]:
-    """What a job waits for."""
+    """Yields what a job waits for."""
     title = printable(title)
     if not findings:
         yield f"{title}: {style('waits for nothing', fg='green')}: its workers have their nodes"
@@ -74,7 +76,7 @@ def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[
 
 
 def listed(findings: Iterable[Finding]) -> Iterator[str]:
-    """Findings, each with its details and what to do."""
+    """Yields findings, each with its details and what to do."""
     for finding in findings:
         name = style(printable(f"{finding.kind} {finding.name}"), bold=True)
         yield f"* {name}: {printable(finding.text)}"
@@ -86,7 +88,7 @@ def listed(findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def checked(line: Line) -> Iterator[str]:
-    """A result of a check, with the way out."""
+    """Yields a result of a check, with a hint on what to do."""
     status = style(f"[{line.status}]", fg=STATES[line.status])
     yield f"{status} {line.check}: {printable(line.text)}"
     if line.remedy:
@@ -96,16 +98,16 @@ def checked(line: Line) -> Iterator[str]:
 
 
 def cut(text: str, width: int) -> str:
-    """A plain text that fits."""
+    """Returns a text without colours that fits into the width."""
     return printable(text, max(width, LEAST))
 
 
 def _sign(spot: Spot, letters: dict[str, str]) -> str:
-    if not spot.tenants:
+    if not spot.holders:
         return style(SIGNS[spot.state], fg="green" if spot.free else "red")
-    tenant = spot.tenants[0]
-    letter = letters[tenant]
+    holder = spot.holders[0]
+    letter = letters[holder]
     if not spot.healthy:
         return style(letter.lower(), fg="red")
-    colour = COLOURS[zlib.crc32(tenant.encode()) % len(COLOURS)]  # the same in every run
+    colour = COLOURS[zlib.crc32(holder.encode()) % len(COLOURS)]  # the same in every run
     return style(letter, fg=colour)

@@ -1,4 +1,4 @@
-"""Is a job placed whole: the document's "Confirm your work", with a verdict."""
+"""Checks whether a job is placed whole: "Confirm your work" of the AWS document, with a verdict."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -8,40 +8,40 @@ from typing import Final
 from contract.keys import PLACE
 from contract.place import Place
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.seen import MODE, node_number
+from kubectl_ultraserver.fleet import MODE, node_number
 from placement.decide.reasons import units
 from placement.decide.topology import Unit
 from placement.observe.model import Pod
 
 TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
-"""Words of the mode label that stand for a node config: the config itself, or the driver's enum
-(1 = X4, 2 = X2H, 3 = X2V, 4 = X1). The document shows ``1_2_4``, which can be read as both, so a node is
-said to lack a config only where it does by both."""
+"""Words of the mode label for a node config: the config itself, or the driver's enum
+(1 = X4, 2 = X2H, 3 = X2V, 4 = X1). ``1_2_4`` in the document can be read as both, so a node lacks a config
+only if it does in both readings."""
 
-SAID: Final = {
-    "place": "has no place that can be read",
+TEXTS: Final = {
+    "place": "has no readable placement annotation",
     "waiting": "waiting for nodes",
     "straddles": "straddles UltraServers",
     "shares": "shares an UltraServer with another job",
     "node": "is on nodes that cannot work together",
-    "claim": "cannot work with what it claims",
+    "claim": "cannot work with its device claims",
 }
 """The kinds of `Fault` in a sentence."""
 
 NAMED: Final = 4
-"""As many pods are named; more are counted."""
+"""Most pods that a text names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A worker in the order of the ranks that the init script gives: by server, then node, then number.
+    """A worker. Rows have the order of the ranks that the init script gives: by server, node and number.
 
     Attributes:
-        rank: Its ``NEURON_GLOBAL_TOPOID``; None while it has no node, or nothing says what ranks go by.
+        rank: Its ``NEURON_GLOBAL_TOPOID``; None while it has no node or no placement annotation.
         worker: The pod.
         node: Its node; empty while it has none.
-        labels: What the node says of the units that it is in, the smallest first, and of its modes.
-        claims: The templates, or claims, by which it has devices.
+        labels: The node's labels of units, the smallest first, and of modes.
+        claims: The templates of its device claims, or these.
     """
 
     rank: int | None
@@ -56,9 +56,9 @@ class Fault:
     """Something that keeps a job from being placed whole.
 
     Attributes:
-        kind: One of `SAID`.
-        text: With names.
-        name: Of the job, pod, UltraServer or node.
+        kind: One of `TEXTS`.
+        text: A sentence with names.
+        name: The name of the job, pod, UltraServer or node.
     """
 
     kind: str
@@ -68,14 +68,14 @@ class Fault:
 
 @dataclass(frozen=True)
 class Verification:
-    """What verification found.
+    """The result of a verification.
 
     Attributes:
         title: The job.
-        text: In a sentence.
-        problems: None where it is placed whole.
+        text: The verdict in a sentence.
+        problems: What keeps the job from being placed whole.
         rows: Its workers.
-        unseen: What could not be looked at.
+        unseen: What could not be read.
     """
 
     title: str
@@ -91,19 +91,19 @@ class Verification:
 
     @property
     def known(self) -> bool:
-        """Whether that could be found out."""
+        """Whether the verdict is certain."""
         return all(problem.kind != "place" for problem in self.problems)
 
 
 def verify(case: Case) -> Verification:
-    """Look at where a job's workers are."""
+    """Returns whether a job is placed whole, with its workers and problems."""
     problems = (*unknown(case), *waiting(case), *misplaced(case))
     place = case.place
     if place is None:
         text = "cannot tell whether it is placed whole"
     elif problems:
         kinds = list(dict.fromkeys(problem.kind for problem in problems))
-        text = f"not placed whole: {', '.join(SAID[kind] for kind in kinds)}"
+        text = f"not placed whole: {', '.join(TEXTS[kind] for kind in kinds)}"
     else:
         count = len({_unit(case, worker, place) for worker in case.workers})
         what = units(count, place.size).replace("free ", "").replace("whole ", "")
@@ -112,12 +112,12 @@ def verify(case: Case) -> Verification:
 
 
 def rows(case: Case) -> Iterator[Row]:
-    """The workers in the order of their ranks; those without a node last."""
+    """Yields the workers in the order of their ranks, those without a node last."""
 
     def order(worker: Pod) -> tuple[bool, str, int, int]:
         node = case.node(worker)
         if worker.place is None or worker.place.size == 1 or node is None:
-            return not worker.node, "", 0, worker.number  # single nodes stay as the hostfile has them
+            return not worker.node, "", 0, worker.number  # single nodes keep the order of the hostfile
         number, server = node_number(node, worker.place.unit), node.labels.get(worker.place.unit, "")
         return False, server, int(number) if number.isdecimal() else -1, worker.number
 
@@ -126,11 +126,11 @@ def rows(case: Case) -> Iterator[Row]:
             ranked = rank if worker.node and worker.place else None
             node = case.node(worker)
             labels = {key: node.labels.get(key, "") if node else "" for key in case.fleet.shown}
-            yield Row(ranked, worker.name, worker.node, labels, tuple(case.fleet.wishes(worker)))
+            yield Row(ranked, worker.name, worker.node, labels, tuple(case.fleet.claimed_configs(worker)))
 
 
 def unknown(case: Case) -> Iterator[Fault]:
-    """Workers of which nothing says what they need, as the webhook wrote nothing on them."""
+    """Yields problems of workers without a placement annotation, which the webhook did not change."""
     lacking = [worker.name for worker in case.workers if worker.place is None and not case.problem(worker)]
     if case.place is None or lacking:
         who = f"{few(lacking)}: " if case.place else ""
@@ -143,7 +143,7 @@ def unknown(case: Case) -> Iterator[Fault]:
 
 
 def waiting(case: Case) -> Iterator[Fault]:
-    """Workers without a node, and those that do not exist."""
+    """Yields problems of workers without a node, and of those that do not exist."""
     lacking = [worker.name for worker in case.workers if not worker.node]
     if lacking:
         text = f"{len(lacking)} of {case.wanted} workers have no node: {few(lacking)}"
@@ -154,7 +154,7 @@ def waiting(case: Case) -> Iterator[Fault]:
 
 
 def misplaced(case: Case) -> Iterator[Fault]:
-    """What is wrong with the nodes that workers have."""
+    """Yields problems of the nodes that workers have."""
     for workers in case.jobs.values():
         place = next((worker.place for worker in workers if worker.place), None)
         for worker in workers:
@@ -173,7 +173,7 @@ def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fau
     for node, count in Counter(worker.node for worker in workers if worker.node).items():
         if count > 1 and place.size > 1:
             yield Fault("straddles", f"node {node} has {count} of its workers, and may have one", node)
-    # A job that still waits may have blocks that are not full yet, but no more of them than it needs.
+    # A job that still waits may have blocks that are not full yet, but not more than it needs.
     complete = sum(map(len, homes.values())) == place.workers
     spread = place.size > 1 and (complete or len(homes) > -(-place.workers // place.size))
     for home, there in sorted(homes.items()):
@@ -187,7 +187,7 @@ def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fau
 
 
 def few(names: list[str]) -> str:
-    """Some names, and how many more there are."""
+    """Returns some names, and the number of the others."""
     more = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
@@ -202,35 +202,35 @@ def _bad_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
     if node is None:
         yield Fault("node", f"{where}, which does not exist any more", worker.node)
         return
-    if not node.ready:  # a cordoned one goes on with what it has
+    if not node.ready:  # on a cordoned node its pods still run
         yield Fault("node", f"{where}, which is not ready", node.name)
     if place is None:
         return
     if place.size > 1 and node.unit(place.unit) is None:
         server, number = node.labels.get(place.unit), node_number(node, place.unit)
-        said = f"label {place.unit} is {server or 'missing'}, node id {number or 'missing'}"
+        values = f"label {place.unit} is {server or 'missing'}, node id {number or 'missing'}"
         hint = "" if server else "; labels come from the Neuron device plugin or DRA driver"
-        yield Fault("node", f"{where}, which is in no working UltraServer: {said}{hint}", node.name)
+        yield Fault("node", f"{where}, which is in no working UltraServer: {values}{hint}", node.name)
     mode = node.labels.get(MODE)
     if mode and place.size in TOKENS and not TOKENS[place.size] & set(mode.split("_")):
         yield Fault("node", f"{where}, whose mode {mode} has no node config {place.size}", node.name)
 
 
 def _bad_claim(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
-    for name, mode in case.fleet.wishes(worker).items():
+    for name, mode in case.fleet.claimed_configs(worker).items():
         if place and mode not in (0, place.size):
-            text = f"{worker.name} has its devices by {name}, which tells the driver node config {mode}"
+            text = f"{worker.name} has its devices by {name}, with node config {mode}"
             yield Fault("claim", f"{text}; the job has {place.size}", worker.name)
 
 
 def _shared(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Fault]:
-    """Other jobs in a unit; a unit of one node may be shared by those that need no more."""
+    """Yields problems of other jobs in a unit; jobs that need a part of a node may share one."""
     own, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
-    seen: dict[str, str] = {}
+    others: dict[str, str] = {}
     for node in unit.nodes:
-        for tenant, pods in case.fleet.tenants.get(node.name, {}).items():
+        for holder, pods in case.fleet.holders.get(node.name, {}).items():
             whole = size > 1 or any(one.pod.loose or (one.place and one.place.size > 1) for one in pods)
             if whole and not any(one.pod.uid in uids or one.key in own for one in pods):
-                seen.setdefault(tenant, f"{pods[0].pod.name if pods else 'devices'} on node {node.name}")
-    for tenant, where in seen.items():
-        yield Fault("shares", f"{unit.id} is shared with {tenant} ({where})", unit.id)
+                others.setdefault(holder, f"{pods[0].pod.name if pods else 'devices'} on node {node.name}")
+    for holder, where in others.items():
+        yield Fault("shares", f"{unit.id} is shared with {holder} ({where})", unit.id)

@@ -22,12 +22,12 @@ from kubectl_ultraserver.proxy import ProxiedApi
 from kubectl_ultraserver.service import SERVICE, reason
 
 BODY: Final = 3 * 1024 * 1024
-"""Bytes of a form that are passed on: the service takes no more."""
+"""Most bytes of a form that are passed on, as many as the service accepts."""
 PATHS: Final = re.compile(r"/(static/[a-z]+\.(css|js))?")
-"""What is passed on: dots could lead out of the service, to anything that the user may read."""
+"""Paths that are passed on: dots could lead out of the service, to anything that the user may read."""
 POLICY: Final = "Content-Security-Policy"
 """A header that every answer of the page has, and no answer of the API server."""
-_ASKED: Final = ("Accept", "Content-Type", "Origin", "Sec-Fetch-Site")
+_PASSED_ON: Final = ("Accept", "Content-Type", "Origin", "Sec-Fetch-Site")
 _HEADERS: Final = {
     "Content-Type": "text/plain; charset=utf-8",
     POLICY: "default-src 'none'; frame-ancestors 'none'",
@@ -41,7 +41,7 @@ class Web(ThreadingHTTPServer):
     """Serves the page at `url`, which works once: it gives the cookie that every other request needs."""
 
     def __init__(self, api: ProxiedApi) -> None:
-        """Listen at a random port."""
+        """Listens on a random port."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.api, self.host = api, f"127.0.0.1:{self.server_port}"
         self._token, self._spending = secrets.token_urlsafe(), threading.Lock()
@@ -50,14 +50,14 @@ class Web(ThreadingHTTPServer):
         self.cookie = f"preview-{self.server_port}={secrets.token_urlsafe()}"
 
     def spend(self, token: str) -> bool:
-        """Whether this is the token; the first time only."""
+        """Returns whether this is the token, which is valid once."""
         with self._spending:
             valid = bool(self._token) and _same(token, self._token)
             self._token = "" if valid else self._token
         return valid
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing of a browser that closes its connection."""
+        """Ignores the error of a browser that closes its connection."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -99,9 +99,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(HTTPStatus.SEE_OTHER, _HEADERS | {"Location": "/", "Set-Cookie": cookie})
 
     def _pass_on(self, path: str, body: bytes) -> None:
-        asked = {name: self.headers[name] for name in _ASKED if name in self.headers}
+        headers = {name: self.headers[name] for name in _PASSED_ON if name in self.headers}
         try:
-            reply = self.server.api.pass_on(self.command, path, body, asked)
+            reply = self.server.api.pass_on(self.command, path, body, headers)
         except ApiError as error:
             self._say(HTTPStatus.BAD_GATEWAY, str(error))
             return
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
-        """Log nothing: the terminal shows the address."""
+        """Logs nothing, so that the address stays visible in the terminal."""
 
 
 def _same(given: str, secret: str) -> bool:
@@ -130,10 +130,10 @@ def _same(given: str, secret: str) -> bool:
 
 
 def serve(api: ProxiedApi, say: Callable[[str], object]) -> None:
-    """Serve the page until Ctrl-C, and open it in the browser.
+    """Serves the page until Ctrl-C, and opens it in the browser.
 
     Raises:
-        ApiError: The user cannot use the page; the message says why, and what to do.
+        ApiError: The user cannot use the page; the message has the reason and what to do.
     """
     with Web(api) as web, suppress(KeyboardInterrupt):
         for verb in ("GET", "POST"):

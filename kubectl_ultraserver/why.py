@@ -1,4 +1,4 @@
-"""What a job waits for, in each of the ways by which jobs are placed; and why one was not mutated."""
+"""Explains what a job waits for, with any placer; and why the webhook did not change it."""
 
 from collections.abc import Iterator
 
@@ -12,13 +12,13 @@ from kubectl_ultraserver.scheduling import unplaced
 from kubectl_ultraserver.verify import misplaced
 
 _ABOUT = {"node": "node", "claim": "pod"}
-"""What a problem of `misplaced` is about, where that is not an UltraServer."""
+"""The kind of a finding from `misplaced`, if its subject is not an UltraServer."""
 
 RECREATE = "delete the job and apply it again: the webhook acts on creation only"
 
 
 def why(case: Case) -> list[Finding]:
-    """Everything that a job waits for or that is wrong with it, the first cause first; pure.
+    """Returns everything that a job waits for or that is wrong with it, the first cause first. Pure.
 
     Empty for a job whose workers have their nodes and run.
     """
@@ -33,7 +33,7 @@ def _misplaced(case: Case) -> Iterator[Finding]:
 
 
 def unmutated(case: Case) -> Iterator[Finding]:
-    """Why the webhook added nothing to a job; nothing for one that has something, or was not read."""
+    """Yields a finding if the webhook added nothing to a job."""
     if case.job and not case.marked:
         why, remedy = _reason(case)
         blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
@@ -42,13 +42,13 @@ def unmutated(case: Case) -> Iterator[Finding]:
 
 
 def _reason(case: Case) -> tuple[str, str]:
-    """Why, and what to do about it."""
+    """Returns why the webhook added nothing, and what to do."""
     there = case.namespace
     label = labels(case.space).get(keys.INJECT, "")
     if label in keys.OFF:
         remedy = f"kubectl label namespace {there} {keys.INJECT}-; {RECREATE}"
         return f": namespace {there} is opted out by label {keys.INJECT}={label}", remedy
-    made, answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
+    created, answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
     note = f", by the policy: {answer['policy']}" if answer.get("policy") else ""
     if denials := answer.get("denials"):
         return f", and the rule table would refuse the job: {denials[0]}{note}", RECREATE
@@ -57,10 +57,10 @@ def _reason(case: Case) -> tuple[str, str]:
     if case.registration is None:
         return f": no MutatingWebhookConfiguration sends {case.job.get('kind')}s to it", RECREATE
     registered = time_of(metadata(case.registration).get("creationTimestamp"))
-    if made and registered and made < registered:
+    if created and registered and created < registered:
         return ": it was registered after the job was created", RECREATE
     written = (time_of(entry.get("time")) for entry in maps(case.rules, "metadata", "managedFields"))
-    if made and any(time and made < time for time in written):
+    if created and any(time and created < time for time in written):
         now = "would now, and was" if answer else "was"
         return f": the rule table {now} changed after the job was created", RECREATE
     policies = {text(hook, "failurePolicy") for hook in maps(case.registration, "webhooks")}
@@ -68,7 +68,7 @@ def _reason(case: Case) -> tuple[str, str]:
     if answer:
         why = f", though the rule table would: it was not called, or did not answer{ignored}{note}"
     else:
-        why = f": it was not called, did not answer{ignored}, or leaves such a job alone; {case.unasked}"
+        why = f": it was not called, did not answer{ignored}, or ignores such a job; {case.unasked}"
     return why, f"kubectl -n {NAME} get pods; then {RECREATE}"
 
 

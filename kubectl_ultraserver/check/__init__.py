@@ -1,1 +1,1 @@
-"""``kubectl ultraserver check``: whether a cluster is ready for an installation, and whether one works."""
+"""``kubectl ultraserver check``: checks a cluster before an installation, and the installation."""

@@ -1,4 +1,4 @@
-"""Whether a cluster is ready for an installation. Pure: `gather` reads what is judged here."""
+"""Checks whether a cluster is ready for an installation. Pure: `gather` reads the objects."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
@@ -6,18 +6,18 @@ from typing import Final
 from contract.keys import NEURON
 from kube.api import Object
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, release
+from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.objects import NAME, labels, text
-from kubectl_ultraserver.seen import Fleet
 from kubectl_ultraserver.verify import few
 from placement.observe.model import Node
 
 NEEDS: Final = "install.md#requirements"
 LEAST: Final = (1, 30)
-"""As in the chart: policies and ``matchConditions`` of v1, and ``sleep`` of ``preStop``."""
+"""The oldest Kubernetes, as in the chart: v1 policies, ``matchConditions``, and ``sleep`` of ``preStop``."""
 TESTED: Final = ((1, 34), (1, 37))
-"""The tests run the first and the last of these minor versions."""
+"""The first and the last minor version in the tests."""
 KUEUE: Final = (0, 15)
-"""The oldest Kueue that was tested."""
+"""The oldest Kueue in the tests."""
 MPIJOBS: Final = "kubeflow.org/v2beta1/mpijobs"
 OPERATORS: Final = {
     MPIJOBS: ("mpi-operator", "write"),
@@ -26,42 +26,43 @@ OPERATORS: Final = {
     "jobset.x-k8s.io/v1alpha2/jobsets": ("jobset", "write"),
     "leaderworkerset.x-k8s.io/v1/leaderworkersets": ("lws", "write"),
 }
-"""By kind, the image that makes its pods, and what the guard wants its account to be allowed."""
+"""By kind, its operator's image, and the verb that the guard requires for the operator's account."""
 
 
-def kubernetes(said: str) -> Iterator[Line]:
-    """Whether its version can run this, and was tested."""
+def kubernetes(version: str) -> Iterator[Line]:
+    """Yields whether this version of Kubernetes is supported and tested."""
     tested = f"{TESTED[0][0]}.{TESTED[0][1]} to {TESTED[1][0]}.{TESTED[1][1]} were tested"
-    status = FAIL if release(said) < LEAST else PASS if TESTED[0] <= release(said) <= TESTED[1] else WARN
+    number = release(version)
+    status = FAIL if number < LEAST else PASS if TESTED[0] <= number <= TESTED[1] else WARN
     remedy = "upgrade: 1.29 has no v1 admission policies" if status is FAIL else "try it on a test cluster"
-    yield Line(status, f"Kubernetes {said}; {tested}", remedy, NEEDS)
+    yield Line(status, f"Kubernetes {version}; {tested}", remedy, NEEDS)
 
 
 def rights(refused: Sequence[str]) -> Iterator[Line]:
-    """Whether who asks may create what an installation consists of."""
-    text_ = f"you may {'not ' if refused else ''}create {', '.join(refused) or 'what is installed'}"
+    """Yields whether the user may create the objects of an installation."""
+    text_ = f"you may {'not ' if refused else ''}create {', '.join(refused) or 'all that is installed'}"
     yield Line(FAIL if refused else PASS, text_, "install as an administrator of the cluster", NEEDS)
 
 
 def nodes(fleet: Fleet) -> Iterator[Line]:
-    """Whether UltraServer nodes have the labels and devices of the device plugin or DRA driver."""
-    found = [node for node in fleet.topology.nodes.values() if fleet.has(node)]
+    """Yields whether UltraServer nodes have the labels and devices of the device plugin or DRA driver."""
+    known = [node for node in fleet.topology.nodes.values() if fleet.has(node)]
     units = [key for key, size in fleet.units.items() if size > 1]
-    lost = [node.name for node in found if all(node.unit(key) is None for key in units)]
-    bare = [node.name for node in found if not _devices(node)]
-    if not found:
+    lost = [node.name for node in known if all(node.unit(key) is None for key in units)]
+    bare = [node.name for node in known if not _devices(node)]
+    if not known:
         types = ", ".join(fleet.table.types)
         yield Line(WARN, "there is no UltraServer node", f"add nodes of {types}; until then jobs wait", NEEDS)
     elif not (lost or bare):
-        yield Line(PASS, f"{len(found)} nodes of {len(fleet.topology.units_by(units[0]))} UltraServers")
+        yield Line(PASS, f"{len(known)} nodes of {len(fleet.topology.units_by(units[0]))} UltraServers")
     for names, lack in (
         (lost, f"have no label {units[0]} of a working UltraServer"),
         (bare, "have no devices"),
     ):
         if names:
-            text_ = f"{len(names)} of {len(found)} UltraServer nodes {lack}: {few(sorted(names))}"
-            remedy = "does the Neuron device plugin, or DRA driver, run there, and know UltraServers?"
-            yield Line(FAIL if len(names) == len(found) else WARN, text_, remedy, "claims.md")
+            text_ = f"{len(names)} of {len(known)} UltraServer nodes {lack}: {few(sorted(names))}"
+            remedy = "does the Neuron device plugin, or DRA driver, run there, and support UltraServers?"
+            yield Line(FAIL if len(names) == len(known) else WARN, text_, remedy, "claims.md")
 
 
 def _devices(node: Node) -> bool:
@@ -69,7 +70,7 @@ def _devices(node: Node) -> bool:
 
 
 def operators(kinds: Collection[str], programs: Sequence[Program], *, kueue: bool) -> Iterator[Line]:
-    """Whether somebody makes the pods of each kind of job that there is; and Kueue, where it is installed."""
+    """Yields whether the operator of each served kind of job runs, and Kueue if it is installed."""
     if MPIJOBS not in kinds:
         yield Line(WARN, f"the API server has no {MPIJOBS}", "install mpi-operator to run such jobs", NEEDS)
     for kind, (name, _) in OPERATORS.items():
@@ -77,32 +78,32 @@ def operators(kinds: Collection[str], programs: Sequence[Program], *, kueue: boo
             yield from _runs(name, f"pods of {kind}", programs, "kinds.md")
     if kueue:
         yield from _runs("kueue", "admission of queued jobs", programs, "kueue.md#set-it-up")
-    for found in programs:
-        if found.name == "kueue" and release(found.version) < KUEUE:
-            text_ = f"Kueue {found.version or 'without a tag'} was not tested, 0.15 was"
+    for each in programs:
+        if each.name == "kueue" and release(each.version) < KUEUE:
+            text_ = f"Kueue {each.version or 'without a tag'} was not tested, 0.15 was"
             yield Line(WARN, text_, "upgrade it", "kueue.md#set-it-up")
 
 
 def _runs(name: str, what: str, programs: Sequence[Program], link: str) -> Iterator[Line]:
-    """Whether an image of some name runs in a Deployment."""
-    found = sorted((each for each in programs if each.name == name), key=lambda each: -each.ready)
-    if not found:
+    """Yields whether an image with this name runs in a Deployment."""
+    running = sorted((each for each in programs if each.name == name), key=lambda each: -each.ready)
+    if not running:
         remedy = "install it, unless it runs under another name or outside the cluster"
         yield Line(WARN, f"no Deployment has an image {name}: no {what}", remedy, link)
-    for each in found[:1]:
+    for each in running[:1]:
         text_ = f"{name} {each.version} is {each.where}, with {each.ready} of {each.wanted} pods ready"
         remedy = f"kubectl -n {each.where.partition('/')[0]} describe pods; until then no {what}"
         yield Line(PASS if each.ready else FAIL, text_, remedy, link)
 
 
-def namespace(found: Object | None, refused: str) -> Iterator[Line]:
-    """Whether the installation's namespace, if it is there yet, takes a pod like the webhook's."""
-    if found is None:
+def namespace(space: Object | None, refused: str) -> Iterator[Line]:
+    """Yields whether the installation's namespace, if it exists already, accepts a pod like the webhook's."""
+    if space is None:
         yield Line(PASS, f"namespace {NAME} is created by the installation")
         return
-    going = text(found, "status", "phase") == "Terminating"
-    does = f"refuses a pod like the webhook's: {refused}" if refused else "takes pods like the webhook's"
-    level = labels(found).get("pod-security.kubernetes.io/enforce", "as the cluster has it")
-    text_ = f"namespace {NAME}, PodSecurity {level}, {'is being deleted' if going else does}"
-    remedy = "wait until it is gone" if going else "change the quota, limit or policy"
-    yield Line(FAIL if going or refused else PASS, text_, remedy, NEEDS)
+    ending = text(space, "status", "phase") == "Terminating"
+    does = f"refuses a pod like the webhook's: {refused}" if refused else "accepts pods like the webhook's"
+    level = labels(space).get("pod-security.kubernetes.io/enforce", "as the cluster has it")
+    text_ = f"namespace {NAME}, PodSecurity {level}, {'is being deleted' if ending else does}"
+    remedy = "wait until it is deleted" if ending else "change the quota, limit or policy"
+    yield Line(FAIL if ending or refused else PASS, text_, remedy, NEEDS)

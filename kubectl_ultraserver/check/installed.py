@@ -1,4 +1,4 @@
-"""Whether an installation works: pods, certificates, tables, registrations, placement and guard. Pure."""
+"""Checks an installation: pods, certificates, tables, registrations, placement and guard. Pure."""
 
 import ssl
 from base64 import b64decode
@@ -21,23 +21,23 @@ from kubectl_ultraserver.why import unmutated
 from placement.observe.model import COMPONENT
 
 UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
-"""What a kubelet says of a container whose image it cannot have."""
+"""The kubelet's reasons for a container whose image cannot be pulled."""
 DAYS: Final = 7
-"""Certificates are renewed long before; the alert is about the same number."""
+"""Least remaining days of a certificate, as in the alert; certificates are renewed long before."""
 POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "affinity", "bindings"))
 BOUND: Final = frozenset({f"{NAME}-guard-pods", f"{COMPONENT}-account"})
-"""One of these policies refuses what the account of whole-job admission is not to do to Pods."""
+"""One of these policies limits what the account of whole-job admission may do to Pods."""
 SYSTEM: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})
 """Namespaces that are always left out."""
 LOGS: Final = f"kubectl -n {NAME} logs deployment/"
 Replicas = dict[str, "Object | str"]
-"""By serving pod what its ``/readyz`` says, or why that is not known."""
+"""The answer of ``/readyz`` by serving pod, or why there is none."""
 
 
-def pods(deployments: Sequence[Object], found: Sequence[Object]) -> Iterator[Line]:
-    """Whether every image can be pulled, and every Deployment has its pods."""
+def pods(deployments: Sequence[Object], pods_: Sequence[Object]) -> Iterator[Line]:
+    """Yields whether every image can be pulled, and every Deployment has its pods."""
     unpulled: defaultdict[str, list[str]] = defaultdict(list)
-    for pod in found:
+    for pod in pods_:
         for one in maps(pod, "status", "containerStatuses"):
             if text(one, "state", "waiting", "reason") in UNPULLED:
                 unpulled[text(one, "image")].append(name_of(pod))
@@ -49,7 +49,7 @@ def pods(deployments: Sequence[Object], found: Sequence[Object]) -> Iterator[Lin
     if not any(name_of(raw) == NAME for raw in deployments):
         yield Line(FAIL, f"there is no Deployment {NAME}/{NAME}", "install it", "install.md#install")
     for raw in deployments:
-        each, why = program(raw), "; ".join(dict.fromkeys(_reasons(raw, found)))
+        each, why = program(raw), "; ".join(dict.fromkeys(_reasons(raw, pods_)))
         status = PASS if each.ready >= each.wanted > 0 else WARN if each.ready else FAIL
         text_ = f"{name_of(raw)} has {each.ready} of {each.wanted} pods ready, of {each.image}"
         remedy = f"kubectl -n {NAME} describe pods; {LOGS}{name_of(raw)}"
@@ -57,17 +57,19 @@ def pods(deployments: Sequence[Object], found: Sequence[Object]) -> Iterator[Lin
         yield Line(status, text_, remedy, "operations.md#when-the-server-is-down")
 
 
-def _reasons(deployment: Object, found: Sequence[Object]) -> Iterator[str]:
-    """Why a Deployment lacks pods, in its controller's, the scheduler's and the kubelets' words."""
+def _reasons(deployment: Object, pods_: Sequence[Object]) -> Iterator[str]:
+    """Yields why a Deployment lacks pods, in the messages of controller, scheduler and kubelets."""
     yield from filter(None, [text(condition(deployment, "ReplicaFailure"), "message")])
-    wanted = at(deployment, "spec", "selector", "matchLabels") or {}
-    for pod in (pod for pod in found if wanted.items() <= labels(pod).items()):
-        held = (text(one, "state", "waiting", "reason") for one in maps(pod, "status", "containerStatuses"))
-        yield from filter(None, [text(condition(pod, "PodScheduled"), "message"), *held])
+    selector = at(deployment, "spec", "selector", "matchLabels") or {}
+    for pod in (pod for pod in pods_ if selector.items() <= labels(pod).items()):
+        waiting = (
+            text(one, "state", "waiting", "reason") for one in maps(pod, "status", "containerStatuses")
+        )
+        yield from filter(None, [text(condition(pod, "PodScheduled"), "message"), *waiting])
 
 
 def authorities(bundle: str) -> set[bytes]:
-    """The authorities of a caBundle, PEM in base64; none where it has none or cannot be read."""
+    """Returns the authorities of a caBundle, PEM in base64; none if it has none or cannot be read."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cadata=b64decode(bundle).decode("ascii"))
@@ -77,7 +79,7 @@ def authorities(bundle: str) -> set[bytes]:
 
 
 def certificates(replicas: Replicas, now: datetime) -> Iterator[Line]:
-    """How long the certificates of replicas are valid; none outlives the authority that issued it."""
+    """Yields how long the certificates of replicas are valid; none outlives its authority."""
     for pod, answer in replicas.items():
         if end := time_of(at(answer, "certificate")):
             days = (end - now).days
@@ -87,42 +89,42 @@ def certificates(replicas: Replicas, now: datetime) -> Iterator[Line]:
             yield Line(status, text_, f"{LOGS}{NAME}-certs", "operations.md#the-certificate")
 
 
-def previews(says: Object, off: str, own: str) -> Iterator[Line]:
-    """Whether the preview service answers, and is of the plugin's ``own`` release."""
-    there = text(says, "version")
+def previews(state: Object, off: str, own: str) -> Iterator[Line]:
+    """Yields whether the preview service answers, and has the plugin's ``own`` release."""
+    there = text(state, "version")
     text_ = off or f"the installation is {there or 'older than 0.3'}, this plugin is {own}"
-    remedy = "jobs are placed without it; preview, why and check say less" if off else "use one release"
+    remedy = "jobs are placed without it; preview, why and check show less" if off else "use one release"
     yield Line(PASS if there == own else WARN, text_, remedy, "preview.md#in-a-cluster")
 
 
 def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
-    """Whether every replica answers, by the table of previews; ``problem`` is what is wrong with that."""
+    """Yields whether every replica answers by the table of previews; ``problem``: what is wrong with that."""
     link = "operations.md#the-rule-table"
     if problem:
         yield Line(FAIL, f"the ConfigMap {NAME}-rules: {problem}", "correct or restore it", link)
     if not replicas:
-        yield Line(FAIL, "no replica runs that could be asked", f"kubectl -n {NAME} get pods", link)
-    for pod, said in replicas.items():
-        if isinstance(said, str):
+        yield Line(FAIL, "no replica runs", f"kubectl -n {NAME} get pods", link)
+    for pod, answer in replicas.items():
+        if isinstance(answer, str):
             remedy = "let API servers reach port 8443 of pods: a security group, perhaps"
-            yield Line(FAIL, f"{pod} did not answer: {printable(said, 200)}", remedy, NEEDS)
-        elif said.get("problem"):
-            yield Line(FAIL, f"{pod}: {printable(text(said, 'problem'), 200)}", f"{LOGS}{NAME}", link)
+            yield Line(FAIL, f"{pod} did not answer: {printable(answer, 200)}", remedy, NEEDS)
+        elif answer.get("problem"):
+            yield Line(FAIL, f"{pod}: {printable(text(answer, 'problem'), 200)}", f"{LOGS}{NAME}", link)
         else:
-            table = said.get("table")
+            table = answer.get("table")
             text_ = f"{pod} answers, by table {table}" + (f"; previews by {revision}" if revision else "")
             remedy = "kubelets bring a change within two minutes: check again"
             yield Line(PASS if revision in ("", table) else WARN, text_, remedy, link)
 
 
 def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | None) -> Iterator[Line]:
-    """Whether the registrations are there, and trust an authority that is served, if it may be read."""
-    for kind, found in registrations.items():
+    """Yields whether the registrations exist, and trust the served authority if the user may read it."""
+    for kind, registration in registrations.items():
         bad = list[str]()
-        for hook in maps(found, "webhooks"):
+        for hook in maps(registration, "webhooks"):
             has = authorities(text(hook, "clientConfig", "caBundle"))
             bad += [] if has and (served is None or has & served) else [text(hook, "name")]
-        if found is None:
+        if registration is None:
             remedy = "install it; until then no job is sent to the webhook"
             yield Line(FAIL, f"there is no {kind} {NAME}", remedy, "operations.md#restore")
         else:
@@ -133,20 +135,20 @@ def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | Non
 
 
 def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequence[Object]) -> Iterator[Line]:
-    """Which of the cluster's kinds of job, ``GROUP/VERSION/RESOURCE``, and namespaces are not sent."""
+    """Yields which kinds of job, ``GROUP/VERSION/RESOURCE``, and namespaces are not sent to the webhook."""
     hooks = [
         (hook, {kind for rule in maps(hook, "rules") for kind in _kinds(rule)})
         for hook in maps(registration, "webhooks")
     ]
-    sent = {kind for _, found in hooks for kind in found} & set(kinds)
+    sent = {kind for _, resources in hooks for kind in resources} & set(kinds)
     lacking = sorted(set(kinds) - sent)
     text_ = f"sent: {', '.join(sorted(sent)) or 'nothing'}; not sent: {', '.join(lacking) or 'none'}"
     status = WARN if any(not kind.startswith("batch/") for kind in lacking) else PASS
     yield Line(status, text_, "set the value kinds, to place such jobs", "kinds.md")
-    users = [found for found in spaces if name_of(found) not in SYSTEM]
-    # Pods of jobs that were admitted are sent whatever their namespace says by now.
-    selectors = [hook.get("namespaceSelector") for hook, found in hooks if found != {"/v1/pods"}]
-    out = [name_of(found) for found in users if all(unmet(each, labels(found)) for each in selectors)]
+    users = [space for space in spaces if name_of(space) not in SYSTEM]
+    # Pods of changed jobs are sent from all namespaces.
+    selectors = [hook.get("namespaceSelector") for hook, resources in hooks if resources != {"/v1/pods"}]
+    out = [name_of(space) for space in users if all(unmet(each, labels(space)) for each in selectors)]
     text_ = f"namespaces left out: {few(out) or 'none'}"
     remedy = f"kubectl label namespace NAME {INJECT}=enabled"
     status = WARN if users and len(out) == len(users) else PASS
@@ -158,12 +160,12 @@ def _kinds(rule: Object) -> Iterator[str]:
     return (f"{pair}/{name}" for pair in pairs for name in rule["resources"])
 
 
-def job(came: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[Line]:
-    """What becomes of a job that is created on trial; ``wanted``: whether the rule table would change it."""
+def job(stored: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[Line]:
+    """Yields the result of a job's dry run; ``wanted``: whether the rule table would change the job."""
     where, link = f"an MPIJob in namespace {case.namespace}", "install.md#check-that-it-is-called"
     if refused:
         yield Line(FAIL, f"{where} is refused: {printable(refused, 300)}", f"{LOGS}{NAME}", link)
-    elif any(ADDED in labels(template, "annotations") for template in templates(came)):
+    elif any(ADDED in labels(template, "annotations") for template in templates(stored)):
         yield Line(PASS, f"{where} is changed in a dry run")
     else:
         for finding in unmutated(case):
@@ -172,7 +174,7 @@ def job(came: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[Lin
 
 
 def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) -> Iterator[Line]:
-    """Whether the program runs that jobs wait for, where the rule table's ``gates`` have them wait."""
+    """Yields whether the placement program runs, if jobs wait for it by the rule table's ``gates``."""
     if gates:
         why, leader = silence(lease, now), text(lease, "spec", "holderIdentity")
         text_ = f"jobs wait for {COMPONENT}, which {why}" if why else f"{leader} leads"
@@ -185,22 +187,22 @@ def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) 
 
 
 def queues(*, counts: bool, kueue: bool) -> Iterator[Line]:
-    """Whether the label of a queue ``counts`` by the rule table where Kueue is installed, and only there."""
+    """Yields a problem if queue labels ``count`` in the rule table without Kueue, or the reverse."""
     if counts != kueue:
         text_ = (
-            "a job that names a queue passes whole-job admission, and Kueue is not installed"
+            "a job that names a queue skips whole-job admission, and Kueue is not installed"
             if counts
-            else "Kueue is installed, and the rule table does not have jobs wait for it"
+            else "Kueue is installed, and jobs do not wait for it by the rule table"
         )
         remedy = f"set the value kueue: {str(kueue).lower()}"
         yield Line(FAIL if counts else WARN, text_, remedy, "kueue.md#set-it-up")
 
 
 def levels(asked: Collection[str], has: Collection[str]) -> Iterator[Line]:
-    """Whether a Topology of Kueue has each level that the rule table asks it for."""
+    """Yields whether a Topology of Kueue has each level that the rule table uses."""
     for level in sorted(asked):
         lacks = f"no Topology has it, but {few(sorted(has)) or 'none'}: such jobs are never admitted"
-        text_ = f"Kueue is asked for the level {level}; {'a Topology has it' if level in has else lacks}"
+        text_ = f"the rule table uses Kueue's level {level}; {'a Topology has it' if level in has else lacks}"
         remedy = "add it to the Topology, or set the value kueueLevel to the level of an UltraServer"
         yield Line(PASS if level in has else WARN, text_, remedy, "kueue.md#levels")
 
@@ -208,27 +210,27 @@ def levels(asked: Collection[str], has: Collection[str]) -> Iterator[Line]:
 def guard(
     policies: Sequence[Object], bindings: Sequence[Object], accounts: Mapping[str, bool], *, placement: bool
 ) -> Iterator[Line]:
-    """Whether policies refuse: the guard's, and what bounds the account of ``placement``, if that is there.
+    """Yields whether the guard's policies are enforced, and one limits the account of ``placement``, if used.
 
-    And by account of an operator, whether the guard knows it.
+    Also whether the guard permits each account of an operator.
     """
-    does = {name_of(found): set[str]() for found in policies}
+    does = {name_of(policy): set[str]() for policy in policies}
     for binding in (each for each in bindings if text(each, "spec", "policyName") in does):
         does[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
     if placement and not any("Deny" in does.get(name, ()) for name in BOUND):
-        text_ = f"no policy bounds what the account of {COMPONENT} may do to Pods"
+        text_ = f"no policy limits what the account of {COMPONENT} may do to Pods"
         yield Line(FAIL, text_, "install the chart, or apply the manifests, again", "install.md#the-guard")
     there = {name for name in does if name.startswith(f"{NAME}-guard-")}
     broken = sorted({*(POLICIES - there), *(name for name in there if not does[name])})
     weak = sorted(name for name in there if does[name] and "Deny" not in does[name])
     if not there:
-        remedy = "install it, unless all tenants trust each other"
+        remedy = "install it, unless all holders trust each other"
         yield Line(WARN, "there is no guard", remedy, "install.md#the-guard")
         return
-    said = f"these warn only: {few(weak)}" if weak else f"{len(there)} policies refuse"
-    said = f"missing, or without a binding: {few(broken)}" if broken else said
+    text_ = f"these warn only: {few(weak)}" if weak else f"{len(there)} policies are enforced"
+    text_ = f"missing, or without a binding: {few(broken)}" if broken else text_
     remedy = "install the chart again" if broken else "set the value guard to enforce"
-    yield Line(FAIL if broken else WARN if weak else PASS, said, remedy, "install.md#the-guard")
+    yield Line(FAIL if broken else WARN if weak else PASS, text_, remedy, "install.md#the-guard")
     for account in sorted(account for account, known in accounts.items() if not known):
         remedy, link = f"bind it to the ClusterRole {NAME}-operator", "install.md#bind-another-operator"
         yield Line(FAIL, f"the guard refuses the pods of {account}", remedy, link)

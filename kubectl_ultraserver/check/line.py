@@ -1,4 +1,4 @@
-"""What a check says, and how it reads Deployments and versions. Pure."""
+"""The result of a check; Deployments and versions, as checks read them. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kubectl_ultraserver.objects import at, maps, name_of, number, text
 
 
 class Status(StrEnum):
-    """How a check went."""
+    """The result of a check in a word."""
 
     PASS = "pass"  # noqa: S105 - no password
     WARN = "warn"
@@ -22,7 +22,7 @@ PASS, WARN, FAIL = Status
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One result of a check: how it went, what was found; if it did not pass, the way out and a document."""
+    """One result of a check; if it did not pass, with what to do and a link to the documents."""
 
     status: Status
     text: str
@@ -32,7 +32,7 @@ class Line:
 
 
 class Program(NamedTuple):
-    """A Deployment: NAMESPACE/NAME, its image, that one's name and tag, its pods, its account's full name."""
+    """A Deployment: NAMESPACE/NAME, image, the image's name and tag, numbers of pods, the account's name."""
 
     where: str
     image: str
@@ -44,7 +44,7 @@ class Program(NamedTuple):
 
 
 def program(raw: Object) -> Program:
-    """A Deployment."""
+    """Returns the parts of a Deployment."""
     there, pod = text(raw, "metadata", "namespace"), at(raw, "spec", "template", "spec")
     image = text(next(iter(maps(pod, "containers")), None), "image")
     name, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
@@ -54,6 +54,6 @@ def program(raw: Object) -> Program:
 
 
 def release(version: str) -> tuple[int, int]:
-    """The first two numbers of a version; zeros for what is none."""
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    """Returns the first two numbers of a version; zeros for any other text."""
+    numbers = re.match(r"v?(\d+)\.(\d+)", version)
+    return (int(numbers[1]), int(numbers[2])) if numbers else (0, 0)

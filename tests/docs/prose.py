@@ -35,7 +35,6 @@ NOT_PROSE = re.compile(
 
 NOT_YET_CLEAN = (
     "docs/",
-    "kubectl_ultraserver/",
     "manifests/",
     "placement/",
     "testbed/",

@@ -16,8 +16,8 @@ from contract import keys
 from contract.keys import GATE, JOB, PLACE
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.findings import Case
+from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.names import JobName, job_of
-from kubectl_ultraserver.seen import Fleet
 from placement.decide.topology import Topology
 from placement.observe.read import read_pod
 from testbed.mpijob import mpijob

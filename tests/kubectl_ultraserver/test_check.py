@@ -244,25 +244,25 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (installed.queues(counts=False, kueue=False), []),
     (
         installed.queues(counts=True, kueue=False),
-        ["fail a job that names a queue passes whole-job admission"],
+        ["fail a job that names a queue skips whole-job admission"],
     ),
-    (installed.queues(counts=False, kueue=True), ["warn Kueue is installed, and the rule table does not"]),
+    (installed.queues(counts=False, kueue=True), ["warn Kueue is installed, and jobs do not wait"]),
     (installed.levels([], ["rack"]), []),
     (
         installed.levels(["rack", "block"], ["rack"]),
         [
-            "warn Kueue is asked for the level block; no Topology has it, but rack: ",
-            "pass Kueue is asked for the level rack",
+            "warn the rule table uses Kueue's level block; no Topology has it, but rack: ",
+            "pass the rule table uses Kueue's level rack",
         ],
     ),
     (
         installed.levels(["rack"], []),
-        ["warn Kueue is asked for the level rack; no Topology has it, but none: "],
+        ["warn the rule table uses Kueue's level rack; no Topology has it, but none: "],
     ),
-    (guard(policies(), bound(), {"op": True}), ["pass 4 policies refuse"]),
+    (guard(policies(), bound(), {"op": True}), ["pass 4 policies are enforced"]),
     (guard(policies("other"), bound(), {"op": False}, placement=False), ["warn there is no guard"]),
     (guard(policies(ACCOUNT), bound(names=[ACCOUNT])), ["warn there is no guard"]),
-    (guard(policies("other"), bound()), ["fail no policy bounds what the account of ", "warn there is no"]),
+    (guard(policies("other"), bound()), ["fail no policy limits what the account of ", "warn there is no"]),
     (guard(policies(ACCOUNT), bound("Warn", [ACCOUNT])), ["fail no policy bounds", "warn there is no"]),
     (guard(policies(), bound("Warn"), placement=False), ["warn these warn only: "]),
     (

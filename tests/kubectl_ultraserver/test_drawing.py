@@ -22,7 +22,7 @@ from tests.kubectl_ultraserver.build import THREE, case, fleet, plain, unschedul
 from tests.placement.world import changed
 
 if TYPE_CHECKING:
-    from kubectl_ultraserver.seen import Fleet
+    from kubectl_ultraserver.fleet import Fleet
 
 
 def busy() -> Fleet:
@@ -44,7 +44,7 @@ def lines(found: list[Server], width: int = 80) -> list[str]:
 
 def test_nodes_stand_by_their_number_with_who_is_there_and_what_is_wrong() -> None:
     assert lines(servers(busy()), 100) == [
-        "3 UltraServers: 1 free, 2 with tenants, 1 broken; 1 nodes in none",
+        "3 UltraServers: 1 free, 2 in use, 1 broken; 1 nodes in none",
         ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing",
         "us-01 [A A|. B] A team/pair; B pod team/stray",
         "us-02 [. a|? x] A team/solo; node n2-1 cordoned; node n2-3 not ready; 1 of 4 nodes missing",
@@ -75,7 +75,7 @@ def test_no_line_is_longer_than_the_terminal(width: int) -> None:
 
 
 def test_a_fleet_without_ultraservers_says_so() -> None:
-    assert lines([]) == ["0 UltraServers: 0 free, 0 with tenants, 0 broken"]
+    assert lines([]) == ["0 UltraServers: 0 free, 0 in use, 0 broken"]
 
 
 NAMES = st.text(max_size=80)

@@ -9,10 +9,10 @@ import pytest
 
 from contract.keys import GATE, HOSTNAME, JOB
 from kubectl_ultraserver import __main__ as cli
+from kubectl_ultraserver.fleet import MODE
 from kubectl_ultraserver.listing import HOOKS, RULES, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import NAME, templates
-from kubectl_ultraserver.seen import MODE
 from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.table import read
 from kubectl_ultraserver.terminal import verified
@@ -114,7 +114,7 @@ def test_units_are_those_of_the_installations_table() -> None:
     pods = [pod(f"train-{n}", "train", "worker", nodeName=f"r{n % 17}") for n in range(18)]
     for raw in pods:
         raw["metadata"]["annotations"]["ultraserver-webhook.io/place"] = place
-    assert not fleet(nodes, pods).tenants, "there are no such units by the packaged table"
+    assert not fleet(nodes, pods).holders, "there are no such units by the packaged table"
     verdict = verify(work(pods, nodes, table=table))
     assert [problem.text for problem in verdict.problems] == [
         "node r0 has 2 of its workers, and may have one"

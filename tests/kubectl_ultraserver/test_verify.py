@@ -121,7 +121,7 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
     fleet_ = replace(fleet(), inventory=Inventory(claims={("team", "stray"): claim}))
     found = replace(work(workers("train", 4, FIRST)), fleet=fleet_)
     assert said(verify(found)) == [("shares", "us-01 is shared with claim team/stray (devices on node n1-3)")]
-    assert servers(fleet_)[0].tenants == ("claim team/stray",)
+    assert servers(fleet_)[0].holders == ("claim team/stray",)
     assert [spot.claims for spot in servers(fleet_)[0].spots] == [(), (), (), ("team/stray",)]
     assert any("1 of 4 nodes claimed" in line for line in drawn(servers(fleet_), 120))
 
@@ -138,8 +138,7 @@ def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | N
     assert "us-4-node-config" in "\n".join(verified(verdict))
     if not whole:
         assert verdict.problems[0].text == (
-            "train-worker-0 has its devices by us-4-node-config, which tells the driver node config 2; "
-            "the job has 4"
+            "train-worker-0 has its devices by us-4-node-config, with node config 2; the job has 4"
         )
 
 

@@ -69,7 +69,8 @@ def test_with_the_program_every_ultraserver_says_what_keeps_it() -> None:
     finding = only(case(work(gated(workers("train", 8), 8), nodes, others, stored(count=8))))
     assert (finding.kind, finding.name) == ("program", "ultraserver-placement")
     assert (
-        finding.text == "keeps the job: needs 2 whole UltraServers; 1 free; what becomes free is kept for it"
+        finding.text
+        == "does not admit the job: needs 2 whole UltraServers; 1 free; what becomes free is kept for it"
     )
     assert finding.details == ("us-01: node n1-2 cordoned", "us-02: held by team/other")
 
@@ -77,7 +78,8 @@ def test_with_the_program_every_ultraserver_says_what_keeps_it() -> None:
 def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
     pods = gated(workers("train", 4), 4)[:3]
     texts = [finding.text for finding in why(case(work(pods, job=stored())))]
-    assert texts == ["3 of 4 workers exist: there is no number 3", "keeps the job: 3 of 4 workers exist"]
+    waits = "does not admit the job: 3 of 4 workers exist"
+    assert texts == ["3 of 4 workers exist: there is no number 3", waits]
 
 
 def test_a_worker_that_has_succeeded_is_not_waited_for() -> None:
@@ -90,7 +92,7 @@ def test_a_program_that_does_not_run_is_said_with_where_the_job_would_go() -> No
     pods = gated(workers("train", 4), 4)
     never = said(case(work(pods, job=stored()), lease=None))
     assert never[0][2] == "would admit the job to us-01"
-    assert never[1][2] == "does not run: there is no Lease of it, and pods with its gate keep waiting"
+    assert never[1][2] == "does not run: it has no Lease, and pods with its gate wait"
     old = {"spec": {"renewTime": "2026-11-21T11:40:00.000000Z", "holderIdentity": "a"}}
     stale = said(case(work(pods, job=stored()), lease=old))
     assert stale[1][2] == "does not run: its Lease was last renewed at 11:40:00 UTC by a"
@@ -106,7 +108,7 @@ def test_a_program_that_runs_and_does_not_open_a_job_is_quoted() -> None:
     )
     finding = only(case(work(gated(workers("train", 4), 4), job=stored()), events=(told,)))
     assert finding.text.startswith("could admit the job to us-01, and has not")
-    assert finding.details == ("it said: admitted 3 times without getting its nodes",)
+    assert finding.details == ("its last Event: admitted 3 times without getting its nodes",)
 
 
 # ---- the webhook alone ----------------------------------------------------------------------------------
@@ -147,9 +149,7 @@ def test_a_worker_whose_block_stands_elsewhere_is_told_which_node_is_in_the_way(
 def test_room_that_the_scheduler_does_not_see_is_said() -> None:
     pods = unscheduled(workers("train", 4), "0/12 nodes are available: 12 node(s) had volume conflicts.")
     _, places = why(case(work(pods, job=stored())))
-    assert (
-        places.text == "by nodes and devices there is room for it: us-01; something else keeps its pods off"
-    )
+    assert places.text == "by nodes and devices there is room for it: us-01; its pods wait for another reason"
 
 
 def test_while_a_worker_is_being_deleted_no_room_is_looked_for() -> None:
@@ -180,7 +180,7 @@ def test_a_scheduler_that_does_not_run_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "who"), [("kueue.x-k8s.io/topology", "Kueue"), ("example.com/hold", "whoever set it")]
+    ("gate", "who"), [("kueue.x-k8s.io/topology", "Kueue"), ("example.com/hold", "its owner")]
 )
 def test_another_gate_is_named(gate: str, who: str) -> None:
     pods = workers("train", 2, schedulingGates=[{"name": gate}])
@@ -260,7 +260,7 @@ def test_where_the_preview_service_does_not_answer_it_is_said_that_it_was_not_as
     text, _ = untouched(answer={}, unasked="the API server answers 404: x")
     assert text == (
         "added nothing: it was not called, did not answer (its failurePolicy is Ignore), "
-        "or leaves such a job alone; the API server answers 404: x"
+        "or ignores such a job; the API server answers 404: x"
     )
     on = rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
     assert untouched(answer={}, rules=on)[0] == (

@@ -131,7 +131,7 @@ SELECTED = f"its namespaceSelector: label {keys.INJECT} is disabled, not NotIn d
 CONDITION = "blue: object.metadata.name == 'blue'"
 EXCLUDED = "a match condition excludes it"
 SILENT = (
-    "it did not answer, and its failurePolicy is Ignore, so that objects pass; "
+    "it did not answer, and its failurePolicy is Ignore; "
     "or its replicas have another table"
 )
 TYPES = '"ml.trn2u.48xlarge", not "trn2u.48xlarge"'
@@ -154,7 +154,7 @@ CASES: Mapping[str, tuple[Object, str]] = {
     "closed": (mpijob(4), f"kube-apiserver: refuses it: {FAILED}"),
     "other": (
         mpijob(4),
-        f"other.hooks.example: changed what this one sets; or a policy did [{SELECTOR}: {TYPES}]",
+        f"other.hooks.example: changed a field that this one sets; or a policy did [{SELECTOR}: {TYPES}]",
     ),
     "strict": (
         mpijob(4) | {"spce": {}},
@@ -229,7 +229,7 @@ def test_who_may_only_create_jobs_is_told_what_could_not_be_looked_at(live: Live
     code, (server,), _ = asked(inside, mpijob(4), kubeconfig=person)
     (found,) = server["findings"]
     assert found["text"] == (
-        f"did nothing, {WOULD}: what is sent to it may not be read (mutatingwebhookconfigurations)"
+        f"did nothing, {WOULD}: its registration may not be read (mutatingwebhookconfigurations)"
     )
     assert code == 1
     kinds = "mutatingwebhookconfigurations.admissionregistration.k8s.io,namespaces"

@@ -112,7 +112,7 @@ def test_check_reports_a_level_that_no_topology_has(
 ) -> None:
     assert layered
     has = (
-        f"Kueue is asked for the level {key}; a Topology has it"
+        f"the rule table uses Kueue's level {key}; a Topology has it"
         for key in (nodes.SERVER_ID_2, nodes.SERVER_ID_4)
     )
     assert installed("") == [("pass", text) for text in has]
@@ -120,5 +120,5 @@ def test_check_reports_a_level_that_no_topology_has(
     ((status, text),) = installed(f"values: {{kueueLevel: {level}}}\n")
     assert status == "warn"
     assert text.startswith(
-        f"Kueue is asked for the level {level}; no Topology has it, but kubernetes.io/hostname, "
+        f"the rule table uses Kueue's level {level}; no Topology has it, but kubernetes.io/hostname, "
     )

@@ -55,10 +55,10 @@ def test_what_fits_gets_what_the_preview_says_and_what_waits_waits_for_that(stag
         assert {row["labels"][key] for row in rows} == {*item["fit"]["units"]}
     stage.apply("of-8", 8)
     # Before that it waits for its own pods.
-    needs = "program ultraserver-placement: keeps the job: needs"
+    needs = "program ultraserver-placement: does not admit the job: needs"
     found = eventually(inside, ["why", "of-8"], lambda found: needs in "".join(texts(found)[:1]))
     (finding,) = found["findings"]
-    assert late["fit"]["text"] == f"would wait: {finding['text'].removeprefix('keeps the job: ')}"
+    assert late["fit"]["text"] == f"would wait: {finding['text'].removeprefix('does not admit the job: ')}"
     assert late["fit"]["details"] == finding["details"]
     stage.finish((TEAMS[0], "of-16"))
     eventually(inside, ["verify", "of-8"], lambda found: found["whole"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from contract import keys
-from kubectl_ultraserver.asked import Asked, explain, unlike
+from kubectl_ultraserver.dryrun import DryRun, explain, unlike
 from testbed.mpijob import mpijob
 from tests.kubectl_ultraserver.api import table_of
 from tests.kubectl_ultraserver.build import answer, rules
@@ -30,7 +30,7 @@ def registered(name: str, hook: dict[str, Any]) -> dict[str, Any]:
 def said(stored: dict[str, Any], *registrations: dict[str, Any], **labels: str) -> list[tuple[str, str, Any]]:
     """What is said of a job of four workers that would be stored so."""
     sent = {"resource": ("kubeflow.org", "mpijobs"), "space": {"metadata": {"labels": labels}}}
-    found = explain(Asked(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
+    found = explain(DryRun(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
     return [(each.name, each.text, each.details) for each in found]
 
 
@@ -45,8 +45,8 @@ def test_where_nobody_can_tell_which_all_possible_reasons_are_named() -> None:
     assert (name, details) == ("mpijobs.ultraserver-webhook.io", ("blue: object.metadata.name == 'blue'",))
     assert text == (
         f"did nothing, {WOULD}: a match condition excludes it; or it did not answer, and its failurePolicy "
-        "is Ignore, so that objects pass; or its replicas have another table; "
-        "or other.example hid what it did"
+        "is Ignore; or its replicas have another table; "
+        "or other.example undid its changes"
     )
     closed = HOOK | {"failurePolicy": "Fail", "matchConditions": []}
     ((_, text, details),) = said(mpijob(4), registered("ultraserver-webhook", closed))
@@ -94,4 +94,4 @@ def test_a_field_that_is_stored_otherwise_is_named_wherever_it_is_in_a_list(
         "job": None,
         "changes": [{"path": path, "before": before, "after": after, "rule": None}],
     }
-    assert list(unlike(Asked(shown, stored={"spec": stored}))) == [f"{path}: {text}" for text in said]
+    assert list(unlike(DryRun(shown, stored={"spec": stored}))) == [f"{path}: {text}" for text in said]

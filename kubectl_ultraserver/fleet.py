@@ -1,4 +1,4 @@
-"""What was listed, made into what the commands look at. Pure: `listing` fills it."""
+"""The nodes and pods that the commands examine. Pure: `listing` reads them."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -27,11 +27,11 @@ class Fleet:
 
     Attributes:
         topology: All nodes.
-        pods: The pods that have not ended, as far as they stand on nodes with Neuron devices, or wait.
-        owners: For each pod's uid the name of its job, where it has one.
-        unseen: What could not be listed and why that matters, in a sentence; empty where all was.
+        pods: The pods that have not ended and are on nodes with Neuron devices, or wait.
+        owners: The name of a pod's job by the pod's uid, for pods of jobs.
+        unseen: A sentence on what could not be listed; empty if everything was.
         table: The installation's rule table.
-        inventory: What there is of claims.
+        inventory: The device claims and devices.
         now: The time.
     """
 
@@ -45,38 +45,38 @@ class Fleet:
 
     @cached_property
     def belief(self) -> Belief:
-        """What the placement program would believe of pods."""
+        """The facts about pods that the placement program would trust."""
         units, bound = frozenset(self.units.items()), Tuning().bound
         return Belief(self.pods, self.inventory, self.topology, units, self.now, bound)
 
-    def wishes(self, pod: Pod) -> dict[str, int]:
-        """By what a pod claims, templates or claims, the node config that the driver is told; 0 for none."""
-        found = dict[str, int]()
+    def claimed_configs(self, pod: Pod) -> dict[str, int]:
+        """Returns the node config, or 0, in each of a pod's device claims, by template or claim."""
+        configs = dict[str, int]()
         for template, name in pod.claims:
-            made = self.inventory.claims.get((pod.namespace, name))
-            found[template or name] = made.mode if made else 0
-        return found
+            claim = self.inventory.claims.get((pod.namespace, name))
+            configs[template or name] = claim.mode if claim else 0
+        return configs
 
     @cached_property
     def claims(self) -> dict[str, tuple[str, ...]]:
-        """By node the claims that have devices there."""
-        found: defaultdict[str, list[str]] = defaultdict(list)
+        """The device claims that have devices of a node, by node."""
+        by_node: defaultdict[str, list[str]] = defaultdict(list)
         for claim in self.taken:
-            found[claim.node].append(shown(claim.claim).removeprefix("claim "))
-        return {node: tuple(sorted(names)) for node, names in found.items()}
+            by_node[claim.node].append(shown(claim.claim).removeprefix("claim "))
+        return {node: tuple(sorted(names)) for node, names in by_node.items()}
 
     @cached_property
     def taken(self) -> tuple[Taken, ...]:
-        """Who has which devices by claims."""
+        """The devices that are in use by device claims."""
         return tuple(taken(self.inventory, self.topology.nodes, self.pods))
 
     @cached_property
     def units(self) -> dict[str, int]:
-        """By node label how many nodes make a unit, the largest first: those of the table and the usual."""
+        """The number of nodes in a unit by node label, the largest first."""
         return dict(sorted(self.table.units, key=lambda unit: (-unit[1], unit[0])))
 
     def has(self, node: Node) -> bool:
-        """Whether a node is of an UltraServer, working or not."""
+        """Returns whether a node is in an UltraServer, working or not."""
         return (
             MODE in node.labels
             or any(size > 1 and key in node.labels for key, size in self.units.items())
@@ -84,34 +84,34 @@ class Fleet:
         )
 
     def may_take(self, node: Node) -> bool:
-        """Whether jobs of the kinds that are looked at here may go to a node."""
+        """Returns whether a node is in an UltraServer or has Neuron devices."""
         return self.has(node) or any(name.startswith(NEURON) for name in node.allocatable)
 
     @property
     def shown(self) -> list[str]:
-        """The node labels that say which units a node is in, the smallest first, and which modes it has."""
+        """The node labels of units, the smallest first, and of modes."""
         units = (key for key, size in reversed(self.units.items()) if size > 1)
         return [*(label for key in units for label in (key, NODE_IDS.get(key)) if label), MODE]
 
     @cached_property
-    def tenants(self) -> dict[str, dict[str, list[Member]]]:
-        """For each node who has Neuron devices or a place there, as far as that is believed, by which pods.
+    def holders(self) -> dict[str, dict[str, list[Member]]]:
+        """The holders of each node, with their pods, as far as the placement program trusts these.
 
-        That is a job, or for a pod of none ``pod NAMESPACE/NAME``, or a claim without a pod.
+        A holder is a job, or ``pod NAMESPACE/NAME`` of no job, or a device claim without a pod.
         """
-        found: dict[str, dict[str, list[Member]]] = {}
+        holders: dict[str, dict[str, list[Member]]] = {}
         for pod in self.pods:
             member = self.belief.of(pod)
             if pod.node and (member.place is not None or member.neuron):
                 job = self.owners.get(pod.uid)
                 who = f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
-                found.setdefault(pod.node, {}).setdefault(who, []).append(member)
+                holders.setdefault(pod.node, {}).setdefault(who, []).append(member)
         for claim in self.taken:
             if claim.stranger:
-                found.setdefault(claim.node, {})[shown(claim.claim)] = []
-        return found
+                holders.setdefault(claim.node, {})[shown(claim.claim)] = []
+        return holders
 
 
 def node_number(node: Node, key: str) -> str:
-    """A node's number in its unit, as its label says it."""
+    """Returns a node's number in its unit, from its label."""
     return node.labels.get(NODE_IDS.get(key, ""), "")
