@@ -78,7 +78,7 @@ class Ranking:
             elif self._cluster.repelled(unit.nodes, job):
                 repelled.append(entry)
             else:
-                unsure = unit_id in avoided or self._cluster.unclear(unit.nodes, job.key[0])
+                unsure = unit_id in avoided or self._cluster.repelling.unclear(unit.nodes, job.key[0])
                 is_last = unsure or not unit.names.isdisjoint(doubtful)
                 (last if is_last else found).append(entry)
         last.sort(key=lambda entry: entry[1][-1] in avoided)

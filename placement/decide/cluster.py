@@ -1,7 +1,7 @@
 """Who holds which nodes, and why a unit cannot be used."""
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import Final
@@ -9,15 +9,12 @@ from typing import Final
 from contract.keys import DEVICES
 from placement.decide.allocation import CLAIMED, Taken
 from placement.decide.believe import Member
-from placement.decide.fit import Cause, lacking, pair_of, selects
+from placement.decide.fit import Cause, lacking
 from placement.decide.jobs import Job
+from placement.decide.repel import Repelling
 from placement.decide.topology import Topology, Unit
-from placement.observe.model import MARKS, SIZES, Apart, Demand, JobKey, Node, Pod, Units, is_pod
+from placement.observe.model import SIZES, Demand, JobKey, Node, Pod, Units, is_pod
 
-# Of one namespace's pods: terms of anti-affinity that are looked at where nodes share a label's value (those
-# that select by one label or by none are looked up), and pods that they are compared with in a decision.
-MOST_TERMS: Final = 200
-MOST_COMPARED: Final = 200_000
 # More devices than a node has.
 MOST: Final = 10_000
 
@@ -41,33 +38,19 @@ class Cluster:
         # Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
         self.resting = resting
         self._given: set[tuple[JobKey, str]] = set()
-        # By node label, its value and the namespace that they are about, empty for several: terms of pods
-        # there, each with their namespace, and whose they are.
-        self._apart: defaultdict[tuple[str, str, str], dict[tuple[str, Apart], JobKey]] = defaultdict(dict)
-        # The same of terms about pods with a label: by this, whose they are, a job's or a pod's of none.
-        self._exact: defaultdict[tuple[str, str, str], dict[tuple[str, str], dict[bool, JobKey]]]
-        self._exact = defaultdict(dict)
-        # How many of the former there are, by the pods' namespace as well; and where there are too many.
-        self._terms: Counter[tuple[str, str, str, str]] = Counter()
-        self._unclear: set[tuple[str, str, str]] = set()
-        self._keys: set[str] = set()  # the node labels of these
-        # The pods of each node that terms may select.
-        self._marked: defaultdict[str, list[Member]] = defaultdict(list)
-        self._met: dict[tuple[str, Apart, JobKey], bool] = {}
-        self._near: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
-        self._compared: Counter[str] = Counter()  # with how many pods the terms of a namespace were compared
+        self.repelling = Repelling(topology)
 
     def stand(self, member: Member) -> None:
         """Count a pod in, where it stands or is about to."""
         pod, key, place, demand, neuron = member.pod, member.key, member.place, member.demand, member.neuron
         if pod.node:
             _add(self.used[pod.node], demand)
-            # Who has the whole unit to itself keeps nobody off that could have it.
-            alone = place and place.size > 1 and neuron and not pod.deleting
-            if (pod.labels or pod.apart) and not (
-                place and alone and all(term.key == place.unit for term in pod.apart)
-            ):
-                self._stand_apart(member)
+            self.repelling.there[pod.node].append(member)
+            if pod.apart:
+                # Who has the whole unit to itself keeps nobody off that could have it.
+                alone = place and place.size > 1 and neuron and not pod.deleting
+                if not (place and alone and all(term.key == place.unit for term in pod.apart)):
+                    self.repelling.stand(member)
             if is_pod(key):
                 _add(self.staying[pod.node], demand)
             if place is None or not neuron:
@@ -136,8 +119,7 @@ class Cluster:
 
         With ``always`` only that of pods of no job, which may stay for ever, and of its own namespace.
         """
-        ours = (self._avoids(term, value, job) for term in job.apart for value in _values(nodes, term.key))
-        for whose in chain(self._others(nodes, job), filter(None, ours)):
+        for whose in self.repelling.off(nodes, job):
             if is_pod(whose) or not always or whose[0] == job.key[0]:
                 return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")
         return None
@@ -145,82 +127,7 @@ class Cluster:
     def repelled_at_home(self, unit: Unit, job: Job) -> bool:
         """Whether pods of a job's own namespace keep it off a unit that nobody holds."""
         free = self.holder(unit, job.place.size) is None
-        return free and any(whose[0] == job.key[0] for whose in self._others(unit.nodes, job))
-
-    def _others(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
-        """Whose pods keep a job off some nodes by terms of their own."""
-        for key in self._keys:
-            for value in _values(nodes, key):
-                yield from self._repelling(key, value, job)
-
-    def _repelling(self, key: str, value: str, job: Job) -> Iterator[JobKey]:
-        """Whose pods keep a job off the nodes with a label's value."""
-        for about in ("", job.key[0]):
-            if exact := self._exact.get((key, value, about)):
-                yield from chain(*(exact[pair].values() for pair in exact.keys() & job.pairs))
-            for (own, term), whose in self._apart.get((key, value, about), {}).items():
-                if self._compared[own] >= MOST_COMPARED:
-                    self._unclear.add((key, value, about))
-                if self._meets(own, term, job):
-                    yield whose
-
-    def unclear(self, nodes: Iterable[Node], namespace: str) -> bool:
-        """Whether pods may keep those of a namespace off some nodes by terms that are too many to look at."""
-        return bool(self._unclear) and any(
-            (key, node.labels.get(key), about) in self._unclear
-            for node in nodes
-            for key in self._keys
-            for about in ("", namespace)
-        )
-
-    def _stand_apart(self, member: Member) -> None:
-        """Count in whom a pod keeps off, and who keeps off it."""
-        pod, key = member.pod, member.key
-        if pod.labels:
-            self._marked[pod.node].append(member)
-        node = self.topology.nodes.get(pod.node)
-        for term in pod.apart if node else ():
-            if node and term.labels is not None and (value := node.labels.get(term.key)) is not None:
-                several = term.spaces is not None or len(term.namespaces) > 1
-                about = "" if several else next(iter(term.namespaces), pod.namespace)
-                where, pair = (term.key, value, about), pair_of(term)
-                self._keys.add(term.key)
-                if pair and (term.spaces == () or not several):
-                    self._exact[where].setdefault(pair, {}).setdefault(is_pod(key), key)
-                elif (pod.namespace, term) not in self._apart[where]:
-                    self._terms[*where, pod.namespace] += 1
-                    if self._terms[*where, pod.namespace] <= MOST_TERMS:
-                        self._apart[where][pod.namespace, term] = key
-                    else:
-                        self._unclear.add(where)
-
-    def _meets(self, own: str, term: Apart, job: Job) -> bool:
-        """Whether a term of a pod of a namespace is about any worker of a job that has no node yet."""
-        key = (own, term, job.key)
-        if key not in self._met:
-            self._met[key] = self._selected(term, own, job.coming) is not None
-        return self._met[key]
-
-    def _avoids(self, term: Apart, value: str, job: Job) -> JobKey | None:
-        """Whose pod is where a term of a job's own keeps it off nodes, as far as such labels are kept."""
-        if not all(item.key in MARKS for item in term.labels or ()):
-            return None
-        key = (job.key, term, value)
-        if key not in self._near:
-            near = self.topology.units_by(term.key).get(value)
-            pods = chain.from_iterable(self._marked.get(name, ()) for name in (near.names if near else ()))
-            self._near[key] = self._selected(term, job.key[0], pods)
-        return self._near[key]
-
-    def _selected(self, term: Apart, own: str, pods: Iterable[Member]) -> JobKey | None:
-        """Whose the first pod is that a term of a namespace's pods selects."""
-        for member in pods:
-            if self._compared[own] >= MOST_COMPARED:
-                return None
-            self._compared[own] += 1
-            if selects(term, own, member.pod.namespace, member.pod.labels):
-                return member.key
-        return None
+        return free and any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
 
     def can_become_free(self, unit: Unit, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""
@@ -265,11 +172,6 @@ class Cluster:
         held = self.holders.setdefault(node, {})
         if size > held.get(job, 0):  # where its pods disagree, the largest counts
             held[job] = size
-
-
-def _values(nodes: Collection[Node], key: str) -> set[str]:
-    """The values of a label of nodes; empty text for those without it."""
-    return {node.labels.get(key, "") for node in nodes}
 
 
 def _short(

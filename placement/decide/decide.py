@@ -16,9 +16,10 @@ from common.texts import printable
 from placement.decide.allocate import Allocator, UnplacedError
 from placement.decide.allocation import taken
 from placement.decide.believe import Belief, Member, unjudged
-from placement.decide.cluster import Cluster
+from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.plan import (
+    REMEMBERED,
     Decision,
     Deletion,
     Failure,
@@ -83,11 +84,16 @@ class _Round:
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._failures = dict(memory.failures)
         self._parked: dict[JobKey, datetime] = {}
+        self._hasty = {name: each for name, each in memory.hasty.items() if now - each[1] < REMEMBERED}
+        self._begun: dict[JobKey, datetime] = {}
+        # Of namespaces with admissions in vain the job that has been admitted, and has its time still.
+        self._trying: dict[str, JobKey] = {}
 
     def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
         """Count all pods in, then go through the jobs once, those that have their units first."""
         seen = self._counted_in(pods, inventory)
         jobs = sorted(map(self._with_ended, jobs_of(seen)), key=self._turn)
+        self._trying = {job.key[0]: job.key for job in jobs if not job.settled and self._has_time(job)}
         for job in jobs:
             try:
                 self._consider(job)
@@ -100,7 +106,7 @@ class _Round:
             if member.problem and not member.pod.gated and not member.pod.deleting
         ]
         failures = {key: failure for key, failure in self._failures.items() if failure.counts(self._now)}
-        blamed = self._doubtful, self._vain, self._parked
+        blamed = self._doubtful, self._vain, self._begun, self._hasty, self._parked
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
@@ -116,8 +122,10 @@ class _Round:
         """Whose turn it is: first of what has its units, then by priority and since when it waits.
 
         An admission in vain costs all jobs of its namespace their age: else one after the other has a unit.
+        One whose job was deleted at once costs them as much time as an admission may take.
         """
-        since = max(self._since(job), self._vain.get(job.key[0], job.created))
+        hasty, _ = self._hasty.get(job.key[0], (0, None))
+        since = max(self._since(job), self._vain.get(job.key[0], job.created)) + hasty * self._tuning.bound
         return not self._goes_first(job), job.order[0], since, job.created, job.key
 
     def _since(self, job: Job) -> datetime:
@@ -197,6 +205,9 @@ class _Round:
             failure, patient = self._failures.get(job.key), self._is_patient(job)
             try:
                 self._openings.append(self._allocator.open(job, failure, patient=patient))
+                self._trying[job.key[0]] = job.key
+                if not job.begun:
+                    self._begun[job.key] = self._now
             except UnplacedError as error:
                 self._waiting.append(Waiting(job, str(error), error.ranking))
                 fitting = error.ranking.fitting.values() if error.ranking else ()
@@ -236,7 +247,7 @@ class _Round:
             nodes = {node.name: node for unit in pins if unit for node in unit.nodes}
             # That terms are too many to look at is not its fault, the first time on these nodes.
             new = [node for name, node in nodes.items() if name not in self._doubtful]
-            fault = not self._cluster.unclear(new, job.key[0])
+            fault = not self._cluster.repelling.unclear(new, job.key[0])
             self._doubtful |= dict.fromkeys(nodes, self._now)
             self._vain |= {job.key[0]: self._now} if fault else {}
         if late:
@@ -246,8 +257,17 @@ class _Round:
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 
     def _blame_for_the_gone(self, jobs: Iterable[Job]) -> None:
-        """Count as in vain, too, what its author ended after a part of the time, before it was given up."""
-        before = self._memory.unsettled
+        """Count as in vain, too, what its author ended after a part of the time, before it was given up.
+
+        And what was deleted before that, even if it had all its nodes.
+        """
+        there, before = {job.key for job in jobs} | self._ended.keys(), self._memory.unsettled
+        for key, since in self._memory.begun.items():
+            if key not in there:
+                count, _ = self._hasty.get(key[0], (0, None))
+                self._hasty[key[0]] = count + 1, self._now
+            elif self._now - since < self._tuning.bound / 4:
+                self._begun.setdefault(key, since)
         fine = {job.key for job in jobs if job.key in before and job.settled}
         fine |= self._unsettled.keys() | {job.key for job, _ in self._errors}
         for key in before.keys() - fine:
@@ -255,8 +275,19 @@ class _Round:
             if (not failure or failure.refused) and self._now - before[key].since >= self._tuning.bound / 4:
                 self._vain[key[0]] = self._now
 
+    def _has_time(self, job: Job) -> bool:
+        lacks = self._memory.unsettled.get(job.key)
+        since = lacks.since if lacks else self._memory.begun.get(job.key)
+        return since is not None and self._now - since < self._tuning.bound
+
     def _pause(self, job: Job) -> str | None:
-        """Until when a job waits that was opened twice without getting its nodes, or cannot be written to."""
+        """Until when a job waits that was opened twice without getting its nodes, or cannot be written to.
+
+        Where jobs of its namespace were admitted in vain, one has units at a time until all of it have nodes.
+        """
+        trying = self._trying.get(job.key[0], job.key)
+        if trying != job.key and job.key[0] in self._vain and not job.begun:
+            return f"jobs of its namespace were admitted in vain: waits until {shown(trying)} has its nodes"
         failure = self._memory.failures.get(job.key)
         if failure is None:
             return None

@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 from placement.decide.allocation import unmet
 from placement.observe.model import (
     HARD,
+    HIDDEN,
+    MARKS,
     NAMESPACE,
     PORT,
     Apart,
@@ -94,9 +96,12 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def selects(term: Apart, own: str, namespace: str, labels: Mapping[str, str]) -> bool:
     """Whether a term of a pod of the namespace ``own`` is about a pod with labels in a namespace.
 
-    Of a namespace only the name is known: what a term asks of its other labels counts as met.
+    Of a namespace only the name is known: what a term asks of its other labels counts as met, and so does
+    what it asks of labels of a pod that are not kept.
     """
-    if term.labels is None or not all(_holds_of(labels, item) for item in term.labels):
+    if term.labels is None or not all(
+        _holds_of(labels, item) or _hides(labels, item) for item in term.labels
+    ):
         return False
     if namespace in term.namespaces:
         return True
@@ -141,6 +146,10 @@ def _holds_of(labels: Mapping[str, str], expression: Expression) -> bool:
             return _compares(expression, value)
         case _:
             return False
+
+
+def _hides(labels: Mapping[str, str], expression: Expression) -> bool:
+    return HIDDEN in labels and expression.key not in labels and expression.key not in MARKS
 
 
 def _compares(expression: Expression, value: str | None) -> bool:

@@ -96,6 +96,9 @@ class Memory:
     # Nodes where a job was admitted in vain, namespaces of such jobs, and when the last was.
     doubtful: Mapping[str, datetime] = field(default_factory=dict)
     vain: Mapping[str, datetime] = field(default_factory=dict)
+    # Jobs that were admitted just now; and of namespaces how many were deleted so soon, and when last.
+    begun: Mapping[JobKey, datetime] = field(default_factory=dict)
+    hasty: Mapping[str, tuple[int, datetime]] = field(default_factory=dict)
     # Since when jobs wait that could not be admitted at times, whatever was free, without those.
     parked: Mapping[JobKey, datetime] = field(default_factory=dict)
     at: datetime | None = None  # when it was

@@ -23,6 +23,7 @@ class Topology:
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
         self.units_by = lru_cache(maxsize=16)(self._units_by)
+        self.near = lru_cache(maxsize=4096)(self._near)
         self.suited = lru_cache(maxsize=64)(self._suited)
 
     def _units_by(self, key: str) -> Mapping[str, Unit]:
@@ -35,6 +36,10 @@ class Topology:
             value: Unit(value, tuple(nodes.values()), frozenset(nodes))
             for value, nodes in sorted(found.items())
         }
+
+    def _near(self, key: str, value: str) -> tuple[str, ...]:
+        """The names of the nodes with a label's value, whether they make a unit or not."""
+        return tuple(name for name, node in self.nodes.items() if node.labels.get(key) == value)
 
     def unit(self, key: str, unit_id: str | None) -> Unit | None:
         """The unit with an id; None where there is none."""

@@ -21,10 +21,14 @@ COMPONENT: Final = "ultraserver-placement"
 NAMESPACE: Final = "kubernetes.io/metadata.name"
 # A resource of this name stands for very many host ports, one whose name begins so for one of them.
 PORT: Final = "host port"
-# Labels by which the table's anti-affinity selects pods; of a pod of no job only these are kept.
+# Labels by which the table's anti-affinity selects pods: of every pod they are kept.
 MARKS: Final = frozenset(
     {keys.JOB, keys.BLOCK, keys.LOOSE, keys.TRAINING + "job-role", keys.TRAINING + "job-name"}
 )
+# In place of labels that are not kept: no label is called so.
+HIDDEN: Final = ""
+# Operators that hold of pods which have the label.
+POSITIVE: Final = ("In", "Exists")
 # The effects of taints that keep pods off a node.
 HARD: Final = ("NoSchedule", "NoExecute")
 # Nodes of a whole unit, for the labels that nest: a job on a node of the smaller breaks the larger.
@@ -215,7 +219,7 @@ class Pod:
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
     claims: tuple[tuple[str, str], ...] = ()  # of a worker: the template and the claim of each entry
-    # Of a worker without a fault all that it has, of others the `MARKS`.
+    # All that it has of a worker without a fault, and of a pod that has a node and few; else the `MARKS`.
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     apart: tuple[Apart, ...] = ()  # the pods that it keeps off its own node, its UltraServer or more
     node: str = ""  # that it is bound to

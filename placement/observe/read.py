@@ -7,6 +7,7 @@ that takes no node for a job only who it is and what it takes is kept: it may be
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
@@ -18,9 +19,11 @@ from contract.keys import DEVICES, GATE, JOB, LOOSE, OPENED
 from contract.place import ContractError, Place, Placer
 from kube.api import Object
 from placement.observe.model import (
+    HIDDEN,
     MARKS,
     NAMESPACE,
     PORT,
+    POSITIVE,
     Apart,
     Demand,
     Ended,
@@ -46,14 +49,12 @@ MOST_CONDITIONS: Final = 200  # parts of them: a value is one, all others are fo
 MOST_TEXT: Final = 4096  # characters of these together, of its labels, and of its anti-affinity
 MOST_APART: Final = 16  # terms of anti-affinity; the guard accepts no more from anybody
 MOST_APART_TEXT: Final = 1024  # characters of these, without a place: bound ones are kept, whosever they are
+MOST_LABELS: Final = 32  # of one without a place, and as many characters: of more only the `MARKS` are kept
 MOST_ANNOTATIONS: Final = 240_000  # bytes, while it waits: of 262,144 a plan takes up to 18,300
 MOST_RESOURCES: Final = 32  # names of resources that it asks for
 MOST_PORTS: Final = 16  # host ports
 MOST_CLAIMS: Final = 8  # entries of its `resourceClaims`
 MOST_GATES: Final = 16
-
-_POSITIVE: Final = ("In", "Exists")
-"""Operators that hold of pods which have the label."""
 
 _KINDS: Final = ("matchExpressions", "matchFields")
 """Of expressions in a node selector term."""
@@ -112,7 +113,7 @@ def read_pod(found: Object) -> Pod | None:
         gates=gates[:MOST_GATES],
         demand=read_demand(spec, status, conditions=bool(place) and not fault),
         claims=tuple(_entries(claims[:MOST_CLAIMS], status)),
-        labels={key: value for key, value in labels.items() if (place and not fault) or key in MARKS},
+        labels=labels if place and not fault else _kept(labels, there=bool(node)),
         # One without a place or a node keeps nobody off yet.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
         node=node,
@@ -198,7 +199,7 @@ def _read_term(term: Object, *, long: bool) -> Apart:
     names = frozenset(term.get("namespaces") or ())
     spaces = spaces and tuple(item for item in spaces if item.key == NAMESPACE)
     if long:
-        positive = (Expression(item.key, "Exists", ()) for item in labels or () if item.operator in _POSITIVE)
+        positive = (Expression(item.key, "Exists", ()) for item in labels or () if item.operator in POSITIVE)
         labels = labels and tuple(positive)[:1]
         spaces = spaces and tuple(item for item in spaces if len(item.values) == 1)[:1]
         if len(names) > 1:
@@ -256,6 +257,21 @@ def ports(spec: Object) -> dict[str, int]:
         if port.get("hostPort")
     }
     return found if len(found) <= MOST_PORTS else {PORT: 1000}
+
+
+def _kept(labels: Mapping[str, str], *, there: bool) -> Mapping[str, str]:
+    """The labels by which a job may keep off a pod: of one that is on a node all, where they are few."""
+    few = len(labels) <= MOST_LABELS and sum(map(len, map(str, labels.items()))) <= MOST_APART_TEXT
+    if there and few:
+        return _equal(tuple(labels.items()))
+    marks = {key: value for key, value in labels.items() if key in MARKS}
+    return marks | {HIDDEN: ""} if there and not few else marks
+
+
+@lru_cache(maxsize=1024)
+def _equal(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Labels that many pods have are one object."""
+    return dict(labels)
 
 
 def _entries(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str]]:

@@ -10,13 +10,13 @@ from unittest import mock
 import pytest
 
 from contract.keys import BLOCK, HOSTNAME, JOB, SERVER_2, SERVER_4, TRAINING
-from placement.decide import cluster
+from placement.decide import repel
 from placement.decide.decide import decide
 from placement.decide.fit import selects
 from placement.decide.plan import Failure, Memory, Unsettled
 from placement.decide.topology import Topology
 from placement.observe.model import NAMESPACE, Apart
-from placement.observe.read import MOST_APART, MOST_TEXT, read_apart, read_pod
+from placement.observe.read import MOST_APART, MOST_LABELS, MOST_TEXT, read_apart, read_pod
 from tests.placement.stored import worker
 from tests.placement.world import (
     MINUTE,
@@ -129,16 +129,45 @@ def test_a_workers_own_term_keeps_it_off_pods_that_pass_for_workers() -> None:
     assert where(replace(idle, labels={ROLE: "launcher"}), workers("a", 4, of_webhook("team.a"))) == {
         "a": "us-01"
     }
-    # What its author wrote beside is the author's business: such labels of others are not kept.
-    of_author = EVERYBODY | {
-        "labelSelector": {
-            "matchExpressions": [
-                {"key": "app", "operator": "DoesNotExist"},
-                {"key": JOB, "operator": "DoesNotExist"},
-            ]
-        }
-    }
-    assert where(idle, workers("a", 4, of_author)) == {"a": "us-01"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "selector", "to"),
+    [
+        ({"app": "x"}, {"matchLabels": {"app": "x"}}, "us-02"),
+        ({"app": "x"}, {"matchLabels": {"app": "y"}}, "us-01"),
+        ({}, {"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}, "us-02"),
+        ({}, {}, "us-02"),
+        # So many that they are not kept, so that it may have any.
+        ({f"l{at}": "x" for at in range(MOST_LABELS + 1)}, {"matchLabels": {"app": "x"}}, "us-02"),
+        ({f"l{at}": "x" for at in range(MOST_LABELS + 1)}, {"matchLabels": {ROLE: "worker"}}, "us-01"),
+    ],
+)
+def test_a_jobs_own_term_counts_whatever_label_of_others_it_selects_by(
+    labels: dict[str, str], selector: dict[str, Any], to: str
+) -> None:
+    metadata = {"name": "p", "namespace": "other", "uid": "p", "labels": labels}
+    there = read_pod({"metadata": metadata, "spec": {"nodeName": "n1-2"}})
+    assert there
+    own = {"labelSelector": selector, "namespaces": ["other"], "topologyKey": SERVER_4}
+    assert where(there, workers("a", 4, own)) == {"a": to}
+
+
+def test_a_jobs_own_term_counts_against_workers_that_have_other_units_to_themselves() -> None:
+    nodes = {name: replace(found, labels={**found.labels, "zone": "a"}) for name, found in TWO.items()}
+    beside = [replace(pod, labels={"app": "x"}) for pod in job("b", 4)]
+    there = bound(beside, on(nodes, *(f"n1-{at}" for at in range(4))), started=True)
+    own = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+    assert where(there, workers("a", 4, own), nodes=nodes) == {}
+
+
+def test_where_a_jobs_own_terms_are_too_many_to_compare_it_goes_nowhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(repel, "MOST_COMPARED", 3)
+    own = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": SERVER_4}
+    others = [replace(sitting(f"s{at}", "n1-0"), labels={"app": "y"}) for at in range(5)]
+    assert where(others, workers("a", 8, own)) == {}
 
 
 def test_a_worker_that_comes_back_waits_while_its_place_is_closed() -> None:
@@ -190,7 +219,7 @@ def of_application(number: int, **reach: Any) -> list[dict[str, Any]]:
 
 def compared(*pods: Pod | list[Pod]) -> int:
     """How many pods are compared with terms until jobs are placed, which these do not hinder."""
-    with mock.patch.object(cluster, "selects", side_effect=selects) as asked:
+    with mock.patch.object(repel, "selects", side_effect=selects) as asked:
         assert where(*pods, workers("a", 4), workers("b", 4)).keys() == {"a", "b"}
     return asked.call_count
 
@@ -206,7 +235,7 @@ def test_terms_about_all_namespaces_cost_no_more_than_is_looked_at(
 ) -> None:
     pods = [sitting(f"s{at}", "n1-0", *of_application(at, namespaceSelector={})) for at in range(10)]
     assert compared(pods) == 4 * 10 * MOST_APART
-    monkeypatch.setattr(cluster, bound, 20)
+    monkeypatch.setattr(repel, bound, 20)
     assert compared(pods) == {"MOST_TERMS": 2 * 4 * 20, "MOST_COMPARED": 20}[bound]
 
 
@@ -241,7 +270,7 @@ def test_where_terms_are_too_many_to_look_at_a_unit_comes_last() -> None:
 
 
 def test_where_there_was_no_time_to_look_at_terms_a_unit_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "MOST_COMPARED", 20)
+    monkeypatch.setattr(repel, "MOST_COMPARED", 20)
     theirs = HIDING[:2]  # 32 terms, four workers: more than may be compared
     assert where(theirs, workers("a", 4), workers("b", 4)) == {"a": "us-02", "b": "us-01"}
 

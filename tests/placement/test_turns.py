@@ -9,17 +9,20 @@ from contract.keys import SERVER_4
 from placement.decide.decide import decide
 from placement.decide.plan import Memory
 from placement.decide.topology import Topology
+from placement.observe.model import Ended
 from tests.placement.world import (
     HOUR,
     MINUTE,
     NOW,
     SECOND,
     bound,
+    carry_out,
     job,
     on,
     pinned,
     placed,
     servers,
+    settled,
     waiting,
 )
 
@@ -83,3 +86,48 @@ def test_no_job_ages_while_its_author_keeps_it_from_being_admitted() -> None:
 def test_a_job_ages_from_when_all_its_workers_are_there() -> None:
     evil = [*job("evil", 16, age=HOUR, **EVIL)[:15], *job("evil", 16, age=SECOND, **EVIL)[15:]]
     assert placed(ask(evil, job("a", 16))) == {"a": "us-01 us-02 us-03 us-04"}
+
+
+def test_jobs_that_are_deleted_at_once_cost_their_namespace_time_of_its_age() -> None:
+    """A tenant with many jobs had a unit for 29 seconds again and again, and lost nothing."""
+    memory, now = Memory(), NOW
+    for count in (1, 2, 3):
+        evil = job(f"evil-{count}", 4, **EVIL)
+        begun = ask(evil, memory=memory, now=now)
+        assert begun.openings
+        # Whether it has all its nodes by then or not.
+        there = bound(evil, on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3")) if count > 1 else evil
+        memory = ask(there, memory=begun.memory, now=now + SECOND).memory
+        memory = ask(memory=memory, now=now + 29 * SECOND).memory
+        assert memory.hasty["evil"][0] == count
+        assert not memory.vain
+        now += MINUTE
+    for age, later, first in ((6, MINUTE, "b"), (7, MINUTE, "evil/next"), (2, 2 * HOUR, "evil/next")):
+        rivals = job("next", 16, age=age * MINUTE + SECOND, **EVIL), job("b", 16, age=MINUTE)
+        assert [*placed(ask(*rivals, memory=memory, now=now + later))] == [first]
+
+
+def test_jobs_that_last_or_come_to_an_end_cost_their_namespace_nothing() -> None:
+    began = ask(job("a", 4)).memory
+    there = bound(job("a", 4), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"), started=True)
+    lasted = ask(there, memory=began, now=NOW + 31 * SECOND).memory
+    assert not ask(memory=lasted, now=NOW + 32 * SECOND).memory.hasty
+    over = decide(Topology(FOUR.values()), [Ended(("team", "team.a"), 0)], NOW + SECOND, memory=began)
+    assert not over.memory.hasty
+
+
+def test_a_namespace_with_admissions_in_vain_has_one_job_at_a_time_try() -> None:
+    """Its jobs had every unit that was free for two minutes, one after the other, and used none."""
+    waits = [*job("x", 4, age=HOUR, **EVIL), *job("y", 4, age=HOUR, **EVIL), *job("a", 4)]
+    first = ask(waits, memory=Memory(vain={"evil": NOW - 50 * MINUTE}))
+    assert placed(first) == {"evil/x": "us-01", "a": "us-02"}
+    assert "waits until evil/x has its nodes" in waiting(first)["evil/y"]
+    there, topology = carry_out(waits, first), Topology(FOUR.values())
+    tries = ask(there, memory=first.memory, now=NOW + SECOND)
+    assert not tries.openings
+    there = settled(there, topology)
+    assert placed(ask(there, memory=tries.memory, now=NOW + MINUTE)) == {"evil/y": "us-03"}
+    # Its time ends, and so does what is remembered.
+    stuck = [pod for pod in carry_out(waits, first) if pod.namespace == "evil"]
+    assert placed(ask(stuck, memory=tries.memory, now=NOW + 3 * MINUTE)) == {"evil/y": "us-02"}
+    assert len(ask(waits, memory=first.memory, now=NOW + 11 * MINUTE).openings) == 3

@@ -1,0 +1,125 @@
+"""Who keeps whom off nodes by required anti-affinity, as kube-scheduler will see it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+from placement.decide.believe import Member
+from placement.decide.fit import pair_of, selects
+from placement.decide.jobs import Job
+from placement.decide.topology import Topology
+from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_pod
+
+# Of one namespace's pods: terms of anti-affinity that are looked at where nodes share a label's value (those
+# that select by one label or by none are looked up), and pods that they are compared with in a decision.
+MOST_TERMS: Final = 200
+MOST_COMPARED: Final = 200_000
+
+Where = tuple[str, str, str]
+"""A node label, its value, and the namespace that terms are about; empty for several."""
+
+
+class Repelling:
+    """The terms of the pods that have nodes, and those pods; fills up as they are counted in."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._topology = topology
+        self.there: defaultdict[str, list[Member]] = defaultdict(list)  # by node
+        self._keys: set[str] = set()  # the node labels of terms
+        # Terms by the namespace of their pods, each with whose they are. There may be too many to look at.
+        self._terms: defaultdict[Where, defaultdict[str, dict[Apart, JobKey]]]
+        self._terms = defaultdict(lambda: defaultdict(dict))
+        self._unclear: set[Where] = set()
+        # Terms about pods with a label: by this, whose they are, a job's or a pod's of none.
+        self._exact: defaultdict[Where, dict[tuple[str, str], dict[bool, JobKey]]] = defaultdict(dict)
+        # What was looked up in this decision, and with how many pods the terms of a namespace were compared.
+        self._met: dict[tuple[str, Apart, JobKey], bool] = {}
+        self._near: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
+        self._compared: Counter[str] = Counter()
+
+    def stand(self, member: Member) -> None:
+        """Count in whom a pod that has a node keeps off."""
+        node = self._topology.nodes.get(member.pod.node)
+        for term in member.pod.apart if node else ():
+            if node and term.labels is not None and (value := node.labels.get(term.key)) is not None:
+                self._add(member, term, value)
+
+    def _add(self, member: Member, term: Apart, value: str) -> None:
+        own, key = member.pod.namespace, member.key
+        several = term.spaces is not None or len(term.namespaces) > 1
+        where = term.key, value, "" if several else next(iter(term.namespaces), own)
+        self._keys.add(term.key)
+        pair = pair_of(term)
+        if pair and (term.spaces == () or not several):
+            self._exact[where].setdefault(pair, {}).setdefault(is_pod(key), key)
+        elif len(terms := self._terms[where][own]) < MOST_TERMS or term in terms:
+            terms[term] = key
+        else:
+            self._unclear.add(where)
+
+    def off(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
+        """Whose pods kube-scheduler keeps a job's off nodes for: by terms of theirs, or of the job's own."""
+        yield from self.others(nodes, job)
+        ours = (self._avoids(term, value, job) for term in job.apart for value in _values(nodes, term.key))
+        yield from filter(None, ours)
+
+    def others(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
+        """Whose pods keep a job off some nodes by terms of their own."""
+        for key in self._keys:
+            for value in _values(nodes, key):
+                for where in ((key, value, ""), (key, value, job.key[0])):
+                    yield from self._off(where, job)
+
+    def _off(self, where: Where, job: Job) -> Iterator[JobKey]:
+        if exact := self._exact.get(where):
+            yield from chain(*(exact[pair].values() for pair in exact.keys() & job.pairs))
+        for own, terms in self._terms.get(where, {}).items():
+            for term, whose in terms.items():
+                if self._compared[own] >= MOST_COMPARED:
+                    self._unclear.add(where)
+                if self._meets(own, term, job):
+                    yield whose
+
+    def unclear(self, nodes: Iterable[Node], namespace: str) -> bool:
+        """Whether pods may keep those of a namespace off some nodes by terms that are too many to look at."""
+        return bool(self._unclear) and any(
+            (key, node.labels.get(key), about) in self._unclear
+            for node in nodes
+            for key in self._keys
+            for about in ("", namespace)
+        )
+
+    def _meets(self, own: str, term: Apart, job: Job) -> bool:
+        """Whether a term of a pod of a namespace is about any worker of a job that has no node yet."""
+        key = (own, term, job.key)
+        if key not in self._met:
+            self._met[key] = self._selected(term, own, job.coming) is not None
+        return self._met[key]
+
+    def _avoids(self, term: Apart, value: str, job: Job) -> JobKey | None:
+        """Whose pod is where a term of a job's own keeps it off nodes; the last where all are too many."""
+        key, own = (job.key, term, value), job.key[0]
+        if key not in self._near:
+            near = chain.from_iterable(map(self.there.__getitem__, self._topology.near(term.key, value)))
+            has = next((item.key for item in term.labels or () if item.operator in POSITIVE), None)
+            pods = [one for one in near if has is None or not {has, HIDDEN}.isdisjoint(one.pod.labels)]
+            whose = self._selected(term, own, pods)
+            full = self._compared[own] >= MOST_COMPARED
+            self._near[key] = whose or (pods[-1].key if pods and full else None)
+        return self._near[key]
+
+    def _selected(self, term: Apart, own: str, pods: Iterable[Member]) -> JobKey | None:
+        """Whose the first pod is that a term of a namespace's pods selects."""
+        for member in pods:
+            if self._compared[own] >= MOST_COMPARED:
+                return None
+            self._compared[own] += 1
+            if selects(term, own, member.pod.namespace, member.pod.labels):
+                return member.key
+        return None
+
+
+def _values(nodes: Collection[Node], key: str) -> set[str]:
+    """The values of a label of nodes; empty text for those without it."""
+    return {node.labels.get(key, "") for node in nodes}
