@@ -263,7 +263,7 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (guard(policies("other"), bound(), {"op": False}, placement=False), ["warn there is no guard"]),
     (guard(policies(ACCOUNT), bound(names=[ACCOUNT])), ["warn there is no guard"]),
     (guard(policies("other"), bound()), ["fail no policy limits what the account of ", "warn there is no"]),
-    (guard(policies(ACCOUNT), bound("Warn", [ACCOUNT])), ["fail no policy bounds", "warn there is no"]),
+    (guard(policies(ACCOUNT), bound("Warn", [ACCOUNT])), ["fail no policy limits", "warn there is no"]),
     (guard(policies(), bound("Warn"), placement=False), ["warn these warn only: "]),
     (
         guard(policies(*installed.POLICIES, ACCOUNT), [*bound("Warn"), *bound(names=[ACCOUNT])]),

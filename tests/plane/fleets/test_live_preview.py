@@ -130,10 +130,7 @@ WOULD = "though the rule table would change it"
 SELECTED = f"its namespaceSelector: label {keys.INJECT} is disabled, not NotIn disabled, false"
 CONDITION = "blue: object.metadata.name == 'blue'"
 EXCLUDED = "a match condition excludes it"
-SILENT = (
-    "it did not answer, and its failurePolicy is Ignore; "
-    "or its replicas have another table"
-)
+SILENT = "it did not answer, and its failurePolicy is Ignore; or its replicas have another table"
 TYPES = '"ml.trn2u.48xlarge", not "trn2u.48xlarge"'
 CANNOT = 'MPIJob in version "v2beta1" cannot be handled as a MPIJob'
 FAILED = 'Internal error occurred: failed calling webhook "closed.hooks.example": failed to call webhook: '
