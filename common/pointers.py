@@ -1,8 +1,12 @@
-"""Paths in JSON, which consist of map keys and list positions, and their pointers (RFC 6901)."""
+"""Paths in JSON, of map keys and positions in lists, as pointers (RFC 6901) and as people read them."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
+
+_KEY: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[([^\]]*)\]")
 
 
 def get(node: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON of any shape
@@ -42,3 +46,17 @@ def parse_pointer(text: str) -> tuple[str, ...]:
     if not text.startswith("/"):
         raise ValueError(f"a JSON pointer starts with '/': {text!r}")
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text[1:].split("/"))
+
+
+def field_name(path: Iterable[str | int]) -> str:
+    """A path as the API server names fields: ``spec.containers[0].image``, ``metadata.labels[a.b/c]``."""
+    keys = [
+        key if key.startswith("[") else f".{key}" if _KEY.fullmatch(key) else f"[{key}]"
+        for key in map(str, path)
+    ]
+    return "".join(keys).removeprefix(".")
+
+
+def path_of(name: str) -> tuple[str | int, ...]:
+    """The path that `field_name` names."""
+    return numbered(key or inner for key, inner in _STEP.findall(name))

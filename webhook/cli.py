@@ -163,7 +163,9 @@ def preview_command(  # noqa: PLR0913 - click passes each option
         how |= {"most_pods": limits.PODS_OF_ALL, "tell": partial(say, err=True)}
         shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
-        told = ((each.source, each.line, f"{each.path}: {each.message}") for each in error.problems)
+        told = (
+            (one.source, one.line, f"{one.path}: {one.message}".removeprefix(": ")) for one in error.problems
+        )
         _stop(form, _refused(error), *told)
     except (DocumentError, OSError) as error:
         _stop(form, *_told(error))

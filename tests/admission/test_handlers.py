@@ -152,7 +152,7 @@ def test_a_config_map_with_a_good_table_passes(data: Any) -> None:
 @pytest.mark.parametrize("data", [None, {}, {"notes.txt": EXTENDS}, {".rules.yaml": EXTENDS}])
 def test_a_config_map_without_a_table_is_refused(data: Any) -> None:
     (denial,) = answer(handlers.rule_table, {"kind": "ConfigMap", "data": data}).denials
-    assert denial == "data:1: /: there is no rule table: no file whose name ends in .yaml or .yml"
+    assert denial == "data:1: there is no rule table: no file whose name ends in .yaml or .yml"
 
 
 def test_the_files_of_a_config_map_are_judged_as_the_one_table_that_they_make() -> None:

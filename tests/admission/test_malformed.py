@@ -114,7 +114,7 @@ def test_a_number_of_workers_beyond_64_bits_is_denied_not_crashed_over(client: C
     inner = well_formed(answer)
     assert inner["allowed"] is False
     assert inner["status"]["message"].startswith(
-        "the number of workers must be a whole number, 0 or more: /spec/"
+        "the number of workers must be a whole number, 0 or more: spec."
     )
 
 

@@ -63,7 +63,7 @@ def test_a_job_that_cannot_be_is_denied_naming_field_value_and_fix(client: Clien
     inner = response(client, put(mpijob(), ("spec", "mpiReplicaSpecs", "Worker", "replicas"), "four"))
     message = (
         "the number of workers must be a whole number, 0 or more: "
-        '/spec/mpiReplicaSpecs/Worker/replicas is "four"'
+        'spec.mpiReplicaSpecs.Worker.replicas is "four"'
     )
     assert inner["allowed"] is False
     assert inner["status"] == {"code": 422, "reason": "Invalid", "message": message, "status": "Failure"}

@@ -11,7 +11,7 @@ from webhook.rules.load import load_default, load_texts
 
 INJECT = "ultraserver-webhook.io/inject"
 CONFIG = "ultraserver-webhook.io/node-config"
-PATH = "/spec/mpiReplicaSpecs/Worker/template/spec/resourceClaims/0/resourceClaimTemplateName"
+PATH = "spec.mpiReplicaSpecs.Worker.template.spec.resourceClaims[0].resourceClaimTemplateName"
 TRN2U = {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
 SHARED = {"name": "shared", "resourceClaimName": "one"}
 OWN = """
@@ -88,7 +88,7 @@ def test_other_claims_leave_a_job_alone_and_say_why(entry: dict[str, Any], said:
     [
         (
             claiming("us-2-node-config", annotations={CONFIG: "4"}),
-            f"{CONFIG} is for node config 4, and the template us-2-node-config at {PATH} for 2",
+            f"[{CONFIG}] is for node config 4, and the template us-2-node-config at {PATH} for 2",
         ),
         (claiming("us-4-node-config", "us-2-node-config"), "the template us-4-node-config at"),
         (claiming("us-4-node-config", workers=2), "2 workers do not fit node config 4 of "),
@@ -218,8 +218,8 @@ def test_jobs_of_every_kind_are_candidates_by_claim(job: dict[str, Any]) -> None
 def test_a_leader_and_workers_of_two_modes_are_refused() -> None:
     job = lws(by_template("us-4-node-config"), by_template("us-2-node-config")) | {"metadata": {"name": "x"}}
     (denial,) = evaluate(load_default(), Request(job, "team")).denials
-    assert "/leaderTemplate/" in denial
-    assert "/workerTemplate/" in denial
+    assert ".leaderTemplate." in denial
+    assert ".workerTemplate." in denial
 
 
 def test_of_a_jobset_those_pods_take_nodes_that_claim_one() -> None:

@@ -104,5 +104,5 @@ def test_a_label_that_the_user_set_is_replaced_and_the_user_is_told() -> None:
     outcome = evaluate(TABLE, Request(job, "default", "uid"))
     after = outcome.after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]
     assert after["labels"][keys.JOB] == "default.thief"
-    place = "/spec/mpiReplicaSpecs/Worker/template/metadata/labels/ultraserver-webhook.io~1job"
+    place = "spec.mpiReplicaSpecs.Worker.template.metadata.labels[ultraserver-webhook.io/job]"
     assert outcome.warnings == (f'replaced yours: {place} is the webhook\'s own, not "default.victim"',)

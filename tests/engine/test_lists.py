@@ -36,7 +36,7 @@ def test_one_value_is_replaced_whole(key: str) -> None:
 def test_one_value_is_merged_whole(key: str) -> None:
     merge = Merge(())
     assert merge.apply(below(key, ["a"]), below(key, ["a", "b"])) == below(key, ["a"])
-    assert [conflict.path for conflict in merge.conflicts] == [f"/spec/{key}"]
+    assert [conflict.path for conflict in merge.conflicts] == [f"spec.{key}"]
     assert Merge(()).apply({}, below(key, ["a", "b"])) == below(key, ["a", "b"])
 
 

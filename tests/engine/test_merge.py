@@ -93,28 +93,28 @@ def test_what_is_there_already_is_the_same_object_and_nothing_is_noted(ours: Any
 
 
 CONFLICTS = {
-    "a map entry": ({"a": "1"}, {"a": "2"}, "/spec/template/a"),
+    "a map entry": ({"a": "1"}, {"a": "2"}, "spec.template.a"),
     "a volume is one whole": (
         {"volumes": [{"name": "v", "hostPath": {}}]},
         {"volumes": [{"name": "v", "emptyDir": {}}]},
-        "/spec/template/volumes/[v]",
+        "spec.template.volumes[v]",
     ),
     "a container with an image is one whole": (
         {"initContainers": [{"name": "c", "image": "mine"}]},
         {"initContainers": [{"name": "c", "image": "yours", "command": ["x"]}]},
-        "/spec/template/initContainers/[c]",
+        "spec.template.initContainers[c]",
     ),
     "a command means something only as a whole": (
         {"command": ["a"]},
         {"command": ["a", "b"]},
-        "/spec/template/command",
+        "spec.template.command",
     ),
     "a port is one by number and protocol, TCP where it says none": (
         {"ports": [{"containerPort": 22, "protocol": "TCP"}]},
         {"ports": [{"containerPort": 22, "name": "ssh"}]},
-        "/spec/template/ports/[ssh]",
+        "spec.template.ports[ssh]",
     ),
-    "true is not 1": ({"a": True}, {"a": 1}, "/spec/template/a"),
+    "true is not 1": ({"a": True}, {"a": 1}, "spec.template.a"),
 }
 
 
@@ -137,7 +137,7 @@ def test_of_two_variables_with_one_name_the_last_is_overridden_because_it_counts
     env = [{"name": "H", "value": "users"}, {"name": "H", "value": "operators"}]
     result, merge = merged({"env": env}, {"env": [{"name": "H", "value": "ours"}]}, OnConflict.OVERRIDE)
     assert result == {"env": [env[0], {"name": "H", "value": "ours"}]}
-    assert merge.conflicts == [Conflict("/spec/template/env/[H]", env[1], {"name": "H", "value": "ours"})]
+    assert merge.conflicts == [Conflict("spec.template.env[H]", env[1], {"name": "H", "value": "ours"})]
 
 
 @pytest.mark.parametrize("ours", ["initContainers", "containers"])
@@ -161,7 +161,7 @@ def test_a_container_that_is_to_be_amended_and_is_not_there_is_told_and_not_made
 
 @pytest.mark.parametrize("value", ["text", 1, True, ["list"]])
 def test_a_value_of_a_wrong_type_is_named_with_its_place(value: Any) -> None:
-    with pytest.raises(WrongTypeError, match=r"^/spec/template/spec/nodeSelector must be a map, not "):
+    with pytest.raises(WrongTypeError, match=r"^spec\.template\.spec\.nodeSelector must be a map, not "):
         merged({"spec": {"nodeSelector": value}}, {"spec": {"nodeSelector": {"a": "1"}}})
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from hypothesis import given
 
-from common.pointers import pointer
+from common.pointers import field_name, parse_pointer
 from contract import keys
 from contract.place import Index, Place, Placer, Term
 from placement.decide.decide import decide
@@ -296,7 +296,11 @@ def test_what_a_job_claims_is_what_the_rows_say_or_gone_and_its_author_is_told(
         assert template["metadata"]["labels"]["mine"] == template["metadata"]["annotations"]["mine"] == "x"
         assert template["spec"]["schedulingGates"][0] == {"name": "example.com/mine"}
         for place in record.claims(FORGED):
-            told = [text for text in outcome.warnings if f" yours: {pointer(path)}{place} is " in text]
+            told = [
+                text
+                for text in outcome.warnings
+                if f" yours: {field_name((*path, *parse_pointer(place)))} is " in text
+            ]
             same = record.claims(template).get(place) == record.claims(FORGED)[place]
             assert len(told) == (0 if same else 1), place
     assert not evaluate(table, requested(outcome.after)).operations

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from common.pointers import field_name
 from testbed.mpijob import mpijob
 from tests.docs.blocks import REPOSITORY
 from webhook.cli import main
@@ -55,14 +56,14 @@ def test_a_misspelt_field_is_named_with_the_right_one(
     path: tuple[str | int, ...], old: str, new: str
 ) -> None:
     """Protects what a pipeline would else pass: a field that the API server or the webhook never looks at."""
-    place = "".join(f"/{part}" for part in path) or "/"
-    assert said(misspelt(path, old, new)) == [f"{place}: unknown field {new!r}; did you mean {old!r}?"]
+    field = field_name((*path, new))
+    assert said(misspelt(path, old, new)) == [f"unknown field {field}; did you mean {old!r}?"]
 
 
 def test_fields_in_lists_are_looked_at() -> None:
     """Protects fields below lists, to whose elements a row's path leads."""
-    place = "/spec/replicatedJobs/0/template/spec"
-    assert said(JOBSET) == [f"{place}: unknown field 'paralellism'; did you mean 'parallelism'?"]
+    field = "spec.replicatedJobs[0].template.spec.paralellism"
+    assert said(JOBSET) == [f"unknown field {field}; did you mean 'parallelism'?"]
 
 
 KINDS = {

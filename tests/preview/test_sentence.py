@@ -121,8 +121,8 @@ CASES = {
         requesting("aws.amazon.com/neuron", containers=[{"name": "w", **LIMITS}, {"name": "x", **LIMITS}]),
         (
             "not placed: no node can take its workers: a worker asks for 32, and no node has more than 16: "
-            "request less, and use more workers, at /spec/mpiReplicaSpecs/Worker/template/spec/containers/0/"
-            "resources/limits/aws.amazon.com~1neuron"
+            "request less, and use more workers, at spec.mpiReplicaSpecs.Worker.template.spec.containers[0]."
+            "resources.limits[aws.amazon.com/neuron]"
         ),
     ),
     "another processor": (
@@ -172,7 +172,7 @@ CASES = {
         annotated(mpijob(6), node_config="4"),
         (
             "refused: 6 workers do not fit node config 4 of "
-            "/metadata/annotations/ultraserver-webhook.io/node-config: "
+            "metadata.annotations[ultraserver-webhook.io/node-config]: "
             "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config 2 or 1"
         ),
     ),

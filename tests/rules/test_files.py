@@ -83,6 +83,12 @@ def test_a_mistake_is_told_by_the_file_and_line_that_it_is_in(tmp_path: Path) ->
 def test_broken_files_are_told_of_at_once(tmp_path: Path) -> None:
     told = problems(written(tmp_path, a="mode: perhaps\n", b="modes: {}\n"))
     assert [line.split(":")[:2] for line in told] == [["a.yaml", "4"], ["b.yaml", "4"]]
+    (tmp_path / "0.yaml").write_text("a: b: c\n")
+    (tmp_path / "c.yaml").write_text("")
+    assert [line.split(":")[0] for line in problems(tmp_path)] == ["0.yaml", "a.yaml", "b.yaml", "c.yaml"]
+    unnamed = "rules:\n  - name: nobody\n    warn: x\n"
+    told = problems(written(tmp_path / "strays", a=unnamed, b=unnamed.replace("nobody", "none")))
+    assert [line.split(": ")[:2] for line in told] == [["a.yaml:5", "/rules/0"], ["b.yaml:5", "/rules/0"]]
 
 
 def test_only_the_first_may_be_a_whole_table() -> None:
@@ -91,7 +97,7 @@ def test_only_the_first_may_be_a_whole_table() -> None:
     assert own(load_texts(texts, "table")) == ["a"]
     # One without the optional sections, too.
     assert own(load_texts([("1.yaml", WHOLE), texts[1]], "table")) == ["a"]
-    with pytest.raises(TableError, match=r"^2.yaml:1: /: only the first file of a table may be without"):
+    with pytest.raises(TableError, match=r"^2.yaml:1: only the first file of a table may be without"):
         load_texts([("1.yaml", EXTENDS), ("2.yaml", whole)], "table")
 
 

@@ -7,11 +7,13 @@ import pytest
 from contract import keys
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import extended, outcome, unrecorded
+from webhook.engine.candidates import NO_DEVICE
 from webhook.engine.outcome import Outcome, State, Verdict
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
-AT = "/spec/mpiReplicaSpecs/Worker/template"
+LIMITS = "containers[0].resources.limits"
+AT = "spec.mpiReplicaSpecs.Worker.template"
 LABEL = "node.kubernetes.io/instance-type"
 GPU = "nvidia.com/gpu"
 OPTING = 'use "true" to opt in, "false" to opt out, or remove it'
@@ -70,7 +72,7 @@ def why(found: Outcome, name: str = "x") -> tuple[State, str]:
         (
             "",
             put(mpijob(), RESOURCES, {"limits": {keys.NEURON: "sixteen"}}),
-            f"the amount of {keys.NEURON} that the workers request is 0 or cannot be read",
+            f'{NO_DEVICE}: {AT}.spec.{LIMITS}[{keys.NEURON}] is "sixteen"; write a number, such as 16',
         ),
         (
             "",
@@ -106,17 +108,17 @@ def test_a_table_that_only_reports_changes_nothing_and_tells_what_it_would_have_
 @pytest.mark.parametrize(
     ("job", "denial"),
     [
-        (mpijob(annotations={keys.INJECT: "yes"}), f'{OPTING}: /metadata/annotations/{keys.INJECT} is "yes"'),
+        (mpijob(annotations={keys.INJECT: "yes"}), f'{OPTING}: metadata.annotations[{keys.INJECT}] is "yes"'),
         (
             mpijob(annotations={keys.INJECT: "x" * 99}),
-            f'{OPTING}: /metadata/annotations/{keys.INJECT} is "{"x" * 58}…',
+            f'{OPTING}: metadata.annotations[{keys.INJECT}] is "{"x" * 58}…',
         ),
         *(
-            (put(mpijob(), REPLICAS, number), f"{COUNTED}: /spec/mpiReplicaSpecs/Worker/replicas is {said}")
+            (put(mpijob(), REPLICAS, number), f"{COUNTED}: spec.mpiReplicaSpecs.Worker.replicas is {said}")
             for number, said in ((-1, "-1"), (True, "true"), ("4", '"4"'), (4.5, "4.5"))
         ),
-        (mpijob(worker_spec={"nodeSelector": [1]}), f"{AT}/spec/nodeSelector must be a map, not [1]"),
-        (mpijob(worker_spec={"initContainers": {}}), f"{AT}/spec/initContainers must be a list, not {{}}"),
+        (mpijob(worker_spec={"nodeSelector": [1]}), f"{AT}.spec.nodeSelector must be a map, not [1]"),
+        (mpijob(worker_spec={"initContainers": {}}), f"{AT}.spec.initContainers must be a list, not {{}}"),
     ],
 )
 def test_a_job_that_makes_no_sense_is_refused_with_the_field_and_its_value(
@@ -128,7 +130,7 @@ def test_a_job_that_makes_no_sense_is_refused_with_the_field_and_its_value(
 
 
 CHANGED = "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config"
-CONFIGURED = f"/metadata/annotations/{keys.NODE_CONFIG}"
+CONFIGURED = f"metadata.annotations[{keys.NODE_CONFIG}]"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_a_conflict_is_told_with_both_values_and_what_became_of_it(
 ) -> None:
     table = extended(adding("schedulerName: ours, nodeSelector: {zone: a}", more))
     found = outcome(table, mpijob(worker_spec={"schedulerName": "theirs"}))
-    place = f"{AT}/spec/schedulerName"
+    place = f"{AT}.spec.schedulerName"
     assert list(found.warnings) == [text.format(place) for text in warnings]
     assert list(found.denials) == [text.format(place) for text in denials]
     if stored:  # and what else the rule adds is there
@@ -232,7 +234,7 @@ def test_maps_that_differ_are_told_by_their_first_ten_keys(count: int, told: str
     theirs = {"name": "v"} | {f"k{number}": 1 for number in range(count)}
     job = mpijob(worker_spec={"volumes": [theirs]})
     found = outcome(extended(adding("volumes: [{name: v, emptyDir: {}}]")), job)
-    assert found.warnings == (f"kept yours: {AT}/spec/volumes/[v] differs in {told} from rule x",)
+    assert found.warnings == (f"kept yours: {AT}.spec.volumes[v] differs in {told} from rule x",)
 
 
 def test_a_rule_in_shadow_changes_nothing_and_is_told_with_what_it_would_change_and_refuse() -> None:

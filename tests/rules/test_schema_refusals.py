@@ -121,7 +121,7 @@ def test_a_whole_table_must_have_every_section() -> None:
 
 
 def test_a_text_that_is_not_utf_8_is_refused_with_the_line() -> None:
-    with pytest.raises(TableError, match=r"^mine\.yaml:4: /: the byte 0xff is not UTF-8"):
+    with pytest.raises(TableError, match=r"^mine\.yaml:4: the byte 0xff is not UTF-8"):
         load_text(EXTENDS.encode() + b"values: {a: \xff}\n", SOURCE)
 
 

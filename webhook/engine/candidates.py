@@ -36,7 +36,7 @@ def candidacy(job: Job) -> tuple[bool, str]:
 
 def _no_template(job: Job) -> str:
     rows = [row for row in job.workload.groups if row.takes_nodes is True or row.role == WORKER]
-    places = cut(" or ".join(dict.fromkeys(str(row.template) for row in rows)))
+    places = cut(" or ".join(dict.fromkeys(row.template.name for row in rows)))
     if any(row.takes_nodes == DEVICES for row in rows):
         return f"no pod template at {places} asks for a node's Neuron devices or selects UltraServers"
     return f"the job has no {WORKER} template: there is none at {places}"
@@ -56,9 +56,9 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
         return True, "its workers select an UltraServer instance type"
     if why := next(filter(None, [group.claims_less for group in groups]), None):
         return False, cut(f"its workers {why}") + opt_in
-    asked = (name for each in groups for name in each.asked if name in job.table.candidates.requests)
-    if name := next(asked, None):
-        return False, f"the amount of {name} that the workers request is 0 or cannot be read"
+    known = job.table.candidates.requests
+    if asked := next((each.requested(name) for each in groups for name in each.asked if name in known), None):
+        return False, cut(f"{NO_DEVICE}: {asked[0]} is {shown(asked[1], 40)}; write a number, such as 16")
     return False, NO_DEVICE
 
 

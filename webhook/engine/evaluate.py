@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Final
 
-from common.pointers import pointer
+from common.pointers import field_name, parse_pointer, pointer
 from common.texts import cut
 from contract import keys
 from webhook.engine.apply import Progress, apply_rules
@@ -105,8 +105,8 @@ FACTS: Final = {
 """What an outcome tells of a job that has a size, and the placeholder that says the same."""
 
 OVERDONE: Final = (
-    "{} is ignored: it names more than the webhook can have added, so that stays in the job as yours; "
-    "to remove that, take it out of the file"
+    "a record that names more than the webhook can have added is ignored, so what it names stays in the job "
+    "as yours; to remove that, take it out of the file: {}"
 )
 
 
@@ -123,7 +123,7 @@ def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outc
     job.off = off
     progress = Progress({group.path: group.template for group in job.groups})
     progress.warnings += [
-        OVERDONE.format(pointer((*group.path, *record.ANNOTATIONS, group.key)))
+        OVERDONE.format(field_name((*group.path, *record.ANNOTATIONS, group.key)))
         for group in job.groups
         if group.overdone
     ]
@@ -189,5 +189,5 @@ def _not_taken_over(job: Job, templates: Templates) -> Iterator[str]:
         for place, theirs in group.claimed.items():
             if not same(theirs, ours.get(place)):
                 what = "replaced" if place in ours else "removed"
-                at = pointer(group.path) + place
+                at = field_name((*group.path, *parse_pointer(place)))
                 yield f"{what} yours: {at} is the webhook's own, not {shown(theirs, 40)}"

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from common.pointers import pointer
+from common.pointers import field_name
 from common.texts import nearest
 from contract import keys
-from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
 from webhook.objects.templates import main_container
@@ -71,7 +70,7 @@ def _user(job: Job) -> Found:
             at = ("containers", spec["containers"].index(container)) if own.get(key) is not None else ()
             value = own[key] if at else pod.get(key)
             if value and not (key == "runAsNonRoot" and 0 in (own.get("runAsUser"), pod.get("runAsUser"))):
-                yield Fault(pointer((*path, "spec", *at, "securityContext", key)), shown(value))
+                yield Fault(field_name((*path, "spec", *at, "securityContext", key)), shown(value))
 
 
 def _is_etc(mount: Json) -> bool:
@@ -81,7 +80,7 @@ def _is_etc(mount: Json) -> bool:
 def _deadline(job: Job) -> Found:
     row = job.workload.fields.get("deadline")
     if row and (value := row.path.value(job.object)):
-        yield Fault(str(row.path), shown(value))
+        yield Fault(row.path.name, shown(value))
 
 
 def _amount(job: Job) -> Found:
@@ -90,7 +89,7 @@ def _amount(job: Job) -> Found:
         for name, whole in job.table.candidates.whole_node.items():
             most, asked = whole * (1 + name.endswith("core")), group.asked.get(name, 0)
             if asked > 1000 * most:
-                yield Fault(_requested(group, name), str(asked // 1000), str(most))
+                yield Fault(group.requested(name)[0], str(asked // 1000), str(most))
 
 
 def _resource(job: Job) -> Found:
@@ -99,24 +98,7 @@ def _resource(job: Job) -> Found:
     for group, name in islice(unknown, MOST_NAMES):
         short = nearest(name.rpartition("/")[2], NEURON) if "neuron" in name else None
         if meant := nearest(name, known) or (short and f"aws.amazon.com/{short}"):
-            yield Fault(_requested(group, name), name, meant)
-
-
-def _requested(group: Group, name: str) -> str:
-    """Where a template asks for a resource first."""
-    for at, container in _containers(group, "containers", "initContainers"):
-        for part in ("limits", "requests"):
-            if name in map_at(container, ("resources", part)):
-                return pointer((*at, "resources", part, name))
-    return pointer((*group.path, "spec", "resources"))
-
-
-def _containers(group: Group, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
-    for kind in kinds:
-        found = group.spec.get(kind)
-        for index, container in enumerate(found if isinstance(found, list) else ()):
-            if isinstance(container, dict):
-                yield (*group.path, "spec", kind, index), container
+            yield Fault(group.requested(name)[0], name, meant)
 
 
 def _key(job: Job) -> Found:
@@ -129,7 +111,7 @@ def _key(job: Job) -> Found:
                 like += ((*path, "metadata", kind, key) for key in filter(_like_ours, marks))
     for at in like[:MOST_NAMES]:
         if meant := _meant(str(at[-1])[:100]):
-            yield Fault(pointer(at), shown(get(job.object, at), 40), meant)
+            yield Fault(field_name(at), shown(get(job.object, at), 40), meant)
 
 
 def _like_ours(text: str) -> bool:
@@ -150,16 +132,16 @@ def _meant(key: str) -> str | None:
 def _hostfile(job: Job) -> Found:
     """The operator's host file, given to MPI by name."""
     for group in job.of["launcher"]:
-        for at, container in _containers(group, "containers"):
+        for at, container in group.containers("containers"):
             named = (one for one in maps_at(container, ("env",)) if one.get("value") == HOSTFILE)
             env = [str(one.get("name")) for one in named]
             said = {"command": _words(container.get("command")), "args": _words(container.get("args"))}
             text = f"{said['command']} {said['args']}"
             for name in filter(_VARIABLES.fullmatch, env):
-                yield Fault(pointer((*at, "env")), f"{name}={HOSTFILE}")
+                yield Fault(field_name((*at, "env")), f"{name}={HOSTFILE}")
             if (env or HOSTFILE in text) and (given := _given(text, {*env})):
                 kind = "args" if given in said["args"] else "command"
-                yield Fault(pointer((*at, kind)), f"{given} {HOSTFILE}")
+                yield Fault(field_name((*at, kind)), f"{given} {HOSTFILE}")
 
 
 def _words(found: Json) -> str:
@@ -182,12 +164,12 @@ def _queue(job: Job) -> Found:
     """The label of a queue of Kueue's, or an annotation that asks Kueue for a topology."""
     label = ("metadata", "labels", f"{_KUEUE}queue-name")
     if queue := get(job.object, label):
-        yield Fault(pointer(label), shown(queue, 40))
+        yield Fault(field_name(label), shown(queue, 40))
     for group in job.of[WORKER]:
         at = ("metadata", "annotations")
         for key, value in map_at(group.template, at).items():
             if key.startswith(f"{_KUEUE}podset-") and key.endswith("-topology"):
-                yield Fault(pointer((*group.path, *at, key)), shown(value, 40))
+                yield Fault(field_name((*group.path, *at, key)), shown(value, 40))
 
 
 SORTS: Final[Mapping[str, tuple[bytes, Callable[[Job], Found]]]] = {

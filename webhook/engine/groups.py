@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from common.pointers import pointer
+from common.pointers import field_name
 from common.quantities import amounts, requests
 from common.texts import cut
 from contract import keys
@@ -149,6 +149,22 @@ class Group:
                 return name
         return None
 
+    def containers(self, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
+        """The containers of some lists, each with its path in the object."""
+        for kind in kinds:
+            found = self.spec.get(kind)
+            for index, container in enumerate(found if isinstance(found, list) else ()):
+                if isinstance(container, dict):
+                    yield (*self.path, "spec", kind, index), container
+
+    def requested(self, name: str) -> tuple[str, Json]:
+        """The field that asks for a resource first, and what it says."""
+        for at, container in self.containers("containers", "initContainers"):
+            for part in ("limits", "requests"):
+                if name in (asked := map_at(container, ("resources", part))):
+                    return field_name((*at, "resources", part, name)), asked[name]
+        return field_name((*self.path, "spec", "resources")), None
+
     @cached_property
     def needs_node(self) -> str | None:
         """What a pod does that takes a whole node, by its requests or claims; None if nothing does.
@@ -211,7 +227,7 @@ class Group:
                     "devices.instanceType": " or ".join(types),
                     "devices.asked": str(asked),
                     "devices.accepted": ranges(accepted),
-                    "devices.place": pointer((*self.path, *place)),
+                    "devices.place": field_name((*self.path, *place)),
                 }
         return {}
 

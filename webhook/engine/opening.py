@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from common.pointers import field_name
 from contract import keys
 from contract.place import Index, Term
 from webhook.engine.groups import Group
@@ -109,7 +110,9 @@ def _product(factors: Iterable[Factor], obj: Json, template: Path) -> int:
 def _whole(path: ObjectPath, obj: Json, template: Path) -> int | None:
     found = path.value(obj, template)
     if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 0):
-        raise JobError(f"the number of workers must be a whole number, 0 or more: {path} is {shown(found)}")
+        raise JobError(
+            f"the number of workers must be a whole number, 0 or more: {path.name} is {shown(found)}"
+        )
     return found
 
 
@@ -119,7 +122,7 @@ def marked(obj: Json, key: str) -> tuple[str, str] | None:
     for kind in ("annotations", "labels"):
         marks = metadata.get(kind)
         if isinstance(marks, dict) and (value := marks.get(key)) is not None:
-            return f"/metadata/{kind}/{key}", text_of(value)
+            return field_name(("metadata", kind, key)), text_of(value)
     return None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final
 
-from common.pointers import pointer
+from common.pointers import field_name
 from contract import keys
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
@@ -80,7 +80,7 @@ def _against(job: Job, group: Group, shape: Shape, identity: str) -> Iterator[st
                 and term.get("maxSkew") in range(size),
             }
             if wrong[kind] and term.get("topologyKey") == shape.topology_key:
-                at = pointer((*group.path, *place, index))
+                at = field_name((*group.path, *place, index))
                 yield f"{size} of its workers cannot have one {shape.topology_key} to themselves by {at}"
 
 

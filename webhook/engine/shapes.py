@@ -1,6 +1,6 @@
 """Which shape a job has: by its size, and by the node config that it names."""
 
-from common.pointers import pointer
+from common.pointers import field_name
 from common.texts import cut
 from contract import keys
 from contract.place import MOST_WORKERS
@@ -55,7 +55,7 @@ def _wanted(job: Job) -> tuple[str, str] | None:
     said = [marked(job.object, keys.NODE_CONFIG) or own_node_config(job)]
     said += [
         (
-            f"the template {cut(claim.name)} at {pointer((*group.path, *claim.place))}",
+            f"the template {cut(claim.name)} at {field_name((*group.path, *claim.place))}",
             str(claim.takes.node_config),
         )
         for group in job.of[WORKER]

@@ -8,7 +8,7 @@ nothing out comes out as it was.
 from dataclasses import replace
 from typing import Final
 
-from common.pointers import pointer
+from common.pointers import field_name
 from common.texts import cut
 from contract import keys
 from webhook.engine.evaluate import evaluate
@@ -123,7 +123,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     )
     reason = "put back what the update took out" if patch else "the update takes nothing out"
     warnings += tuple(
-        COPIES.format(cut(pointer(path)))
+        COPIES.format(cut(field_name(path)))
         for _, path, was in templates
         if _copied(table, workload, was, get(new, path))
     )

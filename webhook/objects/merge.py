@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from common.pointers import pointer
+from common.pointers import field_name, pointer
 from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY, Kind, kind, step
 from webhook.objects.tree import Json, Path, as_list, as_map, digest, get, same, shared, with_entry
 
@@ -160,7 +160,7 @@ class Merge:
         return self._settle(theirs, ours, place)
 
     def _settle(self, theirs: Json, ours: Json, path: Path) -> Json:
-        self.conflicts.append(Conflict(pointer(self.at + path), theirs, ours))
+        self.conflicts.append(Conflict(field_name(self.at + path), theirs, ours))
         if self.on_conflict is not OnConflict.OVERRIDE:
             return theirs
         self._placed(path)
@@ -170,9 +170,9 @@ class Merge:
         old = as_list(theirs, self.at + path)
         if len(old) > LONGEST_TERMS:
             self.refused.append(
-                f"{pointer(self.at + path)} has {len(old)} terms, of which each would get a requirement: "
-                f"at most {LONGEST_TERMS}; say the same in fewer, as one expression with operator In, or "
-                "opt out"
+                f"{len(old)} terms are more than the {LONGEST_TERMS} that may each get a requirement; say "
+                "the same in fewer, as one expression with operator In, or opt out: "
+                f"{field_name(self.at + path)}"
             )
             return theirs
         expressions = [(name, item) for name in EXPRESSIONS for item in ours[0].get(name) or ()]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from common.pointers import parse_pointer, pointer
+from common.pointers import field_name, parse_pointer, pointer
 from webhook.objects.tree import Json, Path, get
 
 _SELECTING = re.compile(r"([^\[\]]+)\[(?:\*|([A-Za-z][A-Za-z0-9]*)=([^\[\]]+))\]")
@@ -73,6 +73,11 @@ class ObjectPath:
             paths = _paths(obj, (*self.parts[:place], beside[place], *self.parts[place + 1 :]), ())
         found = (get(obj, path) for path in paths)
         return next((value for value in found if value is not None), None)
+
+    @cached_property
+    def name(self) -> str:
+        """As the API server names fields: ``spec.replicatedJobs[name=workers].template``."""
+        return field_name(parse_pointer(self.text.replace("[", "/[")))
 
     def __str__(self) -> str:
         return self.text

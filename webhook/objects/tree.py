@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import orjson
 
+from common.pointers import field_name
 from common.pointers import get as get  # noqa: PLC0414 - a part of this module to its users
-from common.pointers import pointer
 from common.texts import printable
 
 Json = Any
@@ -109,7 +109,7 @@ def as_map(node: Json, path: Path) -> dict[str, Json]:
     if node is None:
         return {}
     if not isinstance(node, dict):
-        raise WrongTypeError(pointer(path), "a map", node)
+        raise WrongTypeError(field_name(path), "a map", node)
     return node
 
 
@@ -122,7 +122,7 @@ def as_list(node: Json, path: Path) -> list[Json]:
     if node is None:
         return []
     if not isinstance(node, list):
-        raise WrongTypeError(pointer(path), "a list", node)
+        raise WrongTypeError(field_name(path), "a list", node)
     return node
 
 

@@ -2,18 +2,20 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Final
 
-from common.pointers import pointer
+from common.pointers import field_name
 from common.texts import nearest
 from webhook.documents.reader import lacks
 from webhook.documents.templates import unrendered
 from webhook.engine.opening import kind_of
+from webhook.engine.outcome import MOST_MESSAGES
 from webhook.objects.paths import ObjectPath, Select
-from webhook.objects.tree import Json, Path, shown
+from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
-from webhook.rules.schema import pod_template
+from webhook.rules.schema import pod_template, refused
 
 TEXTS: Final = {("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")}
 """Maps of which each value is text."""
@@ -46,18 +48,33 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
         yield from _fields(obj, _shape(rows), ())
 
 
-def unfinished(value: Json, path: Path = (), *, is_job: bool = True) -> Iterator[str]:
-    """A message for each label and variable that is not text, and each template, in the metadata or a job."""
+def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
+    """A message for each value that the API server, and no denial, will refuse, or that is a template."""
+    rows = table.workloads_of(kind_of(obj))
+    paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
+    told: dict[Path, str] = {}
+    for path in sorted(paths, key=str):
+        for at, why in islice(refused(get(obj, path)), MOST_MESSAGES):
+            field = field_name((*path, *at))
+            if not any(field in denial for denial in denials):
+                told[(*path, *at)] = f"the API server refuses {field}: {why}"
+    # What these say of a value is nearer to what its author meant.
+    yield from (told | dict(unfinished(obj, is_job=bool(rows)))).values()
+
+
+def unfinished(value: Json, path: Path = (), *, is_job: bool = True) -> Iterator[tuple[Path, str]]:
+    """What is not text though it has to be, and what is a template, in a job or the metadata."""
     looked_at = (is_job or path[:1] == ("metadata",)) and not PROGRAMS.intersection(path)
     if isinstance(value, str) and looked_at and (template := unrendered(value, is_value=True)):
-        yield f"{pointer(path)} is {shown(value, 40)}: {template}"
+        yield path, f"{template}: {field_name(path)} is {shown(value, 40)}"
     texts = set(value) if isinstance(value, dict) and path[-2:] in TEXTS else set()
     texts |= {"value"} if path[-2:-1] == ("env",) else set()
     items = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
     for key, inner in items:
         if key in texts and not isinstance(inner, str | None):
-            text = shown(inner)
-            yield f"{pointer((*path, key))} is {text}, which is not text: quote it, as in {json.dumps(text)}"
+            at, text = (*path, key), shown(inner)
+            why = f"{text} is not text; quote it, as in {json.dumps(text)}"
+            yield at, f"the API server refuses {field_name(at)}: {why}"
         yield from unfinished(inner, (*path, key), is_job=is_job)
 
 
@@ -73,7 +90,7 @@ def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str
             if key in known:
                 yield from _fields(inner, known[key], (*path, key))
             elif near := nearest(key, absent):
-                yield (*path, key), f"{pointer(path) or '/'}: unknown field {key!r}; did you mean {near!r}?"
+                yield (*path, key), f"unknown field {field_name((*path, key))}; did you mean {near!r}?"
 
 
 def _shape(rows: Sequence[Workload]) -> Schema:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from common.pointers import numbered
+from common.pointers import path_of
 from contract.place import Place
 from webhook.documents import Document
 from webhook.engine.changes import changes
@@ -18,7 +18,8 @@ from webhook.rows.table import Rule, Table
 MESSAGES: Final = {"denials": "refused", "warnings": "warning", "hints": "hint", "notes": "note"}
 """Keys of a report whose texts are messages, and what every output calls one of them."""
 
-_PLACE: Final = re.compile(r"(?<!\S)/([^\s;,]+)")
+_NAMED: Final = re.compile(r"(?<!\S)[A-Za-z]\w*(?:\.\w+|\[[^\]\s]*\])+")
+"""The names of fields in a message, as of `field_name`."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,11 @@ class Preview:
         return ((about, text) for key, about in MESSAGES.items() for text in self.item[key])
 
     def line_of(self, text: str) -> int:
-        """The line of the place that a message names, of which the last key may hold ``/``; or the first."""
+        """The line of the field that a message names; or the first."""
         if self.share or text in self.lines:
             return self.lines.get(text, self.document.line)
-        place = _PLACE.search(text)
-        parts = place[1].rstrip(":").split("/") if place else []
-        steps = numbered(parts)
-        ends = ((*steps[:at], "/".join(parts[at:]).replace("~1", "/")) for at in range(len(parts)))
-        return max([self.document.line, *map(self.document.line_of, ends)])
+        fields = map(path_of, _NAMED.findall(text))
+        return max([self.document.line, *map(self.document.line_of, fields)])
 
 
 def report(

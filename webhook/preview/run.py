@@ -9,7 +9,7 @@ from typing import Final
 
 import jsonpatch
 
-from common.pointers import numbered, parse_pointer
+from common.pointers import path_of
 from common.texts import cut
 from webhook import limits
 from webhook.documents import Document, DocumentError, expand_lists
@@ -18,7 +18,7 @@ from webhook.engine.opening import kind_of, opened
 from webhook.engine.outcome import JobError, bounded
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, get
-from webhook.preview.hints import hints, unfinished
+from webhook.preview.hints import hints, refusals
 from webhook.preview.report import Preview, report
 from webhook.preview.sent import not_a_job, not_sent
 from webhook.preview.sentence import Seen, Share
@@ -80,7 +80,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         near = {cut(text): each.line_of(path) for path, text in hints(table, each.value)}
         note = not_sent(each.value, where, outcome) or (None if near else not_a_job(table, each.value))
         # A review holds text there, as the API server has read the object.
-        more = unfinished(each.value, is_job=bool(table.workloads_of(kind_of(each.value))))
+        more = refusals(table, each.value, outcome.denials)
         outcome = replace(outcome, warnings=bounded([*outcome.warnings, *more]))
         seen = Seen(table, each, where, each.value, outcome, stored, _hint(each, outcome))
         made, notes = _pods(seen, now, numbers, tell) if pods else (None, ())
@@ -93,7 +93,7 @@ def _hint(document: Document, outcome: Outcome) -> str:
     """The first resource that is nearly one of the table's, and its line."""
     if not (fault := outcome.faults.get("resource")):
         return ""
-    line = document.line_of(numbered(parse_pointer(fault.field)))
+    line = document.line_of(path_of(fault.field))
     return f"Line {line} requests {cut(fault.value)}; did you mean {fault.meant}?"
 
 

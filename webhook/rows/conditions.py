@@ -291,7 +291,7 @@ class InTemplate(
         for place, allowed in self.value.items():
             found = place.value(group.template)
             if not matches(text_of(found) if found else "", allowed):
-                return differs(place.text, shown(found, 40) if found else '""', allowed, whose)
+                return differs(place.name, shown(found, 40) if found else '""', allowed, whose)
         return None
 
 
@@ -325,7 +325,7 @@ class Fields(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
             if name not in job.workload.fields:
                 return f"a {job.workload.name} has no field {name}"
             if not matches(text := job.field(name), allowed):
-                what = job.workload.fields[name].path.text
+                what = job.workload.fields[name].path.name
                 return differs(what, cut(text) if len(text) > LONGEST_MESSAGE else text, allowed)
         return None
 

@@ -146,7 +146,7 @@ class Field(Row):
         if isinstance(found, int) and abs(found) < MOST:
             found = str(found)
         if found is not None and not isinstance(found, str):
-            raise WrongTypeError(str(self.path), "text", found)
+            raise WrongTypeError(self.path.name, "text", found)
         text = found or self.default
         if not self.parent:
             return text

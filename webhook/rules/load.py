@@ -127,24 +127,30 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
     """
     if reason := _unreadable(texts):
         raise TableError([Problem(where, 1, "", reason)])
-    first, *others = documents = [_read(text, source) for source, text in texts]
-    alone = [Draft(document.value, (document,)) for document in documents]
-    problems = [problem for draft in alone for problem in _problems(draft)]
+    alone, problems = list[Draft](), list[Problem]()
+    for source, text in texts:
+        try:
+            document = _read(text, source)
+        except TableError as error:
+            problems += error.problems
+        else:
+            alone.append(Draft(document.value, (document,)))
+            problems += _problems(alone[-1])
+    documents = [draft.files[0] for draft in alone]
     problems = problems or [
-        Problem(each.source, each.line, "", ALONE) for each in others if each.value.get("extends") != DEFAULT
+        Problem(one.source, one.line, "", ALONE)
+        for one in documents[1:]
+        if one.value.get("extends") != DEFAULT
     ]
     if problems:
         raise TableError(problems)
-    if "extends" in first.value:
-        profile = first.value["extends"]
-        draft = below if below and profile == DEFAULT else default_draft(profile)
-        others = documents
-    else:
-        draft = alone[0]
-    for document in others:
-        if unfit := list(strays(draft, document)):
-            raise TableError(unfit)
+    profile = documents[0].value.get("extends")
+    draft = below if below and profile == DEFAULT else default_draft(profile) if profile else alone[0]
+    for document in documents if profile else documents[1:]:
+        problems += strays(draft, document)
         draft = laid_over(draft, document)
+    if problems:
+        raise TableError(problems)
     return draft
 
 

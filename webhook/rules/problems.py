@@ -26,8 +26,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        place = f"{self.source}:{self.line}: {self.path or '/'}" if self.line else self.source
-        return printable(f"{place}: {self.message}")
+        place = f"{self.source}:{self.line}" if self.line else self.source
+        return printable(": ".join(filter(None, (place, self.path, self.message))))
 
 
 class TableError(ValueError):

@@ -176,10 +176,18 @@ def _either(messages: Iterable[str]) -> str:
     return f"{' or '.join(wanted).replace(' or must be ', ' or ')}, not {ends[0]}"
 
 
-def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
+def refused(template: Json) -> Found:
+    """What the API server will refuse in a job's pod template; not keys that this schema does not know."""
+    for path, message in _in_fragment(template, pod_template(), (), every=False):
+        if get(template, path) is not None:  # the API server drops nulls
+            yield path, message
+
+
+def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path, *, every: bool = True) -> Found:
     """Where a part of a pod template breaks its schema, of whose language it needs a dozen words."""
     if "$ref" in schema:
-        yield from _in_fragment(node, pod_template()["$defs"][schema["$ref"].rpartition("/")[2]], path)
+        whole = pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
+        yield from _in_fragment(node, whole, path, every=every)
     types, known = schema.get("type", [*TYPES]), schema.get("properties", {})
     types = [types] if isinstance(types, str) else types
     if not any(
@@ -192,13 +200,13 @@ def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path) -> Found:
         for key, value in node.items():
             yield from _in_fragment(key, schema.get("propertyNames", {}), (*path, key))
             inner = known.get(key, schema.get("additionalProperties", {}))
-            if inner is False:
+            if inner is not False:
+                yield from _in_fragment(value, inner, (*path, key), every=every)
+            elif every:
                 yield (*path, key), _unknown(key, known)
-            else:
-                yield from _in_fragment(value, inner, (*path, key))
     elif isinstance(node, list):
         for index, item in enumerate(node):
-            yield from _in_fragment(item, schema.get("items", {}), (*path, index))
+            yield from _in_fragment(item, schema.get("items", {}), (*path, index), every=every)
     else:
         yield from ((path, message) for message in _in_scalar(node, schema))
 
