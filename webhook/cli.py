@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 
 import click
 
-from common.completion import SHELLS, script
 from common.exits import Program, coloured, say
 from common.files import files_of, read_text
 from common.texts import did_you_mean, folded, printable
@@ -23,6 +22,7 @@ from webhook.preview.report import Preview
 from webhook.preview.run import EMPTY, preview
 from webhook.preview.text import as_diff, beside, headline, row, totals
 from webhook.rules.draft import ROWS, Draft
+from webhook.rules.explain import explained
 from webhook.rules.lint_policies import notes
 from webhook.rules.load import build, installed_draft, load_installed
 from webhook.rules.problems import Problem, TableError
@@ -107,13 +107,6 @@ def namespace(name: str) -> str:
         return checked("namespace", name)
     except ParameterError as error:
         raise click.UsageError(str(error.description)) from None
-
-
-@main.command()
-@click.argument("shell", type=click.Choice([*SHELLS]))
-def completion(shell: str) -> None:
-    """Print a script that completes this program's command line in SHELL."""
-    say(script(shell, main, "ultraserver-webhook"))
 
 
 @main.command("preview")
@@ -286,6 +279,16 @@ def _no_row(draft: Draft, name: str) -> str:
         return f"{name} is not the name of a row: write -f {name} to show a table of your own"
     known = [row["name"] for section in ROWS for row in draft.raw[section]]
     return f"no row of the table is called {name!r}{did_you_mean(name, known)}"
+
+
+@rules.command()
+@click.argument("key", default="", metavar="[KEY]")
+def explain(key: str) -> None:
+    """Say what a key of a rule table means, such as `match.labels`; without KEY, what a table has."""
+    try:
+        say(explained(key), nl=False)
+    except LookupError as error:
+        _fail(str(error.args[0]))
 
 
 @rules.command("test")

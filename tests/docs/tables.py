@@ -11,12 +11,14 @@ from tests.docs import values
 from tests.docs.blocks import REPOSITORY
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
+from webhook.rules.explain import every
 from webhook.rules.load import load_default, load_file
 from webhook.rules.schema import bundled
-from webhook.rules.show import when
+from webhook.rules.show import adds, when
 
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
-RULES = ("rule", "on", "when", "why")
+RULES = ("rule", "on", "when", "adds", "why")
+KEYS = ("key", "type", "default", "example", "what it is")
 NO_HEAD = ("",) * len(RULES)
 INTRODUCTION = """\
 # Reference of the rule table
@@ -27,8 +29,14 @@ this page. [How to change it](rule-table.md); `ultraserver-webhook rules show` p
 ## Rules
 
 *On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *When*: `|` is
-*or*, `?*` set, `""` not set.
+*or*, `?*` set, `""` not set. *Adds*: paths in a pod template.
 
+"""
+
+KEYS_INTRODUCTION = """
+## Keys of a table
+
+*Globs* are `*` and `?` as in file names. `ultraserver-webhook rules explain KEY` prints the same.
 """
 
 BY_ROWS: Mapping[str, str] = {
@@ -62,7 +70,7 @@ def reference() -> str:
             INTRODUCTION,
             _rules(packaged.rules),
             *_of_components({rule.name for rule in packaged.rules}),
-            "\n## Keys of a table\n\n*Globs* are `*` and `?` as in file names. Keys in bold are required.\n",
+            KEYS_INTRODUCTION,
             *_keys(),
             "\n## Labels, annotations and the gate\n\n",
             _markdown(NO_HEAD[:2], [*_contract()]),
@@ -92,6 +100,7 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
                 f"`{rule.name}`",
                 " ".join(filter(None, [*on, rule.match.role])),
                 (fires if fires == "always" else f"`{fires}`") + off,
+                f"`{adds(rule)}`" if adds(rule) != "-" else "",
                 rule.reason,
             )
         )
@@ -134,13 +143,17 @@ def _described(row: Mapping[str, Any]) -> bool:
 
 
 def _keys_of(name: str, row: Mapping[str, Any]) -> Iterator[str]:
-    required = row.get("required", ())
+    names = [key for key, part in row["properties"].items() if "description" in part]
+    paths = every()
+    above = {at.rpartition(".")[0]: [] for at in paths}
+    for at, key in paths.items():
+        above[at.rpartition(".")[0]].append(key)
     described = [
-        (f"**`{key}`**" if key in required else f"`{key}`", said["description"])
-        for key, said in row["properties"].items()
-        if "description" in said
+        (f"`{key.name}`", key.type, key.default, key.example and f"`{key.example}`", key.about)
+        for key in next(keys for keys in above.values() if [key.name for key in keys] == names)
     ]
-    yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(NO_HEAD[:2], described)}"
+    told = [tuple(cell.replace("|", r"\|") for cell in cells) for cells in described]
+    yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(KEYS, told)}"
 
 
 def _contract() -> Iterator[tuple[str, str]]:

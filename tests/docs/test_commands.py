@@ -12,7 +12,7 @@ from tests.docs import session
 from tests.docs.blocks import REPOSITORY, Step, blocks_of, documents
 
 
-@pytest.mark.limit(10, "commands with a pipe are processes")
+@pytest.mark.limit(15, "commands with a pipe are processes")
 @pytest.mark.parametrize("document", session.documents_with(session.is_run_here))
 def test_commands_print_what_is_shown(document: str, tmp_path: Path) -> None:
     folder, status = session.folder_with_examples(tmp_path), 0

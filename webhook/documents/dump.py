@@ -44,11 +44,15 @@ class _Dumper(yaml.SafeDumper):
 _Dumper.add_representer(str, _Dumper.text)
 
 
-def dump_yaml(value: Json) -> str:
+def dump_yaml(value: Json, *, flow: bool = False) -> str:
     """One value as a YAML document, which gives the same value when it is read.
 
     Keys keep their order (kubectl sorts them), long lines stay whole. Texts with signs that are not printable
-    are escaped, and so are those that GitHub would take for commands.
+    are escaped, and so are those that GitHub would take for commands. With `flow` it is one line.
     """
-    text = str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31))
+    text = str(
+        yaml.dump(
+            value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31, default_flow_style=flow
+        )
+    )
     return text.replace("##[", r"#\u0023[")  # stands in double quotes

@@ -15,7 +15,7 @@ from pydantic import Field as Limits
 from common.texts import LONGEST_MESSAGE, cut
 from contract.place import Placer
 from webhook.objects.paths import ObjectPath
-from webhook.objects.templates import Selection, admits, containers, has_volume, matches, takes
+from webhook.objects.templates import containers, has_volume, matches, takes
 from webhook.objects.tree import Json, Path, map_at, shown, text_of
 from webhook.rows.shapes import Shape
 from webhook.rows.workloads import Workload
@@ -52,9 +52,6 @@ class Group(Protocol):
 
     @property
     def chosen_types(self) -> Collection[str]: ...
-
-    @property
-    def selection(self) -> Selection: ...
 
     def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]: ...
 
@@ -199,7 +196,7 @@ class Numbered(OfJob[bool], written=Flag):
 
 
 class Named(OfJob[bool], written=Flag):
-    """false: the job has a generateName."""
+    """false: the job has a generateName. E.g. true."""
 
     def failed(self, job: Job) -> str | None:
         if self.value == bool(job.name):
@@ -212,8 +209,8 @@ class Range(Row):
     """Whole numbers, both ends included.
 
     Attributes:
-        at_least: Default: 0; of a resource, any amount.
-        at_most: Default: no limit.
+        at_least: The least; of a resource 0 means any amount.
+        at_most: The most; without it there is no limit.
     """
 
     at_least: Whole = 0
@@ -256,7 +253,7 @@ class Requests(OfTemplate[Mapping[str, Range]]):
 
 
 class Image(OfTemplate[tuple[str, ...]], written=Texts):
-    """Images of a container or init container; globs."""
+    """Images of a container or init container; globs. E.g. registry.example/*."""
 
     def failed(self, group: Group, whose: str) -> str | None:
         if any(matches(text_of(item.get("image") or ""), self.value) for item in containers(group.template)):
@@ -265,7 +262,7 @@ class Image(OfTemplate[tuple[str, ...]], written=Texts):
 
 
 class InstanceType(OfTemplate[tuple[str, ...]], written=Texts):
-    """Instance types that the pod selects; empty: none."""
+    """Instance types that the pod selects; globs; empty: none. E.g. trn2u.*."""
 
     def failed(self, group: Group, whose: str) -> str | None:
         named = group.chosen_types or ("",)
@@ -273,16 +270,6 @@ class InstanceType(OfTemplate[tuple[str, ...]], written=Texts):
             return None
         found = cut(" or ".join(named)) or "no instance type"
         return f"the {whose} names {found}, not {either(self.value)}"
-
-
-class Excludes(OfTemplate[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Labels of nodes that the pod's node selector or required affinity leaves out; globs."""
-
-    def failed(self, group: Group, whose: str) -> str | None:
-        if not all(admits(group.selection, {label: values}) for label, values in self.value.items()):
-            return None
-        labels = " and ".join(f"{label} {either(values)}" for label, values in self.value.items())
-        return f"the {whose} does not leave out nodes with {labels}"
 
 
 class Volume(OfTemplate[tuple[str, ...]], written=Texts):
@@ -370,7 +357,7 @@ class Annotations(Labels):
 
 
 class Namespace(OfObject[tuple[str, ...]], written=Texts):
-    """Names; globs."""
+    """Names of namespaces; globs. E.g. research-*."""
 
     def failed(self, job: Job) -> str | None:
         if matches(job.namespace, self.value):

@@ -61,12 +61,13 @@ class Policy(Row):
     """The first policy that fits counts.
 
     Attributes:
-        namespaces: Globs. Default: all.
-        labels: Values of the object's labels; not labels that rules set.
-        mode: Replaces the table's.
+        namespaces: Names of namespaces; globs; without it all. E.g. research-*
+        labels: Values of the object's labels; not labels that rules set. E.g. {team: vision}
+        mode: Replaces the table's. E.g. shadow
         rules: Modes that replace those of rules; globs. The whole name counts first, then the longest glob.
-        reason: Why; in the log, audit annotations and previews.
-        until: When it ends: a time with its zone, as 2026-12-31T18:00:00Z.
+            E.g. {"apart-*": off}
+        reason: Why; in the log, audit annotations and previews. E.g. They try it out.
+        until: When it ends, a time with its zone. E.g. 2026-12-31T18:00:00Z
     """
 
     reason: Annotated[str, Limits(pattern=r"\S")]

@@ -75,7 +75,7 @@ class Match(Row):
 
     Attributes:
         role: A group of the workload, ``worker`` (groups that take nodes) or ``any``.
-        candidate: true (default), false or any. Other objects have no shape or job label.
+        candidate: true: for jobs that are placed; false: for other objects, which have no shape or job label.
         workload: Names of workloads; globs.
         every: true: all templates of the role must match, not each by itself.
         single: true: the role has one template; false: several.
@@ -96,7 +96,6 @@ class Match(Row):
     requests: Given[conditions.Requests] = None
     image: Given[conditions.Image] = None
     instance_type: Given[conditions.InstanceType] = None
-    excludes: Given[conditions.Excludes] = None
     volume: Given[conditions.Volume] = None
     template: Given[conditions.InTemplate] = None
     every: Flag = False
@@ -160,12 +159,12 @@ class Rule(Row):
         reason: Why; previews print it.
         match: When it fires.
         add: A part of a pod template (Kubernetes 1.36), with placeholders.
-        on_conflict: keep (default), override or deny.
-        mode: enforce (default), shadow or off.
+        on_conflict: What is done where the author has another value.
+        mode: enforce: it acts; shadow: it is only reported; off: it is skipped.
         needs: Earlier rules, one of which must have fired without a conflict.
         unless: Earlier rules; where one of them fired, this one is skipped.
         warn: Message of a warning.
-        deny: Message of a refusal.
+        deny: Message of a refusal. E.g. use an image of registry.example
         unplaced: true: no node takes such workers, and the job waits for ever; warn says why.
         quiet: true: no warnings about conflicts.
         before: Names in a list; what the rule adds to it goes before the first of them.
@@ -232,8 +231,8 @@ class File(Row):
 
     Attributes:
         api_version: The version of this format.
-        extends: ``default``: this table changes the packaged one. ``aws-document``: the AWS document alone.
-        mode: enforce (default), shadow or off.
+        extends: The table that this one changes: the packaged one, or the AWS document alone. E.g. default
+        mode: enforce: its rules act; shadow: they are only reported; off: nothing is done. E.g. shadow
         values: Texts for $(value.NAME). Rules that use an empty one are skipped.
         candidates: Which jobs are placed.
         device_counts: By instance type, how many devices a container may request: a list, or ``up to N``.
@@ -241,7 +240,7 @@ class File(Row):
         workloads: Kinds of job.
         shapes: Sizes of jobs.
         rules: What is added, in this order.
-        policies: Modes for some namespaces or labels.
+        policies: Modes for some namespaces or labels; the first that fits counts.
     """
 
     api_version: Literal["ultraserver-webhook.io/v1alpha1"]

@@ -283,6 +283,7 @@ class Workload(Row):
             Default: the job label.
         group: A label whose values tell apart units that are jobs of their own.
         place: Of Pods: the place of those that have none.
+            E.g. placer=affinity workers=1 size=1 unit=kubernetes.io/hostname
         main_container: Names of variables or mounted volumes that the operator gives it; without them it is
             the first. Default: the first that asks for devices.
         node_config_env: Environment variable by which containers choose the node config.

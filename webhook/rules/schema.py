@@ -4,6 +4,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from inspect import cleandoc
@@ -15,6 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, core_schema
 
 from common.texts import did_you_mean
+from webhook.documents import read_documents
 from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.conditions import Condition
 from webhook.rows.table import File
@@ -252,9 +254,9 @@ def _only_in_whole_tables(table: dict[str, Any]) -> dict[str, Any]:
     for name, section in table["properties"].items():
         row = section.get("items", section)
         if row is section and "$ref" in section:
-            sections[name] = _taken_out(_forms(table, row)[-1], (name,))
+            sections[name] = _taken_out(forms(row, table)[-1], (name,))
         elif "$ref" in row:
-            items = _taken_out(_forms(table, row)[-1], (name, 0))
+            items = _taken_out(forms(row, table)[-1], (name, 0))
             sections[name] = {"items": items, "minItems": section.pop("minItems", 0)}
     return _taken_out(table, ()) | {"properties": sections}
 
@@ -275,14 +277,14 @@ def _known(path: Path) -> Iterator[str]:
             else form.get("properties", {}).get(part, form.get("additionalProperties"))
             for form in found
         )
-        found = [form for each in inner if isinstance(each, dict) for form in _forms(bundled(), each)]
+        found = [form for each in inner if isinstance(each, dict) for form in forms(each)]
     return (key for form in found for key in form.get("properties", {}))
 
 
-def _forms(whole: dict[str, Any], schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """A schema, and those that it refers to or is a choice of."""
-    named = [get(whole, schema["$ref"].split("/")[1:])] if "$ref" in schema else []
-    return [schema, *(form for each in (*named, *schema.get("anyOf", ())) for form in _forms(whole, each))]
+def forms(schema: dict[str, Any], whole: Json = None) -> list[dict[str, Any]]:
+    """Returns a part of the published schema, and those that it refers to or is a choice of."""
+    named = [get(whole or bundled(), schema["$ref"].split("/")[1:])] if "$ref" in schema else []
+    return [schema, *(form for each in (*named, *schema.get("anyOf", ())) for form in forms(each, whole))]
 
 
 class _Described(GenerateJsonSchema):
@@ -293,11 +295,16 @@ class _Described(GenerateJsonSchema):
         summary, _, keys = cleandoc(schema["cls"].__doc__ or "").partition("\n\nAttributes:\n")
         made["description"] = _line(summary)
         for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", keys, re.MULTILINE):
-            made["properties"][to_camel(name)]["description"] = _line(text)
+            made["properties"][to_camel(name)] |= _said(text)
+        for each in fields(schema["cls"]):
+            if isinstance(each.default, bool | int | str):
+                made["properties"][to_camel(each.name)]["default"] = (
+                    str(each.default) if isinstance(each.default, str) else each.default
+                )
         for name, hint in get_type_hints(schema["cls"]).items():
             for of in get_args(hint):
                 if isinstance(of, type) and issubclass(of, Condition):
-                    made["properties"][to_camel(name)]["description"] = _line(cleandoc(of.__doc__ or ""))
+                    made["properties"][to_camel(name)] |= _said(cleandoc(of.__doc__ or ""))
         return made
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
@@ -309,6 +316,14 @@ class _Described(GenerateJsonSchema):
 
     def field_title_should_be_set(self, _: object) -> bool:
         return False
+
+
+def _said(text: str) -> dict[str, Any]:
+    """The description of a key and, behind ``E.g.``, an example as YAML."""
+    about, _, example = _line(text).removesuffix(".").partition(" E.g. ")
+    if not example:
+        return {"description": _line(text)}
+    return {"description": about, "examples": [read_documents(example)[0].value]}
 
 
 def _line(text: str) -> str:
