@@ -49,7 +49,7 @@ def parse_pointer(text: str) -> tuple[str, ...]:
 
 
 def field_name(path: Iterable[str | int]) -> str:
-    """A path as the API server names fields: ``spec.containers[0].image``, ``metadata.labels[a.b/c]``."""
+    """Returns a path as the API server names fields: ``spec.containers[0].image``, ``metadata.labels[a.b/c]``."""
     keys = [
         key if key.startswith("[") else f".{key}" if _KEY.fullmatch(key) else f"[{key}]"
         for key in map(str, path)
@@ -58,5 +58,5 @@ def field_name(path: Iterable[str | int]) -> str:
 
 
 def path_of(name: str) -> tuple[str | int, ...]:
-    """The path that `field_name` names."""
+    """Returns the path of a `field_name`."""
     return numbered(key or inner for key, inner in _STEP.findall(name))

@@ -1,4 +1,4 @@
-"""The Flask application of a listener: its blueprints, a limit on bodies, and errors that are ours."""
+"""The Flask application of a listener: its blueprints, a limit on bodies, and our error responses."""
 
 import logging
 from collections.abc import Callable
@@ -16,19 +16,19 @@ log = logging.getLogger("webhook.app")
 
 
 def as_json(_: int, code: str, reason: str) -> Response:
-    """An error as JSON."""
+    """Returns an error as JSON."""
     return jsonify(error=reason, code=code)
 
 
 class InMemoryRequest(Request):
-    """A request of which no part goes to a file: the root of a container cannot be written."""
+    """A request of which no part is written to a file, because the root of a container is read-only."""
 
     def _get_file_stream(self, *_: Any, **__: Any) -> BytesIO:  # noqa: ANN401 - werkzeug's
         return BytesIO()
 
 
 def create_app(*blueprints: Blueprint, render_error: Callable[[int, str, str], Response] = as_json) -> Flask:
-    """Returns the application of a listener; errors are rendered of status, code and reason."""
+    """Returns the application of a listener; ``render_error`` gets status, code and reason."""
     app = Flask("webhook", static_folder=None)
     app.request_class = InMemoryRequest
     app.config.update(MAX_CONTENT_LENGTH=limits.BODY, PROVIDE_AUTOMATIC_OPTIONS=False)
@@ -48,7 +48,7 @@ def create_app(*blueprints: Blueprint, render_error: Callable[[int, str, str], R
 
 
 def described(error: Exception) -> tuple[int, str, dict[str, Any]]:
-    """Status, reason and headers of an error; an unexpected one is logged."""
+    """Returns status, reason and headers of an error; logs an unexpected one."""
     match error:
         case HTTPException():
             status = error.code or 500

@@ -1,4 +1,4 @@
-"""What the programs that serve put together: a table, the apps that answer by it, and their listeners."""
+"""Composes the programs that serve: a table, the applications that use it, and their listeners."""
 
 import logging.config
 import time
@@ -28,13 +28,13 @@ from webhook.state import CurrentState
 from webhook.work import BusyError, FailedError, Work
 
 REVIEW_MEMORY = 64 * 1024 * 1024
-"""Bytes that reviews may take. To decode the longest reserves 46 MiB, of which it touches a third."""
+"""Most bytes for reviews. Decoding the longest one reserves 46 MiB, of which it uses a third."""
 PREVIEW_MEMORY = 96 * 1024 * 1024
-"""Bytes that previews may take; `limits.PREVIEW_VALUES` objects without a field take 80 MiB."""
+"""Most bytes for previews; `limits.PREVIEW_VALUES` objects without fields take 80 MiB."""
 POLL_SECONDS = 1.0
-"""Between two looks at the files of the table and the certificate."""
+"""Time between checks of the table's and the certificate's files."""
 RETRY_SECONDS = 5.0
-"""After which a table is looked at again that could not be checked, for lack of time or memory."""
+"""Time until a table is checked again that could not be checked, for lack of time or memory."""
 
 log = logging.getLogger("webhook.serve")
 
@@ -50,11 +50,11 @@ def serve(  # noqa: PLR0913 - the options of the command
     log_level: str,
     log_format: str,
 ) -> None:
-    """Serves admission reviews until it is asked to stop.
+    """Serves admission reviews until a signal.
 
     Raises:
-        TableError: if the rule table is wrong.
-        ValueError: if a setting or the certificate cannot be used.
+        TableError: The rule table is invalid.
+        ValueError: A setting or the certificate is invalid.
     """
     logging_as = _configure_logs(log_format, log_level)
     tls = TlsFiles(tls_cert, tls_key)
@@ -76,7 +76,7 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
     log_level: str,
     log_format: str,
 ) -> None:
-    """Serves previews over plain HTTP until it is asked to stop; errors as of `serve`."""
+    """Serves previews over plain HTTP until a signal; raises what `serve` does."""
     logging_as = _configure_logs(log_format, log_level)
     source = TableSource(rules, placement=placement)
     apps = partial(preview_apps, source, logging_as["logconfig_dict"], allowed_hosts)
@@ -84,7 +84,7 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
 
 
 def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: bool) -> list[WsgiApp]:
-    """The app of each listener, made in the worker: counters and processes are its own."""
+    """Returns the application of each listener; called in the worker, which owns counters and processes."""
     counters = Metrics(state)
     work = LongWork(state.tables, log_config, memory=REVIEW_MEMORY)
     gevent.spawn(keep_fresh, partial(state.refresh, partial(load_changed, work)))
@@ -97,18 +97,18 @@ def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: 
 def preview_apps(
     source: TableSource, log_config: dict[str, Any], allowed_hosts: Sequence[str] = ()
 ) -> list[WsgiApp]:
-    """The app of previews, made in the worker."""
+    """Returns the preview application; called in the worker."""
     work = LongWork(source, log_config, memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, partial(load_changed, work)))
     return [create_app(preview_blueprint(source, work, allowed_hosts), render_error=error_page)]
 
 
 def load_changed(work: Work, written: Written) -> Table:
-    """Returns the table of changed files, once another process has checked it; it is built in a thread.
+    """Returns the table of changed files after another process has checked it; a thread builds it.
 
     Raises:
-        BusyError: if too much work is waiting.
-        UnusableError: if the table is wrong, or to check it takes too much.
+        BusyError: Too much work waits.
+        UnusableError: The table is invalid, or its check takes too much.
     """
     try:
         problem: str = work(0, problem_of, written)
@@ -122,7 +122,7 @@ def load_changed(work: Work, written: Written) -> Table:
 
 
 def keep_fresh(refresh: Callable[[], object]) -> NoReturn:
-    """Reads changed files for as long as the process lives."""
+    """Reads changed files while the process lives."""
     while True:
         gevent.sleep(POLL_SECONDS)
         try:
@@ -134,8 +134,8 @@ def keep_fresh(refresh: Callable[[], object]) -> NoReturn:
 
 
 def _configure_logs(form: str, level: str) -> dict[str, Any]:
-    """Configures logging; returns what gunicorn is to be told of it."""
-    # It installs handlers of its own unless its loggers are named.
+    """Configures logging; returns gunicorn's logging settings."""
+    # gunicorn installs its own handlers unless its loggers are named.
     gunicorn = {"handlers": ["stderr"], "level": level.upper(), "propagate": False}
     log_config = logs.config(form, level, {"gunicorn.error": gunicorn})
     logging.config.dictConfig(log_config)

@@ -1,10 +1,10 @@
-"""Names of the endpoints that the API server calls, as metrics and logs have them; the path is ``/NAME``."""
+"""Names of the endpoints that the API server calls, in metrics and logs; the path is ``/NAME``."""
 
 from typing import Final
 
 MUTATE: Final = "mutate"
 LAUNCHER: Final = "launcher"
-"""As `MUTATE`, for Pods that could only fail without it."""
+"""As `MUTATE`, for Pods that would fail without it."""
 VERIFY: Final = "verify"
 REQUIRE: Final = "require"
 RULE_TABLE: Final = "rules"

@@ -1,4 +1,4 @@
-"""What an error over HTTP says, wherever it arises: in a view, in Flask or in gunicorn."""
+"""Texts of HTTP errors from a view, Flask or gunicorn."""
 
 import re
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ REASONS: Final[Mapping[int, str]] = {
     500: "internal error, see the log of ultraserver-webhook",
     501: "give a Content-Length; other encodings of a body are not accepted",
 }
-"""What an error says that gives no reason of its own."""
+"""Reasons of errors without their own."""
 
 
 def reason_of(status: int) -> str:
-    """The reason of an error that gives none of its own."""
+    """Returns the reason of an error without its own."""
     return REASONS.get(status, HTTPStatus(status).phrase)
 
 
 def code_of(status: int) -> str:
-    """The code of a status: its phrase in HTTP, as ``not-found``."""
+    """Returns the code of a status: its HTTP phrase, such as ``not-found``."""
     return re.sub(r"[^a-z]+", "-", HTTPStatus(status).phrase.lower())

@@ -1,4 +1,4 @@
-"""What can be counted about the webhook; nothing is labelled by an object's name."""
+"""The webhook's metrics; no label has an object's name."""
 
 import time
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ from webhook.state import CurrentState
 PREFIX = "ultraserver_webhook"
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
-"""Seconds; an evaluation takes about half a millisecond, an API server waits for five seconds at most."""
+"""Buckets in seconds; an evaluation takes about half a millisecond, and the API server waits at most 5 s."""
 
 
 class Metrics(Collector):
-    """The counters of a server, and the state it is in.
+    """The counters of a server, and gauges of its state.
 
     Attributes:
-        registry: Of all that a scrape finds.
+        registry: All metrics of a scrape.
     """
 
     def __init__(self, state: CurrentState) -> None:
-        """Count reviews, and changes of the state's files, from now on."""
+        """Begins to count reviews, and changes of the state's files."""
         self._state = state
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
@@ -78,21 +78,21 @@ class Metrics(Collector):
         else:
             self._reviews.labels(endpoint, done.verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
-            # Other endpoints evaluate the same rules again, and add nothing.
+            # Other endpoints evaluate the same rules again, so they are not counted.
             if endpoint in {MUTATE, LAUNCHER}:
                 for rule in done.rules:
                     self._rules.labels(rule).inc()
                 if shadow:
                     self._in_shadow(shadow)
 
-    def _in_shadow(self, found: Summary) -> None:
-        self._shadow.labels(found.verdict).inc()
-        for state, rules in (("fired", found.rules), ("refused", found.refusing)):
+    def _in_shadow(self, summary: Summary) -> None:
+        self._shadow.labels(summary.verdict).inc()
+        for state, rules in (("fired", summary.rules), ("refused", summary.refusing)):
             for rule in rules:
                 self._shadow_rules.labels(rule, state).inc()
 
     def collect(self) -> Iterator[Metric]:
-        """The current state as gauges."""
+        """Yields the current state as gauges."""
         info = GaugeMetricFamily(f"{PREFIX}_table_info", "The rule table in use.", labels=("revision",))
         info.add_metric((self._state.table.revision,), 1)
         yield info

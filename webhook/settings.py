@@ -1,4 +1,4 @@
-"""What the command line and the environment may say to the programs that serve, in one place."""
+"""The options and environment variables of the programs that serve."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -39,7 +39,7 @@ def options(*parts: Callable[[Command], Command]) -> Callable[[Command], Command
 
 
 def table_options(*names: str, exists: bool = True) -> Callable[[Command], Command]:
-    """Adds what a command for people takes as the table: ``rules`` by these names, and ``placement``."""
+    """Adds a table's options to a command for people: ``rules`` by these names, and ``placement``."""
     path = click.Path(exists=exists, path_type=Path)
     text = (
         "Rule table of an installation: a file, laid over the packaged rows; or a directory of all its files."
@@ -72,7 +72,7 @@ serve_preview_options = options(
         "allowed_hosts",
         multiple=True,
         metavar="NAME",
-        help="A name by which people address it, beside IP addresses and localhost; *.NAME for all below it.",
+        help="Another name of the server, besides IP addresses and localhost; *.NAME for all below NAME.",
     ),
     RULES,
     WITHOUT_PLACEMENT,

@@ -10,11 +10,11 @@ from webhook.serving.tls import TlsFiles
 
 @dataclass(frozen=True)
 class CurrentState:
-    """What reviews, ``/readyz`` and the metrics of one process share.
+    """The state that reviews, ``/readyz`` and the metrics of one process share.
 
     Attributes:
-        tables: the rule table's file.
-        tls: the certificate's files.
+        tables: The rule table's files.
+        tls: The certificate's files.
     """
 
     tables: TableSource
@@ -26,10 +26,10 @@ class CurrentState:
         return self.tables.table()
 
     def problems(self) -> dict[str, str]:
-        """Why the files of ``table`` and ``certificate`` cannot be used now; empty when in use."""
+        """Returns why the files of ``table`` and ``certificate`` cannot be used; empty if they are in use."""
         return {"table": self.tables.watched.problem, "certificate": self.tls.watched.problem}
 
     def refresh(self, load: Callable[[Written], Table] = table_of) -> None:
-        """Takes changed files into use; a table as `TableSource.refresh` does."""
+        """Loads changed files; for the table see `TableSource.refresh`."""
         self.tls.watched.refresh()
         self.tables.refresh(load)

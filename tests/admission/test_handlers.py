@@ -34,7 +34,7 @@ def mutated(job: Any) -> Any:
 def test_a_job_that_came_through_unmutated_is_told_with_the_way_out() -> None:
     outcome = answer(handlers.verify, mpijob(4))
     assert len(outcome.warnings) == 1
-    assert "to it: delete it and apply it again when the webhook is up" in outcome.warnings[0]
+    assert "changes of ultraserver-webhook: delete it and apply it again when" in outcome.warnings[0]
     assert len(outcome.warnings[0]) <= 256
     assert (outcome.denials, outcome.operations) == ((), ())
 
@@ -44,7 +44,7 @@ def test_where_it_is_required_such_a_job_is_refused() -> None:
     assert len(outcome.denials) == 1
     assert outcome.operations == ()
     # It was never stored, so there is nothing to delete.
-    assert "to it: apply it again when the webhook is up" in outcome.denials[0]
+    assert "changes of ultraserver-webhook: apply it again when" in outcome.denials[0]
 
 
 @pytest.mark.parametrize("handler", [handlers.verify, handlers.require])

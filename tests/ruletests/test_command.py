@@ -125,7 +125,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"rules": {"job-lable": "skipped"}},
         ["rules: the table has no rule 'job-lable'; did you mean 'job-label'?"],
     ),
-    "message": ({"messages": ["nodes form"]}, ["messages: expected 'nodes form', was said: nothing"]),
+    "message": ({"messages": ["nodes form"]}, ["messages: expected 'nodes form', but the messages are:"]),
     "patch": (
         {"patch": []},
         ["patch: --- expected", "+    node.kubernetes.io/instance-type: trn2u."],

@@ -21,9 +21,10 @@ def test_the_version_is_the_tag_of_every_image_and_nothing_else_has_one() -> Non
     assert (about["version"], about["appVersion"]) == (version, version)
     rendered = set(OURS.findall(chart.INSTALL.read_text(encoding="utf-8")))
     assert rendered == {f"{name}:{version}" for name in product.TARGETS.values()}
-    elsewhere = [*chart.CHART.rglob("*.yaml"), REPOSITORY / "Dockerfile"]
+    assert rendered == set(OURS.findall(about["annotations"]["artifacthub.io/images"]))
+    elsewhere = [*chart.CHART.rglob("[!C]*.yaml"), REPOSITORY / "Dockerfile"]
     texts = [path.read_text(encoding="utf-8") for path in elsewhere] + [*map(text_of, documents())]
-    assert [found for text in texts for found in OURS.findall(text)] == []
+    assert [image for text in texts for image in OURS.findall(text)] == []
 
 
 def test_the_changelog_speaks_of_this_version() -> None:

@@ -1,1 +1,1 @@
-"""AdmissionReview in and out, the views, health."""
+"""The endpoints that the API server calls: reviews, their handlers, and health."""

@@ -1,4 +1,4 @@
-"""A review answered: bytes in, bytes out, one line of log, and what is to be counted."""
+"""Answers a review: bytes in, bytes out, one log line, and numbers for the metrics."""
 
 import logging
 import time
@@ -21,24 +21,24 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     endpoints.REQUIRE: handlers.require,
     endpoints.RULE_TABLE: handlers.rule_table,
 }
-"""What decides at each endpoint."""
+"""The handler of each endpoint."""
 
 IGNORED: Final = "ignored"
-"""Verdict of a review that nothing here is to be done with."""
+"""Verdict of a review of an object that the webhook ignores."""
 
 log = logging.getLogger("webhook.admission")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back to the API server, and what the metrics are to know.
+    """The answer to the API server, and numbers for the metrics.
 
     Attributes:
-        status: of HTTP.
-        body: a review; where the request was none, the reason as text.
-        done: what was done, in short.
-        shadow: what was not done, because it is in shadow; None where that is nothing.
-        seconds: that the evaluation took.
+        status: The HTTP status.
+        body: A review; if the request was none, the reason as text.
+        done: What was done, in a word.
+        shadow: What was not done because of shadow mode; None if nothing.
+        seconds: Duration of the evaluation.
     """
 
     status: int
@@ -49,15 +49,15 @@ class Answer:
 
 
 def answer(table: Table, endpoint: str, body: bytes) -> Answer:
-    """Answers the review of a request's body.
+    """Returns the answer to a request's body.
 
-    Nothing is raised: a body that is not a review gives status 400, an internal error 500 with a review that
-    is not allowed.
+    Raises nothing: the status is 400 for a body that is not a review, and 500 for an internal error, with a
+    review that is not allowed.
 
     Args:
-        table: the rules.
-        endpoint: a key of `HANDLERS`.
-        body: of the request.
+        table: The rule table.
+        endpoint: A key of `HANDLERS`.
+        body: The request's body.
     """
     try:
         review = decode(body, time.time())
@@ -69,7 +69,7 @@ def answer(table: Table, endpoint: str, body: bytes) -> Answer:
         outcome = HANDLERS[endpoint](table, review)
         encoded = encode(review.uid, outcome)
     except Exception:
-        # Whatever it is, it is an internal error: the failurePolicy decides, and the log says where to look.
+        # Any other error is internal: the failurePolicy decides, and the log has the details.
         fields = {"uid": review.uid, "kind": review.kind, "endpoint": endpoint}
         log.exception("review %s failed", review.uid, extra=fields)
         message = f"internal error, see the log of ultraserver-webhook for uid {review.uid}"

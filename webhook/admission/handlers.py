@@ -1,4 +1,4 @@
-"""The handler of each endpoint that the API server calls: a review and the table in, an outcome out."""
+"""The handler of each endpoint that the API server calls: review and table in, outcome out."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -18,36 +18,36 @@ from webhook.rules.problems import Problem, TableError
 from webhook.undo import record
 
 LONGEST_REQUEST: Final = 60.0
-"""Seconds from mutation to validation at most: the API server's default of ``--request-timeout``."""
+"""Most seconds from mutation to validation: the API server's default of ``--request-timeout``."""
 
 LONGEST_BEGINNING: Final = 58
-"""Characters that a name keeps of a ``generateName`` (k8s.io/apiserver, ``pkg/storage/names``)."""
+"""Most characters of a ``generateName`` in a name (k8s.io/apiserver, ``pkg/storage/names``)."""
 
 Handler = Callable[[Table, Review], Outcome | None]
-"""None for a review that is ignored: it is allowed untouched."""
+"""A handler; it returns None for a review that is ignored, which is allowed unchanged."""
 
 
 def mutate(table: Table, review: Review) -> Outcome | None:
-    """What is added to a new object, and what the update of a stored one keeps."""
+    """Returns what to add to a new object, or what an update of a stored object must keep."""
     match review.operation:
         case "CREATE":
             return evaluate(table, review.request)
         case "UPDATE":
-            found = update(table, review.request, review.stored)
-            return None if isinstance(found, str) else found
+            outcome = update(table, review.request, review.stored)
+            return None if isinstance(outcome, str) else outcome
     return None
 
 
 def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | None:
-    """Warns of a new object that came through without what should have been added to it.
+    """Warns about a new object that lacks what the webhook should have added.
 
-    That is the case when the mutating webhook could not be reached and may fail open. It is known by asking
-    the same question again: had the object been mutated, nothing would be left to add.
+    That happens if the mutating webhook was unreachable and fails open. The check evaluates the object again:
+    if the object had been mutated, nothing would be left to add.
 
     Args:
-        table: the rules.
-        review: of the object.
-        refuse: whether such an object is refused instead.
+        table: The rule table.
+        review: The review of the object.
+        refuse: Whether to refuse such an object instead.
     """
     if review.operation != "CREATE":
         return None
@@ -58,27 +58,27 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
             return replace(tried[-1], warnings=())
     outcome = tried[0]
     missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
-    came, way_out = ("came", "apply it") if refuse else ("admitted", "delete it and apply it")
-    said = f"{came} without what ultraserver-webhook does to it: {way_out} again when the webhook is up"
-    said = f"{said} ({missing})"
-    revisions = (found.table for found in _records(table, review.request.object))
+    came, way_out = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
+    message = f"{came} without the changes of ultraserver-webhook: {way_out} again when the webhook runs"
+    message = f"{message} ({missing})"
+    revisions = (each.table for each in _records(table, review.request.object))
     if other := next((revision for revision in revisions if revision != table.revision), ""):
-        # Replicas reload a new table one after the other, which is not a reason to refuse what one mutated.
+        # Replicas reload a new table one after the other, which is no reason to refuse an object.
         refuse = False
-        said = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
+        message = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
     left = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
-    return replace(left, denials=(said,)) if refuse else replace(left, warnings=(said,))
+    return replace(left, denials=(message,)) if refuse else replace(left, warnings=(message,))
 
 
 require: Final[Handler] = partial(verify, refuse=True)
-"""As ``verify``, but refuses such an object."""
+"""Refuses an object that `verify` warns about."""
 
 
 def _lacking(outcome: Outcome) -> list[Operation]:
-    """What an object that was mutated would have.
+    """Returns the operations that a mutated object would not need.
 
-    Not another record: the API server writes its defaults into what was added to objects of its own kinds,
-    which is then taken for the author's. One that is there was written by mutation, or the guard refuses it.
+    Another record does not count: the API server writes its defaults into additions to objects of its own
+    kinds, which then look like the user's. An existing record is from mutation, or the guard refuses it.
     """
     return [one for one in outcome.operations if one["op"] != "replace" or not record.is_at(one["path"])]
 
@@ -86,11 +86,11 @@ def _lacking(outcome: Outcome) -> list[Operation]:
 def _records(table: Table, obj: Json) -> list[record.Record]:
     rows = table.workloads_of(kind_of(obj))
     templates = (each.template for row in rows for each in groups_of(table, row, obj))
-    return [found for found in map(record.read, templates) if found]
+    return [each for each in map(record.read, templates) if each]
 
 
 def as_mutated(table: Table, request: Request) -> Iterator[Request]:
-    """The request as mutation may have seen it: with its name or without, and before a policy ended."""
+    """Yields the request as mutation may have received it: named or unnamed, and before a policy ended."""
     yield request
     yield (unnamed := as_unnamed(table, request))
     earlier = request.now - LONGEST_REQUEST
@@ -100,9 +100,9 @@ def as_mutated(table: Table, request: Request) -> Iterator[Request]:
 
 
 def as_unnamed(table: Table, request: Request) -> Request:
-    """The request as mutation saw it: the name of a ``generateName`` object comes after that.
+    """Returns the request as mutation received it: without the name that follows from ``generateName``.
 
-    Its review had another uid, which is in the record; the label has to follow from it.
+    The review at mutation had another uid, which the record has; the label must follow from that uid.
     """
     name, beginning = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     if not (
@@ -112,12 +112,12 @@ def as_unnamed(table: Table, request: Request) -> Request:
         and name.startswith(beginning[:LONGEST_BEGINNING])
     ):
         return request
-    uids = (found.uid for found in _records(table, request.object) if found.uid)
+    uids = (each.uid for each in _records(table, request.object) if each.uid)
     return replace(request, object=drop(request.object, ("metadata", "name")), uid=next(uids, request.uid))
 
 
 def rule_table(table: Table, review: Review) -> Outcome | None:
-    """Refuses a ConfigMap with a rule table that could not be used, with what ``rules lint`` says of it."""
+    """Refuses a ConfigMap with an invalid rule table, with the messages of ``rules lint``."""
     if review.operation not in {"CREATE", "UPDATE"} or review.kind != "ConfigMap":
         return None
     data = get(review.request.object, ("data",))

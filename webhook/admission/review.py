@@ -1,4 +1,4 @@
-"""AdmissionReview v1 in and out, and nothing else: bytes to request, outcome to response.
+"""Decodes and encodes AdmissionReview v1: bytes to request, outcome to response.
 
 Source of the format: Kubernetes, "Dynamic Admission Control", request and response.
 """
@@ -17,14 +17,14 @@ API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
 WARNING_LIMIT: Final = 256
-"""Characters of one warning; the API server cuts what is longer."""
+"""Most characters of one warning; the API server cuts longer ones."""
 
 WARNINGS_LIMIT: Final = 4096
-"""Characters of all warnings together; the API server drops what is beyond."""
+"""Most characters of all warnings together; the API server drops the rest."""
 
 
 class BadReviewError(ValueError):
-    """A body that is not an AdmissionReview v1; the message says what is wrong with it."""
+    """A body is not an AdmissionReview v1; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Review:
 
     Attributes:
         operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``; empty for one on a subresource.
-        name: of the object; empty where the API server generates it later.
-        stored: the object before an update; null otherwise.
+        name: The object's name; empty if the API server generates it later.
+        stored: The object before an update; null otherwise.
     """
 
     uid: str
@@ -46,28 +46,28 @@ class Review:
 
 
 def decode(body: bytes, now: float) -> Review:
-    """The review of a request body, received at a Unix time.
+    """Returns the review in a request body that was received at this Unix time.
 
-    NaN, infinities, text that is not UTF-8 and more than 254 levels are refused: orjson writes no more, so
-    neither could a patch, and the engine, which recurses, needs a bound. A MPIJob has about fifteen. A key
-    that is there twice counts with its last value, as for Go: the API server, which writes its bodies
-    itself, sends none.
+    NaN, infinities, text that is not UTF-8 and more than 254 levels are refused: orjson cannot write these,
+    so a patch could not either, and the engine, which recurses, needs a limit. An MPIJob has about fifteen
+    levels. The last value of a duplicate key counts, as in Go: the API server, which writes its bodies
+    itself, sends no duplicates.
 
     Raises:
-        BadReviewError: if it is not an AdmissionReview v1 with a request that can be answered.
+        BadReviewError: The body is not an AdmissionReview v1 with a request that can be answered.
     """
     try:
         raw = orjson.loads(body)
-        orjson.dumps(raw)  # counts the levels, at an eighth of the price of reading
+        orjson.dumps(raw)  # checks the levels, at an eighth of the cost of reading
     except orjson.JSONDecodeError as error:
-        if "Not enough memory" in str(error):  # orjson has no error of its own for it
+        if "Not enough memory" in str(error):  # orjson has no separate error for this
             raise MemoryError from error
         raise BadReviewError(f"the body is not JSON: {error}") from error
     except orjson.JSONEncodeError as error:
         raise BadReviewError("the body is nested deeper than 254 levels: no Kubernetes object is") from error
     if not isinstance(raw, dict) or raw.get("kind") != KIND or raw.get("apiVersion") != API_VERSION:
-        found = f"{raw.get('apiVersion')} {raw.get('kind')}" if isinstance(raw, dict) else type(raw).__name__
-        raise BadReviewError(f"expected an {API_VERSION} {KIND}, got {found[:80]}")
+        kind = f"{raw.get('apiVersion')} {raw.get('kind')}" if isinstance(raw, dict) else type(raw).__name__
+        raise BadReviewError(f"expected an {API_VERSION} {KIND}, got {kind[:80]}")
     request = raw.get("request")
     if not isinstance(request, dict):
         raise BadReviewError("/request is missing or not a map: there is no request to answer")
@@ -105,9 +105,9 @@ def _text(source: Mapping[str, Any], key: str, at: str = "/request") -> str:
 
 
 def encode(uid: str, outcome: Outcome | None) -> bytes:
-    """The response to a review; None allows it untouched.
+    """Returns the response to a review; None allows the object unchanged.
 
-    A denial is a well-formed response. Patch and patchType are there together or not at all.
+    A denial is a valid response. Patch and patchType are both present or both absent.
     """
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     if outcome is not None:
@@ -124,16 +124,16 @@ def encode(uid: str, outcome: Outcome | None) -> bytes:
 
 
 def failure(uid: str, message: str) -> bytes:
-    """The response to a review that could not be evaluated, to be sent with HTTP 500.
+    """Returns the response to a review that could not be evaluated, to be sent with HTTP 500.
 
-    The API server looks at the HTTP status first, so that the failurePolicy decides what becomes of the
-    object; whoever reads the body finds the same in it.
+    The API server checks the HTTP status first, so that the failurePolicy decides about the object; the body
+    has the same message.
     """
     return _review({"uid": uid, "allowed": False, "status": _status(500, "InternalError", message)})
 
 
 def audit(outcome: Outcome) -> dict[str, str]:
-    """What goes into the API server's audit log; it puts the webhook's name before each key."""
+    """Returns the annotations for the API server's audit log, which adds the webhook's name to each key."""
     notes = {"table": outcome.revision, "outcome": f"{outcome.verdict}: {outcome.reason}"}
     if outcome.fired():
         notes["rules"] = ",".join(outcome.fired())
@@ -142,20 +142,20 @@ def audit(outcome: Outcome) -> dict[str, str]:
 
 
 def in_shadow(outcome: Outcome) -> dict[str, str]:
-    """What is not done because it is in shadow: the rules that would fire, and why it would be refused."""
+    """Returns what shadow mode prevents: the rules that would fire, and why the object would be refused."""
     if not outcome.shadow or not outcome.would:
         return {}
-    found = {"rules": ",".join(outcome.shadow.rules), "denials": "; ".join(outcome.would.denials)}
-    return {name: text for name, text in found.items() if text}
+    parts = {"rules": ",".join(outcome.shadow.rules), "denials": "; ".join(outcome.would.denials)}
+    return {name: text for name, text in parts.items() if text}
 
 
 def limited(warnings: Iterable[str]) -> list[str]:
-    """The warnings that the API server passes on, the rest counted in the last one."""
+    """Returns the warnings that the API server passes on; the last one counts the others."""
     result: list[str] = []
     left = WARNINGS_LIMIT - len("and 9999 more")
     every = list(warnings)
     for index, warning in enumerate(every):
-        # The API server puts "Warning:" and line ends around it, which must not come from within.
+        # The API server adds "Warning:" and line ends, which a warning must not contain.
         line = " ".join(warning.split())
         cut = line if len(line) <= WARNING_LIMIT else line[: WARNING_LIMIT - 1] + "…"
         left -= len(cut.encode())

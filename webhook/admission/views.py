@@ -1,9 +1,9 @@
-"""What the API server calls: reviews in, reviews out, and whether it is well.
+"""The views that the API server calls: reviews and health.
 
-What an answer looks like:
+The answers:
 
 =============================================  ====  =====================================
-a review of something that is ignored           200  allowed, no patch
+a review of an object that is ignored           200  allowed, no patch
 a candidate                                     200  allowed, patch, perhaps warnings
 an invalid job                                  200  not allowed, with a status
 a body that is not a review                     400  ``{"error": ..., "code": ...}``
@@ -31,15 +31,15 @@ from webhook.work import FailedError, TooLargeError, Work
 JSON: Final = "application/json"
 
 EXPIRY_MARGIN: Final = timedelta(seconds=30)
-"""Before the certificate ends by this much the server is not ready; a probe asks every few seconds."""
+"""The server is not ready if the certificate ends within this time; a probe runs every few seconds."""
 
 
 def admission_blueprint(
     state: CurrentState, metrics: Metrics | None = None, work: Work | None = None
 ) -> Blueprint:
-    """Returns what the API server and the kubelet call: reviews, ``/livez`` and ``/readyz``.
+    """Returns the endpoints for the API server and the kubelet: reviews, ``/livez`` and ``/readyz``.
 
-    Reviews longer than `limits.SHORT_REVIEW`, and those of rule tables, are done by ``work``.
+    ``work`` evaluates reviews longer than `limits.SHORT_REVIEW`, and those of rule tables.
     """
     blueprint = Blueprint("admission", __name__)
     counted = metrics or Metrics(state)
@@ -52,7 +52,7 @@ def admission_blueprint(
 
 
 def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
-    """Whether to send reviews here; files that cannot be used are only reported."""
+    """Returns whether the server accepts reviews; invalid files are reported but do not make it unready."""
     ends = state.tls.expires
     detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(ends)}
     if ends - datetime.now(UTC) < EXPIRY_MARGIN:
@@ -64,10 +64,10 @@ def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
 
 
 def respond(name: str, state: CurrentState, metrics: Metrics, long_work: Work) -> Response:
-    """Answers the review of a request: a short one at once, a long one where it holds up nobody.
+    """Answers a review: a short one at once, a long one in another process.
 
     Raises:
-        BusyError, FailedError: as `webhook.work.Work`.
+        BusyError, FailedError: See `webhook.work.Work`.
     """
     if request.mimetype != JSON:
         abort(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")

@@ -1,4 +1,4 @@
-"""YAML and JSON text with kubectl's meaning, or refused (ADR 0016); and the line of every value."""
+"""Reads YAML and JSON as kubectl does, or refuses them (ADR 0016); with the line of every value."""
 
 from webhook.documents.dump import dump_yaml
 from webhook.documents.reader import Document, DocumentError, expand_lists, read_documents

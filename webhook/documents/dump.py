@@ -1,4 +1,4 @@
-"""Values to YAML that looks like ``kubectl get -o yaml``."""
+"""Writes values as YAML that looks like ``kubectl get -o yaml``."""
 
 import re
 from typing import Any
@@ -11,13 +11,13 @@ from webhook.objects.tree import Json
 _STR = "tag:yaml.org,2002:str"
 _OURS = {ord("\n"): "", ord("\t"): ""}
 _UNSAFE = re.compile(r"^[ \t]*::|##\[", re.MULTILINE)
-"""What GitHub takes for a command where a line begins with it, or where it stands."""
+"""Texts that GitHub's CI takes for a command at the beginning of a line, or anywhere."""
 _WRITE: Any = yaml.SafeDumper.write_double_quoted
 _RESOLVE: Any = yaml.SafeDumper.resolve  # without types in its stubs
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block style, no aliases, and quotes on whatever any YAML 1.1 or 1.2 reader would take for no string."""
+    """Block style, no aliases, and quotes for texts that a YAML 1.1 or 1.2 reader would not take for text."""
 
     def ignore_aliases(self, _: Any) -> bool:  # noqa: ANN401
         return True
@@ -45,14 +45,15 @@ _Dumper.add_representer(str, _Dumper.text)
 
 
 def dump_yaml(value: Json, *, flow: bool = False) -> str:
-    """One value as a YAML document, which gives the same value when it is read.
+    """Returns a value as a YAML document, which gives the same value when it is read.
 
-    Keys keep their order (kubectl sorts them), long lines stay whole. Texts with signs that are not printable
-    are escaped, and so are those that GitHub would take for commands. With `flow` it is one line.
+    Keys keep their order (kubectl sorts them), and long lines are not folded. Texts with characters that are
+    not printable are escaped, and so are those that GitHub's CI would take for commands. With `flow` it is
+    one line.
     """
     text = str(
         yaml.dump(
             value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31, default_flow_style=flow
         )
     )
-    return text.replace("##[", r"#\u0023[")  # stands in double quotes
+    return text.replace("##[", r"#\u0023[")  # it is in double quotes

@@ -1,7 +1,7 @@
-"""YAML by PyYAML's nodes: the value of each document, and the line of everything in it.
+"""Reads YAML with PyYAML's nodes: the value of each document, and the line of every value in it.
 
 go-yaml v2, which kubectl reads with, is a port of libyaml, so both find the same nodes in a text. PyYAML's
-own parser takes other texts, and its constructors merge in another order: both are left aside.
+own parser accepts other texts, and its constructors merge in another order, so neither is used.
 """
 
 import re
@@ -16,16 +16,16 @@ from webhook.documents.scalars import resolve
 from webhook.objects.tree import Json, Path
 
 _MAX_DEPTH = 100
-"""Levels of maps and lists; a MPIJob has about fifteen, and all that walks an object recurses."""
+"""Most levels of maps and lists; an MPIJob has about fifteen, and all code that reads an object recurses."""
 _TOO_DEEP = f"nested deeper than {_MAX_DEPTH} levels, or an alias within its own anchor: flatten it"
 _MAX_ALIAS_COST = 4_000_000
-"""What aliases may add to a text, in characters; a value counts 40. About 100,000 values."""
+"""Most characters that aliases may add to a text; a value counts 40. About 100,000 values."""
 
-# libyaml does away with the tag "!" and resolves the word after it; go-yaml makes it text.
+# libyaml drops the tag "!" and resolves the word after it; go-yaml makes it text.
 _TAG = re.compile(r"(?:&\S+(?:\s|#[^\n]*\n)+)?!")
 _SLASH = re.compile(r"(?<!\\)(?:\\\\)*\\/")
 
-_Node = Any  # PyYAML's types know neither the marks nor the values of nodes
+_Node = Any  # PyYAML's types have neither the marks nor the values of nodes
 _Children = dict[str | int, tuple[int, _Node]]
 
 
@@ -34,7 +34,7 @@ def _refused(node: _Node, message: str) -> yaml.MarkedYAMLError:
 
 
 class Reader(yaml.CSafeLoader):
-    """Nodes within a depth, beyond which PyYAML would crash; a MarkedYAMLError with a note is a refusal."""
+    """Limits the depth of nodes, beyond which PyYAML crashes; a MarkedYAMLError with a note is a refusal."""
 
     _depth = _count = 0
 
@@ -44,14 +44,14 @@ class Reader(yaml.CSafeLoader):
         self._budget = min(_MAX_ALIAS_COST, 40 * most or _MAX_ALIAS_COST)
 
     def roots(self) -> Iterator[_Node]:
-        """The node of each document, one at a time."""
+        """Yields the node of each document, one at a time."""
         while self.check_node():
             yield self.get_node()
 
     def descend_resolver(self, current_node: _Node, _: object) -> None:
-        """Called before each node."""
+        """Checks the limits; libyaml calls this before each node."""
         self._count += 1
-        if current_node and 0 < self._most < self._count:  # the first node of a document has no place yet
+        if current_node and 0 < self._most < self._count:  # the first node of a document has no position yet
             message = f"more than {self._most:,} maps, lists, keys and words: split the file"
             raise _refused(current_node, message)
         self._depth += 1
@@ -59,16 +59,16 @@ class Reader(yaml.CSafeLoader):
             raise _refused(current_node, _TOO_DEEP)
 
     def ascend_resolver(self) -> None:
-        """Called after each node."""
+        """Counts levels; libyaml calls this after each node."""
         self._depth -= 1
 
     def resolve(self, _: object, value: Any, __: object) -> str:  # noqa: ANN401
-        """Called for the tag of a node without one; what its value will cost is granted."""
+        """Returns the tag of a node without one, and adds the cost of its value."""
         self._budget += 41 + len(value or "")
         return ""
 
     def value(self, node: _Node, depth: int = 0) -> Json:
-        """The value of a node, with a copy for each alias: a change in one place is none in the other."""
+        """Returns the value of a node, with a copy for each alias, so that a change affects one position."""
         self._budget -= 40 + len(node.value)
         if self._budget < 0:
             raise _refused(node, "aliases expand to too much: write the parts out, or split the file")
@@ -77,7 +77,7 @@ class Reader(yaml.CSafeLoader):
             raise _refused(
                 node, f"the tag {tag} is not supported: remove it, and quote the value if it is text"
             )
-        node.tag = None  # looked at once, however many its aliases
+        node.tag = None  # resolved once, with any number of aliases
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if depth == _MAX_DEPTH:
@@ -128,17 +128,17 @@ class Reader(yaml.CSafeLoader):
 
 
 class Lines:
-    """The line of every value of a text that was read."""
+    """The line of every value of a text."""
 
     def __init__(self, text: str) -> None:
         self._root = yaml.SequenceNode("", list(Reader(text).roots()))
         self._children = cache(_children)
 
     def of(self, path: Path) -> int:
-        """The line of a value (of its key, inside a map) or, where none is, of the closest parent that is.
+        """Returns the line of a value (of its key, inside a map), or of its closest parent that has one.
 
         Args:
-            path: begins with the number of the document.
+            path: Begins with the number of the document.
         """
         node, line = self._root, 0
         for part in path:
@@ -149,13 +149,13 @@ class Lines:
 
 
 def _children(node: _Node) -> _Children:
-    found: _Children = {}
+    children: _Children = {}
     if isinstance(node, yaml.SequenceNode):
-        found = {at: (item.start_mark.line, item) for at, item in enumerate(node.value)}
+        children = {at: (item.start_mark.line, item) for at, item in enumerate(node.value)}
     elif isinstance(node, yaml.MappingNode):
         for key, item in node.value:
-            found |= _children(item) if _merges(key) else {key.value: (key.start_mark.line, item)}
-    return found
+            children |= _children(item) if _merges(key) else {key.value: (key.start_mark.line, item)}
+    return children
 
 
 def _merges(key: _Node) -> bool:

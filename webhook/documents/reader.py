@@ -1,4 +1,4 @@
-"""Text to documents: what is refused before it is parsed, and what a List holds."""
+"""Reads documents from a text, refuses ambiguous ones before parsing, and expands Lists."""
 
 import json
 import re
@@ -15,13 +15,13 @@ from webhook.documents.nodes import Lines, Reader
 from webhook.documents.templates import unrendered
 from webhook.objects.tree import Json, Path, shown
 
-# Control characters; line ends of other kinds, which would count as lines; and a byte order mark in the midst
-# of a text, which is white space to one parser and a letter to the other.
+# Control characters; line ends of other kinds, which would count as lines; and a byte order mark within a
+# text, which one parser reads as white space and another as a letter.
 _CHARACTER = (
     "\r(?!\n)|[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 _PLAIN = bytes(range(0x20, 0x7F)) + b"\t\n"
-# kubectl cuts a text at lines that begin with "---", whatever follows, and reads one document of each part.
+# kubectl splits a text at lines that begin with "---", and reads one document from each part.
 _REFUSED = {
     _CHARACTER: ("", "{!a} is not allowed in YAML: remove it, or escape it in double quotes"),
     r"(?<=^---)(?![ \t]*\r?$|[ \t]+#)": ("\n---", "only a comment may follow '---': begin on the next line"),
@@ -30,10 +30,10 @@ _REFUSED = {
         "kubectl drops what follows '...': write '---' between documents",
     ),
 }
-"""Pattern -> what is in a text with it, apart from characters that are not plain; and why it is refused."""
-_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # which refuses NaN, as kubectl
+"""By pattern, a sign that such a text contains, empty for unusual characters, and why it is refused."""
+_JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # refuses NaN, as kubectl does
 _ESCAPE = re.compile(r"\\(?:(/|u[dD][89abAB]..\\u[dD][c-fC-F]..)|.)")
-_SPACE: Any = re.compile("[ \\t\\r\\n]*")  # finds something in every text
+_SPACE: Any = re.compile("[ \\t\\r\\n]*")  # matches in every text
 _HINTS = {
     "mapping values are not allowed": "quote the text if it contains ': ', or check the indentation",
     "cannot start any token": "indent with spaces, not tabs, and quote text that starts with @, ` or %",
@@ -47,13 +47,13 @@ _HINTS = {
 
 
 class DocumentError(ValueError):
-    """A text that cannot be read, or that must not be guessed at.
+    """A text that cannot be read, or that is ambiguous.
 
     Attributes:
-        source: file name, or ``<stdin>``.
-        line: 1-based.
-        column: 1-based.
-        message: what is wrong and the way out, without the place.
+        source: File name, or ``<stdin>``.
+        line: Line, from 1.
+        column: Column, from 1.
+        message: What is wrong and what to do, without the position.
     """
 
     def __init__(self, source: str, line: int, column: int, message: str) -> None:
@@ -66,10 +66,11 @@ class Document:
     """One document of a file, or an item of a List in it.
 
     Attributes:
-        value: as the API server would get it; free to be changed, nothing in it is shared.
-        source: file name, or ``<stdin>``.
-        line: 1-based line of its first value.
-        path: in its text, from the number of the document.
+        value: The value that the API server would receive; may be changed, because it shares no part with
+            others.
+        source: File name, or ``<stdin>``.
+        line: Line of its first value, from 1.
+        path: Its path in the text, from the number of the document.
     """
 
     value: Json
@@ -79,20 +80,20 @@ class Document:
     _lines: Callable[[], Lines] = field(repr=False, compare=False)
 
     def line_of(self, path: Path) -> int:
-        """The line of a value (of its key, inside a map) or, where none is, of the closest parent that is."""
+        """Returns the line of a value (of its key, inside a map), or of its closest parent that has one."""
         return self._lines().of(self.path + path)
 
 
 def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) -> list[Document]:
-    """All documents of a text; empty ones are left out, Lists are not opened (see ``expand_lists``).
+    """Returns all documents of a text, without empty ones; Lists stay (see ``expand_lists``).
 
     Args:
         text: YAML or JSON.
-        source: what messages call it.
-        most: maps, lists, keys and words that are read; 0: any number.
+        source: The name of the text in messages.
+        most: Most maps, lists, keys and words; 0 is no limit.
 
     Raises:
-        DocumentError: if any of it cannot be read, or it holds too much; nothing else.
+        DocumentError: A part of the text cannot be read, or it is too large.
     """
     text = _checked(text, source)
     reader, lines = Reader(text, most), cache(lambda: Lines(text))
@@ -106,7 +107,7 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) ->
         message = ", ".join(filter(None, (error.problem, error.context)))
         hint = next(hint for sign, hint in _HINTS.items() if sign in message)
         mark: Any = error.problem_mark or error.context_mark
-        # Of a flow, such as `{{ name }}`, all of it; else the line before may be meant.
+        # For a flow, such as `{{ name }}`, the whole line; otherwise the line before may be the cause.
         first = error.context_mark if "flow" in (error.context or "") else mark
         near = text.split("\n")[max(0, getattr(first, "line", 1) - 1) : mark.line + 1]
         if any(line.strip() == "..." for line in near):
@@ -117,27 +118,27 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) ->
 
 
 def _json_as_yaml(text: str, source: str) -> str:
-    """JSON as YAML, with each value in its line; a text that begins otherwise as it is.
+    """Returns JSON as YAML, with each value on its line; other texts are returned unchanged.
 
-    YAML, as kubectl reads it, has no escapes of ``/`` and surrogate pairs, and wants documents apart. What
-    follows one object is YAML to kubectl if it is not JSON; what follows two is JSON.
+    YAML, as kubectl reads it, has no escapes for ``/`` and surrogate pairs, and needs separators between
+    documents. For kubectl, text after one JSON object is YAML unless it is JSON; after two it is JSON.
     """
     gap = _SPACE.match(text)[0]
     if not text.startswith("{", len(gap)):
         return text
-    at, found, before = len(gap), list[str](), gap.replace("\t", " ")
+    at, parts, before = len(gap), list[str](), gap.replace("\t", " ")
     try:
         while at < len(text):
             end = _JSON.raw_decode(text, at)[1]
-            found.append(before + _ESCAPE.sub(_character, text[at:end]))
+            parts.append(before + _ESCAPE.sub(_character, text[at:end]))
             gap = _SPACE.match(text, end)[0]
             at, line = end + len(gap), gap.rfind("\n") + 1
             before = f"{gap[:line]}--- " if line else gap
     except (ValueError, RecursionError) as error:
-        if len(found) > 1 or (found and not line):
+        if len(parts) > 1 or (parts and not line):
             message = "kubectl reads only JSON here: correct it, or write a line '---' between all documents"
             raise _error_at(text, getattr(error, "pos", at), source, message) from None
-    return "".join([*found, before if text[at : at + 1] in {"{", "#"} else gap, text[at:]])
+    return "".join([*parts, before if text[at : at + 1] in {"{", "#"} else gap, text[at:]])
 
 
 def _character(escape: re.Match[str]) -> str:
@@ -145,7 +146,7 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def _checked(raw: str | bytes, source: str) -> str:
-    """The text for the parser; kubectl, too, ends the last line, which may belong to a block of text."""
+    """Returns the text for the parser, and ends its last line, as kubectl does, for a block of text."""
     raw = raw.encode(errors="surrogatepass") if isinstance(raw, str) else raw
     try:
         text = raw.decode().removeprefix("\ufeff").removesuffix("\n") + "\n"
@@ -154,8 +155,8 @@ def _checked(raw: str | bytes, source: str) -> str:
         raise _error_at(raw.decode("latin-1"), error.start, source, message) from None
     odd, lines = raw.translate(None, _PLAIN), "\n" + text
     for pattern, (sign, message) in _REFUSED.items():  # a search takes 10 ms a MB
-        if (sign in lines if sign else odd) and (found := re.compile(pattern, re.MULTILINE).search(text)):
-            raise _error_at(text, found.start(), source, message.format(found[0]))
+        if (sign in lines if sign else odd) and (match := re.compile(pattern, re.MULTILINE).search(text)):
+            raise _error_at(text, match.start(), source, message.format(match[0]))
     return text if raw.startswith(BOM_UTF8) else _json_as_yaml(text, source)  # as in kubectl
 
 
@@ -164,19 +165,19 @@ def _error_at(text: str, at: int, source: str, message: str) -> DocumentError:
 
 
 def expand_lists(documents: Iterable[Document]) -> list[Document]:
-    """Documents with every List replaced by its items.
+    """Returns the documents with every List replaced by its items.
 
-    As in kubectl a List is whatever has ``items`` at its root; items without kind and apiVersion take them
-    from the list (``PodList`` holds ``Pod``).
+    As in kubectl, every object with ``items`` at its root is a List; items without kind and apiVersion get
+    those of the list (``PodList`` has ``Pod``).
 
     Raises:
-        DocumentError: if ``items`` is not a list, or anything is not an object.
+        DocumentError: ``items`` is not a list, or a document is not an object.
     """
     return [opened for document in documents for opened in _opened(document)]
 
 
 def lacks(obj: dict[str, Json], key: str) -> str | None:
-    """A message if a map lacks a text without which it is no object; None where it has it."""
+    """Returns a message if a map lacks a text that every object needs; None if it has the text."""
     if isinstance(obj.get(key), str) and obj[key]:
         return None
     near = nearest(key, tuple(name for name in obj if name != key))

@@ -1,8 +1,8 @@
-"""What an unquoted word means to kubectl, or that it is refused.
+"""Resolves unquoted words as kubectl does, or refuses them.
 
 Null and booleans are those of YAML 1.1, as in go-yaml v2's ``resolve.go``. A number is written as in JSON, or
-as an octal file mode such as ``0644``. Whatever else go-yaml takes for a number is refused; all other words
-are text, ``1:30`` and ``2001-01-01`` too.
+as an octal file mode such as ``0644``. All other words that go-yaml takes for numbers are refused; the rest
+is text, also ``1:30`` and ``2001-01-01``.
 """
 
 import re
@@ -17,7 +17,7 @@ _WORDS: dict[str, bool | None] = {
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 # Twenty octal digits are less than an int64.
 _FILE_MODE = re.compile(r"0[0-7]{1,20}")
-# All that go-yaml resolves to a number, and little else: +1, 08, .5, 5., 1_000, 0x1F, 0o17, 0b1, .inf.
+# All words that go-yaml resolves to a number, and few others: +1, 08, .5, 5., 1_000, 0x1F, 0o17, 0b1, .inf.
 _OTHER_NUMBER = re.compile(
     r"(?!_)[-+]?(?:\.(?:inf|nan)|0_*x[0-9a-f_]+|0_*o[0-7_]+|0_*b[-+]?[01_]+"
     r"|(?=[._]*[0-9])[0-9_]*(?:\.[0-9_]*)?(?:e[-+]?[0-9_]+)?)",
@@ -27,10 +27,10 @@ _LONGEST_INT64 = len(str(-(2**63)))
 
 
 def resolve(word: str) -> Scalar:
-    """The value of an unquoted word.
+    """Returns the value of an unquoted word.
 
     Raises:
-        ValueError: if it is a number to kubectl, but not in one of the forms that are read.
+        ValueError: The word is a number for kubectl, but in a form that is refused.
     """
     if word in _WORDS:
         return _WORDS[word]
@@ -47,7 +47,7 @@ def resolve(word: str) -> Scalar:
 
 
 def _number(word: str) -> int | float:
-    """A number of JSON: Go prints ``1.0`` as ``1``, and rounds beyond int64 and a fraction beyond 2^53."""
+    """Returns a number in JSON's form: Go writes ``1.0`` as ``1``, and rounds beyond int64 and 2^53."""
     if len(word) <= _LONGEST_INT64 and word.lstrip("-").isdecimal():
         whole = int(word)
         if -(2**63) <= whole < 2**63:

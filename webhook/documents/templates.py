@@ -1,4 +1,4 @@
-"""Texts that are no object yet: templates, and the command that renders each sort."""
+"""Recognises templates that are not rendered yet, and names the command that renders each sort."""
 
 import re
 from typing import Final
@@ -21,9 +21,9 @@ _IN_A_VALUE: Final = {
 
 
 def unrendered(text: str, *, is_value: bool = False) -> str | None:
-    """Which template a text that cannot be read, or a value of an object, is of; None where it is of none."""
+    """Returns a message if a text that cannot be read, or a value, is of a template; None if it is not."""
     if not set("{$<").intersection(text):
         return None
     sorts = _IN_A_VALUE if is_value else _SORTS
-    told = (told for sort, told in sorts.items() if re.search(sort, text, re.MULTILINE))
-    return next((f"this looks like {sort}" for sort in told), None)
+    matching = (matching for sort, matching in sorts.items() if re.search(sort, text, re.MULTILINE))
+    return next((f"this looks like {sort}" for sort in matching), None)

@@ -1,8 +1,8 @@
-"""The shell that runs in the launcher's two init containers.
+"""The shell script of the launcher's two init containers.
 
-The sources beside this module are for people. A launcher's Pod has their text without indentation, comment
-lines and blank lines, because each such Pod is stored with it. It is one text for both containers, in an
-annotation that each has as a variable: the rule table says how they run it.
+The files in this folder are for people. A launcher's Pod gets their text without indentation, comments and
+blank lines, because each such Pod is stored with it. Both containers run the same text, which is in an
+annotation and, from there, in a variable of each container; the rule table has their commands.
 """
 
 from functools import cache
@@ -10,12 +10,12 @@ from importlib import resources
 from typing import Final
 
 VERSION: Final = "3"
-"""Goes up with every change of behaviour; it is the one comment that stays in the text."""
+"""Increases with every change of behaviour; its comment is the only one that stays in the text."""
 
 
 @cache
 def text() -> str:
-    """The script of both init containers: the first word after its name says which of them it is."""
+    """Returns the script of both init containers; its first argument selects the container."""
     common, wait, init = (
         _strip(resources.files(__name__).joinpath(f"{name}.sh").read_text(encoding="utf-8"))
         for name in ("common", "wait", "init")
@@ -25,6 +25,6 @@ def text() -> str:
 
 
 def _strip(source: str) -> list[str]:
-    """The lines that do something, unindented. The source keeps to the rules at the head of `common.sh`."""
+    """Returns the lines of code, without indentation. `common.sh` has the rules for the sources."""
     lines = (line.strip() for line in source.splitlines())
     return [line for line in lines if line and not line.startswith("#")]

@@ -1,16 +1,16 @@
-# What both init containers carry: settings, the hostfile, and one ssh to every worker at a time.
+# Shared by both init containers: settings, the hostfile, and one ssh session to every worker at a time.
 #
-# Rules of this text (tests hold them):
-# - It is handed to bash in the job's own image: bash 4.2, coreutils and ssh are all it may lean on.
-# - A table may have it in a command, where Kubernetes expands $(NAME) and halves a doubled dollar, and the rule
+# Rules for this text, which tests check:
+# - bash of the job's own image runs it: only bash 4.2, coreutils and ssh may be used.
+# - A table may put it into a command, where Kubernetes expands $(NAME) and halves a doubled dollar, and the rule
 #   table expands $(word.word): no such spelling here.
-# - No here-documents and no here-strings: older bash puts them in a temporary file, and the root file
+# - No here-documents and no here-strings: older bash writes them to a temporary file, and the root file
 #   system may be read-only.
-# - The loader drops indentation, comment lines and blank lines, so nothing may depend on those.
+# - The loader drops indentation, comment lines and blank lines, so the code must not depend on these.
 set -feuo pipefail
-# What is started here needs no copy of this text.
+# Child processes need no copy of this text.
 unset ULTRASERVER_SCRIPT
-# One stream: a container runtime reads two, and the log may then show the errors before what leads to them.
+# One stream: a container runtime reads two, and the log might then show errors before their causes.
 exec 2>&1
 export LC_ALL=C
 SECONDS=0
@@ -24,7 +24,7 @@ die() {
 }
 errors=() ns='<namespace>'
 bad() { errors+=("$*"); }
-# stop_if_bad [HINT]: ends with everything that was found, if anything was.
+# stop_if_bad [HINT]: ends with all errors, if there are any.
 stop_if_bad() {
   ((${#errors[@]})) || return 0
   printf 'ERROR: %s\n' "${errors[@]}" >&2
@@ -37,11 +37,11 @@ need() {
   [[ -z $lacking ]] || bad "the image lacks$lacking: install coreutils and an ssh client in the launcher's image"
 }
 
-# As the job's mpirun calls ssh: by the variables of Open MPI 4 and 5, MPICH and Intel MPI. Of a list of programs with
-# colons between them Open MPI takes the first that is there.
+# ssh as the job's mpirun calls it: by the variables of Open MPI 4 and 5, MPICH and Intel MPI. From a list of programs
+# with colons between them, Open MPI uses the first that exists.
 agent=${OMPI_MCA_plm_rsh_agent:-${PRTE_MCA_plm_ssh_agent:-${HYDRA_LAUNCHER_EXEC:-${I_MPI_HYDRA_BOOTSTRAP_EXEC:-ssh}}}}
-# Never a prompt, never without an end: of two values of an option ssh takes the first. Everything else is the job's, then
-# the image's own ssh configuration.
+# Never a prompt, never without a timeout: ssh uses the first of two values of an option. Other options are the job's,
+# then those of the image's ssh configuration.
 # shellcheck disable=SC2206 # the words are meant to be split
 ssh=(${agent%%:*} -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o LogLevel=ERROR
   ${OMPI_MCA_plm_rsh_args-} ${OMPI_MCA_plm_ssh_args-} ${PRTE_MCA_plm_ssh_args-} ${PRTE_MCA_plm_rsh_args-}
@@ -82,8 +82,8 @@ read_hosts() {
     hosts+=("$host")
   done <"$hostfile"
   ((${#hosts[@]})) || return 0
-  # With runLauncherAsWorker this very pod is listed. On the host's network its name is the node's, so the
-  # operator's way of listing (launcher first, one entry more than there are workers) tells as well.
+  # With runLauncherAsWorker this pod is in the hostfile. On the host's network its name is the node's, so the operator's
+  # way of listing (launcher first, one entry more than there are workers) also identifies it.
   ns=${hosts[0]#*.*.}
   ns=${ns%%.*}
   self=${HOSTNAME%%.*}
@@ -100,17 +100,17 @@ policy=''
 ssh_policy() {
   [[ -z $policy ]] || return 0
   policy=1
-  # A worker's host key is as new as its pod and nothing vouches for it; the job's own key pair is what protects
-  # the session. So where the image leaves ssh at its default, which is to ask, any host key will do. An image
-  # that says yes, no or accept-new is obeyed.
+  # A worker's host key is as new as its pod and is not verified; the job's own key pair protects the session. So if the
+  # image leaves ssh at its default, which is to ask, any host key is accepted. If an image sets yes, no or accept-new,
+  # that applies.
   case $("${ssh[@]}" -G "${hosts[${#hosts[@]} - 1]}" 2>&1 || :) in
     *"stricthostkeychecking ask"*) ssh+=(-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null) ;;
   esac
 }
 
-# ask INDEX: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX]. What counts comes
-# behind this run's mark, and a line that ends with "MARK ok" is success. Logins say other things, and ssh carries
-# their standard error apart: it may come between any two writes, and need not end with a newline.
+# ask INDEX: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX]. The answer follows
+# this run's mark, and a line that ends with "MARK ok" is success. Logins print other text, and ssh transports standard
+# error separately: it may come between any two writes, and need not end with a newline.
 mark=@$RANDOM$RANDOM$RANDOM
 # shellcheck disable=SC2016 # expanded there, not here
 remote='echo $mark ok'
@@ -126,7 +126,7 @@ ask() {
     timeout "$left" "${ssh[@]}" -- "${hosts[$1]}" "sh -c '$text' sh ${args[$1]-}" </dev/null 2>&1
   fi || printf '\n@code=%s %s' "$?" "$left"
 }
-# ask_all INDEX...: asks them at the same time, at most 32 at once; what each said is in answer[INDEX].
+# ask_all INDEX...: asks them in parallel, at most 32 at once; each answer is in answer[INDEX].
 ask_all() {
   local all=("$@") fds=() fd k
   for ((k = 0; k < $# + 32; k++)); do
@@ -145,7 +145,7 @@ ok() {
   local a=$'\n'${answer[$1]-}$'\n'
   [[ ${a//$'\r'/} == *"$mark ok"$'\n'* ]]
 }
-# Why INDEX did not answer: the last thing that was said, or how ssh ended.
+# Why INDEX did not answer: the last line of output, or how ssh ended.
 why() {
   local a=${answer[$1]-} code=0
   if [[ $a == *$'\n@code='* ]]; then

@@ -1,11 +1,11 @@
-# The second init container: collects, checks, orders, tells every worker its place, writes the new hostfile.
+# The second init container: reads, checks and orders the workers, configures each, writes the new hostfile.
 out=${ULTRASERVER_OUTPUT_DIR:-/root/ultraserver_init}
 none=0000000000000000
 keys=(NEURON_GLOBAL_TOPOID NEURON_GLOBAL_TOPOID0_HOST NEURON_RT_ULTRASERVER_MODE
   NEURON_RT_ULTRASERVER_SERVER_ID NEURON_RT_ULTRASERVER_NODE_ID)
 
 need mkdir mktemp chmod mv rm sort
-# What an earlier run left must not outlive a failure of this one.
+# Results of an earlier run must not outlive an error of this one.
 rm -f "$out/new_hostfile" "$out/launcher.env" 2>/dev/null || :
 settings
 say "Using $n-node config"
@@ -35,7 +35,7 @@ for i in "${all[@]}"; do
 done
 ssh_policy
 
-# Collect. A missing file is "-", an empty one "empty". The last line is "ok" or why the place is not told there.
+# Read. A missing file is "-", an empty one "empty". The last line is "ok" or why the position is not known there.
 # shellcheck disable=SC2016 # expanded there, not here
 remote='cd /sys/class/neuron_device 2>/dev/null && for f in ultraserver_mode server_id_$1 node_id_$1 reservation_id node_id
 do
@@ -50,7 +50,7 @@ echo "$mark write=${w##*: }, uid $(id -u)"
 echo $mark ok'
 for i in "${all[@]}"; do args[i]=$n; done
 mode=() server=() node=() write=()
-# Takes what INDEX said apart; fails if it is worth asking again.
+# Parses the answer of INDEX; fails if another attempt may help.
 take() {
   local i=$1 line value IFS=$'\n' reservation=- trn3=-
   mode[i]=- server[i]=- node[i]=- write[i]=ok
@@ -88,7 +88,7 @@ least=10 soon=''
 todo=("${all[@]}")
 while :; do
   ask_all "${todo[@]}"
-  # From the end of the first round, which may take long: many workers, or one that hangs.
+  # From the end of the first attempt, which may take long: many workers, or one that hangs.
   again=() grace=${soon:=$((SECONDS + 15))}
   for i in "${todo[@]}"; do take "$i" || again+=("$i"); done
   ((${#again[@]} && SECONDS < grace)) || break
@@ -115,7 +115,7 @@ unwritable() {
   write[$1]='' # a single node needs none of them
   say "WARNING: $remedy"
 }
-# Check. members[SERVER] are the workers there; unknown counts those whose server cannot be told.
+# Check. members[SERVER] are the workers there; unknown counts those whose server is not known.
 declare -A members=() twins=()
 fits=() unknown=0
 placed='delete the job and apply it again when a whole UltraServer is free; see the affinity of its workers'
@@ -212,7 +212,7 @@ for s in ${twins[@]+"${!twins[@]}"}; do
 done
 stop_if_bad
 
-# Order: by server, then node; single nodes stay as the hostfile has them.
+# Order: by server, then node; single nodes keep the order of the hostfile.
 order=()
 while read -r _ _ i; do order+=("$i"); done < <(
   for i in "${all[@]}"; do printf '%s\n' "${server[i]} ${node[i]} $i"; done | sort -k1,1 -k2,2n -k3,3n
@@ -228,8 +228,8 @@ for t in "${!order[@]}"; do
 done
 say "" "NEURON_GLOBAL_TOPOID0 node will be: $leader"
 
-# Tell every worker. Only the new text is ever seen under the file's name (rename); where the file may be
-# written but its directory may not, it is written in place. Other lines stay, older values of ours go.
+# Configure every worker. Only the complete new text appears under the file's name (rename); if the file is writable
+# but its directory is not, it is written in place. Other lines stay, older values of ours are removed.
 # shellcheck disable=SC2016 # expanded there, not here
 remote='f=$(readlink -f /etc/environment) old= new= nl="
 "
@@ -266,7 +266,7 @@ for i in "${all[@]}"; do
     [[ ${write[i]} != ok* ]] || todo+=("$i")
     continue
   }
-  # What is written in this container is gone with it, so the launcher's own ranks get a file to source.
+  # Files of this container are lost with it, so the launcher's own ranks get a file to source.
   # shellcheck disable=SC2206
   values=(${args[i]})
   text=''
@@ -278,15 +278,15 @@ stop_if_bad
 ask_all ${todo[@]+"${todo[@]}"}
 again=()
 for i in ${todo[@]+"${todo[@]}"}; do ok "$i" || again+=("$i"); done
-# Once more: it changes nothing where it was done, and a session may have been cut short.
+# Once more: it changes nothing if it is done already, and a session may have been cut short.
 ask_all ${again[@]+"${again[@]}"}
 for i in ${again[@]+"${again[@]}"}; do
   ok "$i" || unwritable "$i" "$(why "$i")"
 done
 stop_if_bad
 
-# A session must see them, or the job would run without and nobody would know. All workers are made from one
-# template, so asking one tells.
+# A session must have these variables, or the job would run without them and give no error. All workers have the same
+# template, so one of them is enough.
 # shellcheck disable=SC2016
 remote='echo "@$NEURON_GLOBAL_TOPOID $NEURON_GLOBAL_TOPOID0_HOST@"'
 if ((${#todo[@]})); then

@@ -1,4 +1,4 @@
-# The first init container: until every worker answers ssh.
+# The first init container: waits until every worker answers ssh.
 settings
 declare -A up=() said=()
 next=0 patience=5
@@ -20,17 +20,17 @@ while :; do
         continue
       fi
       missing+=("$i")
-      # The last session may have been cut short: what an earlier one said tells more.
+      # The last session may have been cut short: an earlier answer then has more details.
       now=$(why "$i")
       [[ ${said[${hosts[i]}]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
-        # sshd of 9.8 and later shuts out for a while who failed to log in.
+        # sshd 9.8 and later rejects a client for a while after a failed login.
         [[ ${said[${hosts[i]}]-} == *denied* && $now == kex_* ]] ||
         said[${hosts[i]}]=$now
     done
-    # Short at first, so that one that hangs does not hide the others; longer later, for a launcher short of CPU.
+    # Short at first, so that one that hangs does not hide the others; longer later, for a launcher with little CPU.
     patience=$((patience < 15 ? patience * 2 : 30))
   fi
-  # The kubelet can be late with the hostfile, so the number that the job asked for counts as well.
+  # The kubelet may write the hostfile late, so the number that the job requests is used as well.
   absent=$((workers > count ? workers - count : 0))
   total=$((count + absent)) away=$((${#missing[@]} + absent))
   names=$(pods ${missing[@]+"${missing[@]}"})

@@ -1,1 +1,1 @@
-"""JSON objects as values: reading and changing them, what their lists are, merging, and the patch."""
+"""JSON objects as values: reading and changing them, kinds of list, merging fragments, and the patch."""

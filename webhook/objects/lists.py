@@ -1,7 +1,7 @@
-"""What each list of a pod template is: the one place that says which lists may be taken apart, and how.
+"""The lists of a pod template: which of them may be compared or merged by element, and how.
 
-Patch, merge and record all ask here. What is not named here, command and args among it, Kubernetes
-treats as one value, and so does everything in the engine: it is never reordered, merged or compared in parts.
+Patch, merge and record use this. For a list that is not named here, such as command and args, Kubernetes
+treats the list as one value, and so does the engine: it never reorders, merges or compares its parts.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from webhook.objects.tree import Json, canonical
 
 
 class Kind(Enum):
-    """What the elements of a list are to each other."""
+    """How the elements of a list relate to each other."""
 
     BY_KEY = "elements are the same one where their keys are equal"
     ITEMS = "elements stand for themselves, and the webhook adds to them"
@@ -36,13 +36,13 @@ IDENTITY: Final[dict[str, tuple[str, ...]]] = {
     "hostAliases": ("ip",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
-"""What makes two elements of a list the same one: the list map keys of the Pod API.
+"""The keys that identify an element of a list: the list map keys of the Pod API.
 
 Source: ``x-kubernetes-list-map-keys`` in the OpenAPI of Kubernetes 1.36.
 """
 
 DEFAULTS: Final = {"protocol": "TCP"}
-"""The API's defaults of these keys."""
+"""The API's defaults for these keys."""
 
 ADDED_TO: Final = frozenset(
     {
@@ -56,22 +56,22 @@ ADDED_TO: Final = frozenset(
         "drop",
     }
 )
-"""Lists that are atomic to the API, but whose elements do not depend on each other: a rule appends to them.
+"""Lists that are atomic in the API, but whose elements are independent of each other: a rule appends to them.
 
-The lists of affinity terms, tolerations, and of the security context capabilities and groups.
+These are affinity terms, tolerations, and the capabilities and groups of security contexts.
 """
 
 CONTAINERS: Final = ("containers", "initContainers")
 
 TERMS: Final = "nodeSelectorTerms"
-"""Its elements are ORed, so a requirement is met only when every one of them carries it."""
+"""The elements are ORed, so a requirement is met only if every element has it."""
 
 EXPRESSIONS: Final = ("matchExpressions", "matchFields")
-"""The lists of a node selector term; anywhere else a list of this name is part of a selector, one value."""
+"""The lists of a node selector term; elsewhere a list of this name is part of a selector, and one value."""
 
 
 def kind(path: Sequence[str | int]) -> Kind:
-    """What the list at a path is: by its key alone, but for the expressions of a node selector term."""
+    """Returns the kind of the list at a path, which depends on its key and, for expressions, on the term."""
     key = path[-1] if path else ""
     if key in IDENTITY:
         return Kind.BY_KEY
@@ -83,7 +83,7 @@ def kind(path: Sequence[str | int]) -> Kind:
 
 
 def element(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
-    """What makes an element of a list the same one, changed or not: its keys, or all that it says."""
+    """Returns what identifies an element of a list, changed or not: its keys, or its whole content."""
     keys = IDENTITY.get(str(path[-1]), ()) if path else ()
     if keys and isinstance(item, dict) and keys[0] in item:
         return tuple([canonical(item.get(key, DEFAULTS.get(key))) for key in keys])
@@ -91,17 +91,17 @@ def element(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
 
 
 def step(item: Json, path: Sequence[str | int]) -> str:
-    """An element of the list at a path as a part of a path that stays true when elements move."""
+    """Returns an element of a list as a part of a path that stays valid when elements move."""
     if path[-1] in CONTAINERS and isinstance(item, dict):
         return f"[{item.get('name')}]"
     return f"[{','.join(element(item, path))}]"
 
 
 def paired(items: list[Json], others: list[Json], path: Sequence[str | int]) -> list[int | None]:
-    """For each item of a list the index of its counterpart in another state of it; each used once.
+    """Returns the index of each item's counterpart in another state of the list; each index is used once.
 
-    Nobody appends to alternatives without widening them, so each is compared with the one at its place. The
-    time grows with the length of the lists and not with its square: they are the user's.
+    An alternative has its position as identity, because one more alternative would widen the choice. The time
+    is proportional to the length of the lists, which are the user's, and not to its square.
     """
     if kind(path) is Kind.TERMS and len(items) == len(others):
         return [*range(len(items))]

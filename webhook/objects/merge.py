@@ -1,4 +1,4 @@
-"""Merging a fragment into a pod template by Kubernetes identity: adds, never replaces a list."""
+"""Merges a fragment into a pod template by Kubernetes identity: it adds, and never replaces a list."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -16,26 +16,26 @@ OTHER_CONTAINERS: Final[dict[str | int, str]] = {
 """Lists that share one set of names."""
 
 UNSAID: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
-"""What a template has where nobody chose: the API server writes it into Pods, and into templates of its own
-kinds, before it calls webhooks (``SetDefaults_PodSpec``). Taken out, it is written again."""
+"""A template's default values: the API server writes these into Pods, and into templates of its own kinds,
+before it calls webhooks (``SetDefaults_PodSpec``), and writes them again if they are removed."""
 
 LONGEST_TERMS: Final = 2000
-"""Node selector terms that a job may have where a rule adds to them.
+"""Most node selector terms of a job to which a rule adds.
 
 Each gets the rule's expression, some eighty characters, and ten digits in the record: with more, the record
-comes near to the 256 KiB that Kubernetes allows for the annotations of a Pod, and the job to etcd's 1.5 MiB.
+approaches the 256 KiB that Kubernetes allows for the annotations of a Pod, and the job etcd's 1.5 MiB.
 """
 
 
 Additions = dict[str, str | list[str]]
-"""What was added: pointer of a map entry -> digest of its value, or of a list -> digests of elements.
+"""The additions: by pointer of a map entry the digest of its value, by pointer of a list those of elements.
 
-Behind the digest of a variable of a Pod stands, after a space, the value that it replaced.
+After the digest of a Pod's variable there is, after a space, the value that it replaced.
 """
 
 
 class OnConflict(StrEnum):
-    """What happens where the user already chose differently."""
+    """What happens if the user has chosen another value."""
 
     KEEP = "keep"
     OVERRIDE = "override"
@@ -44,7 +44,7 @@ class OnConflict(StrEnum):
 
 @dataclass(frozen=True)
 class Conflict:
-    """A place where the user already chose differently."""
+    """A position with another value of the user's."""
 
     path: str
     theirs: Json
@@ -53,14 +53,14 @@ class Conflict:
 
 @dataclass
 class Merge:
-    """One fragment on its way into a template; collects what it added and what stood in the way.
+    """Merges one fragment into a template; collects the additions and the conflicts.
 
     Attributes:
-        at: path of the template in the object, for messages.
-        on_conflict: whether the user's choice stays.
-        additions: gets what is added.
-        before: names; an element that is added goes before the first that has one of them.
-        places: gets the path in the template of all that is set, elements by `lists.step`; None if not asked.
+        at: The path of the template in the object, for messages.
+        on_conflict: Whether the user's choice stays.
+        additions: Receives the additions.
+        before: Names; an added element goes before the first element with one of them.
+        places: Receives the paths in the template of all that is set, elements by `lists.step`, unless None.
     """
 
     at: Path
@@ -75,14 +75,14 @@ class Merge:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the template has all of the fragment now."""
+        """Whether the template now has the whole fragment."""
         return not self.missing and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
 
     def apply(self, theirs: Json, ours: Json, path: Path = ()) -> Json:
-        """The template, or a map at a path in it, with the fragment in it; the same where it has all of it.
+        """Returns the template, or a map at a path in it, with the fragment; the same if it has all of it.
 
         Raises:
-            WrongTypeError: where the template has a type that Kubernetes does not allow.
+            WrongTypeError: The template has a type that Kubernetes does not allow.
         """
         old = theirs if isinstance(theirs, dict) else {} if theirs is None else as_map(theirs, self.at + path)
         self.whole = self.whole if path else theirs
@@ -112,8 +112,8 @@ class Merge:
         result = old = [] if theirs is None else as_list(theirs, self.at + path)
         keys = IDENTITY.get(str(path[-1]), ())
         for item in ours:
-            found = _find(result, item, keys)
-            if found is None:
+            index = _find(result, item, keys)
+            if index is None:
                 if path[-1] in OTHER_CONTAINERS and (problem := self._unfit(item, path)):
                     self.missing.append(problem)
                 else:
@@ -123,27 +123,27 @@ class Merge:
                     if self.places is not None:
                         self._placed(path, item)
                 continue
-            if self.before and found > self._end(result):
+            if self.before and index > self._end(result):
                 last = " or ".join(self.before)
                 self.missing.append(f"{path[-1]} has {item['name']!r} behind {last}, which needs it first")
-            if not same(result[found], item):
-                new = self._element(result[found], item, path)
-                if new is not result[found]:
-                    result = [*result[:found], new, *result[found + 1 :]]
+            if not same(result[index], item):
+                new = self._element(result[index], item, path)
+                if new is not result[index]:
+                    result = [*result[:index], new, *result[index + 1 :]]
         return theirs if result is old else result
 
     def _end(self, items: list[Json]) -> int:
-        """Where an element is added. Without a call for each: the list is the user's."""
+        """Returns the index at which to add an element. No call per element: the list is the user's."""
         for at, one in enumerate(items):
             if one.__class__ is dict and "name" in one and one["name"] in self.before:
                 return at
         return len(items)
 
     def _unfit(self, item: Json, path: Path) -> str:
-        """Why a container cannot be added as it is; empty where it can."""
+        """Returns why a container cannot be added; empty if it can."""
         if _is_amendment(item, path):
             return f"{path[-1]} has no {item['name']!r} to amend"
-        # Kubernetes has one set of names for both lists; two of one name are no Pod.
+        # Kubernetes has one set of names for both lists; two equal names make an invalid Pod.
         other = OTHER_CONTAINERS[path[-1]]
         items = get(self.whole, (*path[:-1], other))
         taken = isinstance(items, list) and _find(items, item, ("name",)) is not None
@@ -156,7 +156,7 @@ class Merge:
         if self.on_conflict is OnConflict.OVERRIDE:
             self._placed(path, ours)
             if not self.at and path[-1] == "env" and isinstance(value := theirs.get("value"), str):
-                self._note(pointer(path), ours, f" {value}")  # a Pod comes again, perhaps not for the rule
+                self._note(pointer(path), ours, f" {value}")  # a Pod may be sent again, without the rule
         return self._settle(theirs, ours, place)
 
     def _settle(self, theirs: Json, ours: Json, path: Path) -> Json:
@@ -176,7 +176,7 @@ class Merge:
             )
             return theirs
         expressions = [(name, item) for name in EXPRESSIONS for item in ours[0].get(name) or ()]
-        # A term without requirements selects no node at all; one more would make it select some.
+        # A term without requirements selects no node; an added requirement would make it select some.
         place = pointer(path)
         new = [self._term(term, expressions, path, place) if _selects(term) else term for term in old]
         if not old:
@@ -188,14 +188,14 @@ class Merge:
         for name, expression in expressions:
             old = as_list(as_map(term, at).get(name), (*at, name))
             if not old or not any(same(item, expression) for item in old):
-                # Taking back leaves no empty list, so there is none in what it is compared with.
+                # Taking back leaves no empty list, so the compared value has none either.
                 self._note(place, [term if old else with_entry(term, name, None), expression])
                 self._placed((*path, "", name), expression)
                 term = {**term, name: [*old, expression]}
         return term
 
     def _placed(self, path: Path, item: Json = None) -> None:
-        """Says that the value at a path, or an element of the list there, is of the fragment now."""
+        """Stores that the value at a path, or an element of the list there, is the fragment's."""
         if self.places is not None:
             self.places.append(path if item is None else (*path, step(item, path)))
 
@@ -206,7 +206,7 @@ class Merge:
 
 
 def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
-    # From the end: of two variables with one name the last counts, and operators append theirs.
+    # From the end: the last of two equal names counts, and operators append theirs.
     for index in reversed(range(len(items))):
         item = items[index]
         if keys and isinstance(item, dict):
@@ -221,12 +221,12 @@ def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
 
 
 def _is_amendment(item: Json, path: Path) -> bool:
-    """Whether a container changes one that is there: then it has no image."""
+    """Returns whether a container changes an existing one: then it has no image."""
     return path[-1] in OTHER_CONTAINERS and "image" not in item
 
 
 def _selects(term: Json) -> bool:
-    """Whether a node selector term can match: one without requirements matches no node (core/v1)."""
+    """Returns whether a node selector term can match: one without requirements matches no node (core/v1)."""
     if isinstance(term, dict):
         return bool(term.get("matchExpressions") or term.get("matchFields"))
     return term is not None

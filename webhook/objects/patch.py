@@ -1,4 +1,4 @@
-"""From the received tree to the desired one: what is to be stored, and the RFC 6902 operations for it."""
+"""Computes the object to be stored, and the RFC 6902 operations for it, from received and desired trees."""
 
 from collections.abc import Mapping
 from operator import is_
@@ -12,26 +12,26 @@ Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
 
 FEW: Final = 16
-"""Operations on the elements of one list that are taken to be shorter than the list, without looking."""
+"""Operations on the elements of one list that are assumed to be shorter than the list."""
 
 FRAME: Final = 30
-"""Characters of an operation beside its path and value."""
+"""Characters of an operation without its path and value."""
 
 _Step = tuple[str, Path, Json]
-"""An operation whose pointer is not written yet: a list that is replaced as a whole needs no others."""
+"""An operation before its pointer is written: a list that is replaced as a whole needs no others."""
 
 
 def patched(received: Json, templates: Mapping[Path, Json]) -> tuple[Json, list[Operation]]:
-    """The object to be stored, and the operations that make it of the received one, to be applied in order.
+    """Returns the object to be stored, and the operations that make it from the received one, in order.
 
-    It has the desired templates, with every list as received where the two hold the same elements. An
-    evaluation that finds its own additions takes them back and adds them again at the end; where another
-    webhook appended after them, that would be a change of order, and a patch, for nothing.
+    The object has the desired templates, except that a list with the same elements keeps the received order.
+    An evaluation removes its own earlier additions and adds them again at the end; without this exception, a
+    list to which another webhook has appended would be reordered, with a patch that has no use.
 
-    Shared subtrees cost nothing, so the price is that of the change and not of the object. A list that
-    changes in so many places that the operations would be longer than the list is replaced as a whole.
+    Shared subtrees cost nothing, so the cost is proportional to the change. A list is replaced as a whole if
+    the operations on its elements would be longer than the list.
 
-    Nothing beside the templates, which are given by their path, is ever changed.
+    Nothing except the templates, which are given by their paths, is changed.
     """
     after, steps = received, list[_Step]()
     for path, desired in templates.items():
@@ -68,7 +68,7 @@ def _map(old: dict[str, Json], new: dict[str, Json], path: Path, steps: list[_St
 
 
 def _list(old: list[Json], new: list[Json], path: Path, steps: list[_Step]) -> Json:
-    if len(old) < len(new) <= len(old) + FEW and all(map(is_, old, new)):  # only appended to, as most are
+    if len(old) < len(new) <= len(old) + FEW and all(map(is_, old, new)):  # most lists are only appended to
         steps += (("add", (*path, "-"), item) for item in new[len(old) :])
         return new
     places = paired(new, old, path)
@@ -80,11 +80,11 @@ def _list(old: list[Json], new: list[Json], path: Path, steps: list[_Step]) -> J
     kept = [place for place in places if place is not None]
     if not inner and len(kept) == len(old) == len(new):
         return old
-    # What has no counterpart goes first, from the end, so that the indices before it stay true.
+    # Removes elements without a counterpart first, from the end, so that the indices before them stay valid.
     gone = sorted(set(range(len(old))).difference(kept), reverse=True)
     count = len(gone) + len(inner) + len(after) - len(kept)
     shorter = count > FEW and count * (FRAME + len(pointer(path))) > len(canonical(after))
-    # Elements in another order, or new ones among the old, take more than a few operations.
+    # Elements in another order, or new ones between old ones, take more than a few operations.
     if shorter or places != [*sorted(kept), *[None] * (len(places) - len(kept))]:
         if same(old, after):
             return old

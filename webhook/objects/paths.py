@@ -1,8 +1,8 @@
-"""Paths in objects of a kind: JSON pointers that may also select list elements, by a key or all of them.
+"""Paths in objects of a kind: JSON pointers that may also select one list element by a key, or all of them.
 
-``/spec/replicatedJobs[name=workers]/template`` is the template of the replicated job whose ``name`` is
-``workers``, wherever it stands in the list; ``/spec/replicatedJobs[*]/template`` are those of all. They
-become concrete paths, with list indices, only in the object at hand.
+``/spec/replicatedJobs[name=workers]/template`` is the template of the replicated job with the ``name``
+``workers``, at any position in the list; ``/spec/replicatedJobs[*]/template`` are those of all. They become
+concrete paths, with list indices, in an object.
 """
 
 import re
@@ -19,7 +19,7 @@ _SELECTING = re.compile(r"([^\[\]]+)\[(?:\*|([A-Za-z][A-Za-z0-9]*)=([^\[\]]+))\]
 
 @dataclass(frozen=True)
 class Select:
-    """The element of a list whose ``key`` is this text or truth value; of several the first."""
+    """The first element of a list whose ``key`` is this text or truth value."""
 
     key: str
     value: str
@@ -31,11 +31,11 @@ _EVERY = Select("*", "")
 
 @dataclass(frozen=True)
 class ObjectPath:
-    """Where something is in every object of a kind.
+    """A path in every object of a kind.
 
     Attributes:
-        text: as written in the table.
-        parts: map keys, and after the key of a list what selects its element.
+        text: The path as written in the table.
+        parts: Map keys, and after the key of a list the selection of its elements.
     """
 
     text: str
@@ -43,36 +43,36 @@ class ObjectPath:
 
     @cached_property
     def list(self) -> "ObjectPath | None":
-        """The list of which it means every element; None where it means one place only."""
+        """The list of which this path selects every element; None if it selects one position."""
         if _EVERY not in self.parts:
             return None
         return ObjectPath(self.text.partition("[*]")[0], self.parts[: self.parts.index(_EVERY)])
 
     @cached_property
     def _plain(self) -> Path | None:
-        """The one path that it is in every object; None where it selects an element of a list."""
+        """The one path in all objects; None if it selects an element of a list."""
         steps = tuple(part for part in self.parts if not isinstance(part, Select))
         return steps if len(steps) == len(self.parts) else None
 
     def find_all(self, obj: Json) -> Iterator[Path]:
-        """Every path in an object, none where an element that it selects is not there."""
+        """Yields every path in an object; none if a selected element does not exist."""
         return iter((self._plain,)) if self._plain is not None else _paths(obj, self.parts, ())
 
-    def value(self, obj: Json, beside: Path = ()) -> Json:
-        """What is there; where it means every element of a list, what the first says that says it.
+    def value(self, obj: Json, within: Path = ()) -> Json:
+        """Returns the value; for every element of a list, the first value that is not missing.
 
         Args:
-            obj: the object.
-            beside: a path into the same list: the element that it goes through is meant, and no other.
+            obj: The object.
+            within: A path into the same list, which selects only the element in it.
         """
         if self._plain is not None:
             return get(obj, self._plain)
         paths = self.find_all(obj)
-        if beside and self.list:
-            place = len(self.list.parts)
-            paths = _paths(obj, (*self.parts[:place], beside[place], *self.parts[place + 1 :]), ())
-        found = (get(obj, path) for path in paths)
-        return next((value for value in found if value is not None), None)
+        if within and self.list:
+            index = len(self.list.parts)
+            paths = _paths(obj, (*self.parts[:index], within[index], *self.parts[index + 1 :]), ())
+        values = (get(obj, path) for path in paths)
+        return next((value for value in values if value is not None), None)
 
     @cached_property
     def name(self) -> str:
@@ -84,10 +84,10 @@ class ObjectPath:
 
 
 def object_path(text: str) -> ObjectPath:
-    """The path that a text of the table means.
+    """Returns the path of a text in the table.
 
     Raises:
-        ValueError: if it is not a JSON pointer, or selects a list element by its position.
+        ValueError: The text is not a JSON pointer, or selects a list element by its position.
     """
     parts: list[str | Select] = []
     written = parse_pointer(text)
@@ -124,10 +124,10 @@ def _paths(node: Json, parts: tuple[str | int | Select, ...], path: Path) -> Ite
 
 
 def _selected(node: Json, wanted: Select, rest: tuple[str | int | Select, ...]) -> Sequence[int]:
-    """The places of those elements of a list that are meant, and that have what is looked for in them."""
-    # Plain loops: a row looks for places a dozen times, and the list, of whatever length, is the user's.
+    """Returns the positions of the selected list elements that have the rest of the path."""
+    # Plain loops: a row reads a dozen positions, and the list, of any length, is the user's.
     items = node if isinstance(node, list) else ()
-    if wanted == _EVERY:  # a table that comes from another process has one of its own
+    if wanted == _EVERY:  # not `is`: a table from another process has its own
         return [
             index
             for index, item in enumerate(items)

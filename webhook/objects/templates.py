@@ -1,4 +1,4 @@
-"""What a pod template says: containers, resources, volumes, instance types."""
+"""Reads pod templates: containers, resources, volumes, instance types."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ _GLOB: Final = frozenset("*?[")
 
 
 def containers(template: Json) -> Iterator[dict[str, Json]]:
-    """Every container and init container of a template that is a map."""
+    """Yields every container and init container of a template that is a map."""
     return chain.from_iterable(maps_at(template, ("spec", kind)) for kind in ("containers", "initContainers"))
 
 
 def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
-    """The first container with the most signs; without any to look for, that which asks for devices."""
+    """Returns the first container with the most signs; without signs, the first one that requests devices."""
     if len(every := maps_at(template, ("spec", "containers"))) <= 1:
         return every[0] if every else {}
     return max(
@@ -37,7 +37,7 @@ def _has(container: Json, signs: Collection[str]) -> Iterator[Json]:
 
 
 def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = inf) -> bool:
-    """Whether a pod asks for at least so many of a resource, or for any amount where that is 0.
+    """Returns whether a pod requests at least so many of a resource, or any amount if that number is 0.
 
     Amounts are in thousandths, as of `common.quantities.requests`.
     """
@@ -45,12 +45,12 @@ def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = i
 
 
 def has_volume(template: Json, names: tuple[str, ...]) -> bool:
-    """Whether a template has a volume of one of these names."""
+    """Returns whether a template has a volume with one of these names."""
     return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
 
 
 def mounts_otherwise(template: Json, container: Json, mount: Json) -> bool:
-    """Whether a container mounts something else than a volume mount at that mount's place."""
+    """Returns whether a container mounts another volume at a volume mount's path."""
     named = (item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container)
     mounts = [
         item
@@ -62,11 +62,11 @@ def mounts_otherwise(template: Json, container: Json, mount: Json) -> bool:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a pod template says its nodes must be.
+    """The node selection of a pod template.
 
     Attributes:
-        selector: its node selector.
-        terms: of its required node affinity, each with its expressions by key; None without such an affinity.
+        selector: Its node selector.
+        terms: Its required node affinity, each term as expressions by key; None without such an affinity.
     """
 
     selector: Mapping[str, Json]
@@ -74,23 +74,23 @@ class Selection:
 
 
 def selection(template: Json) -> Selection:
-    """How a template selects nodes. All in one look: the expressions are the user's, and rules ask often."""
+    """Returns a template's node selection, read once: the expressions are the user's, and often used."""
     required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     terms = get(template, (*required, "nodeSelectorTerms"))
-    found = tuple(map(_by_key, maps_at(terms, ()))) if isinstance(terms, list) and terms else None
-    return Selection(map_at(template, ("spec", "nodeSelector")), found)
+    expressions = tuple(map(_by_key, maps_at(terms, ()))) if isinstance(terms, list) and terms else None
+    return Selection(map_at(template, ("spec", "nodeSelector")), expressions)
 
 
 def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
-    found: dict[str, list[Json]] = {}
+    by_key: dict[str, list[Json]] = {}
     for item in (item for name in EXPRESSIONS for item in maps_at(term, (name,))):
         if isinstance(item.get("key"), str):
-            found.setdefault(item["key"], []).append(item)
-    return found
+            by_key.setdefault(item["key"], []).append(item)
+    return by_key
 
 
 def chosen_types(wanted: Selection, labels: Sequence[str]) -> Collection[str]:
-    """The instance types that a pod's selector or affinity names; none of them if any type will do."""
+    """Returns the instance types that a pod's selector or affinity names; none if any type is permitted."""
     chosen = [value for label in labels if isinstance(value := wanted.selector.get(label), str)]
     named = ([*chain(*(listed(term.get(label, ())) for label in labels))] for term in wanted.terms or ())
     terms = [chosen] if chosen else [*named]
@@ -98,7 +98,7 @@ def chosen_types(wanted: Selection, labels: Sequence[str]) -> Collection[str]:
 
 
 def listed(expressions: Sequence[Json], operator: Json = "In") -> Iterator[str]:
-    """The values of those expressions that have an operator."""
+    """Yields the values of the expressions with this operator."""
     for item in expressions:
         values = item.get("values")
         if item.get("operator") == operator and isinstance(values, list):
@@ -106,9 +106,9 @@ def listed(expressions: Sequence[Json], operator: Json = "In") -> Iterator[str]:
 
 
 def admits(wanted: Selection, labels: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether a template's own node selector and affinity leave nodes open whose labels can have such values.
+    """Returns whether a template's own node selection admits nodes whose labels can have these values.
 
-    In these ``*`` and ``?`` are as in file names.
+    In the values ``*`` and ``?`` are wildcards, as in file names.
     """
     chosen = ((wanted.selector.get(label), values) for label, values in labels.items())
     if not all(value is None or _among([value], values) for value, values in chosen):
@@ -132,14 +132,14 @@ def _admits(expression: Json, wanted: tuple[str, ...]) -> bool:
 
 
 def is_glob(text: str) -> bool:
-    """Whether a text stands for others."""
+    """Returns whether a text has wildcards."""
     return not _GLOB.isdisjoint(text)
 
 
 def matches(text: str, allowed: tuple[str, ...]) -> bool:
-    """Whether a text is one of the allowed ones; ``*`` and ``?`` as in file names.
+    """Returns whether a text is one of the allowed ones; ``*`` and ``?`` are wildcards, as in file names.
 
-    What begins with ``!`` is not allowed; where there is nothing else, everything but that is.
+    A text that begins with ``!`` is excluded; if there are only such texts, all others are allowed.
     """
     return (_known if len(text) < 64 else _matches)(text, allowed)  # noqa: PLR2004 - jobs are alike
 
@@ -158,12 +158,12 @@ _known: Final = lru_cache(maxsize=4096)(_matches)
 
 @lru_cache(maxsize=4096)
 def _patterns(allowed: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
-    """Texts that are allowed, globs that are, and what is not."""
-    said = [text for text in allowed if not text.startswith("!")]
-    globs = tuple(filter(is_glob, said))
-    return frozenset(said), globs, tuple(text[1:] for text in allowed if text.startswith("!"))
+    """Returns the allowed texts, the allowed globs, and the excluded ones."""
+    plain = [text for text in allowed if not text.startswith("!")]
+    globs = tuple(filter(is_glob, plain))
+    return frozenset(plain), globs, tuple(text[1:] for text in allowed if text.startswith("!"))
 
 
 def _among(values: list[Json], allowed: tuple[str, ...]) -> bool:
-    """Whether one of the values is allowed."""
+    """Returns whether one of the values is allowed."""
     return any(isinstance(value, str) and matches(value, allowed) for value in values)

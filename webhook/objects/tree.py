@@ -1,6 +1,6 @@
-"""JSON trees as values: read by path, change by copying the way to the change and sharing the rest.
+"""JSON trees as values: read by path; a change copies the nodes on its path and shares the others.
 
-Sharing is what makes the rest cheap: two trees can be told apart by ``is`` wherever nothing changed.
+Sharing makes comparison cheap: unchanged parts of two trees are identical (``is``).
 """
 
 import hashlib
@@ -12,11 +12,11 @@ from typing import Any, Final
 import orjson
 
 from common.pointers import field_name
-from common.pointers import get as get  # noqa: PLC0414 - a part of this module to its users
+from common.pointers import get as get  # noqa: PLC0414 - re-exported for users of this module
 from common.texts import printable
 
 Json = Any
-"""A value as ``json.loads`` gives it. Never changed in place by the engine."""
+"""A value as ``json.loads`` returns it. The engine never changes it in place."""
 
 Path = tuple[str | int, ...]
 """Map keys, and positions in lists."""
@@ -28,26 +28,26 @@ _SHOWN: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 class WrongTypeError(ValueError):
     """A value of the received object has a type that Kubernetes does not allow there."""
 
-    def __init__(self, path: str, wanted: str, found: Json) -> None:
-        super().__init__(f"{path} must be {wanted}, not {shown(found)}")
+    def __init__(self, path: str, wanted: str, value: Json) -> None:
+        super().__init__(f"{path} must be {wanted}, not {shown(value)}")
 
 
 def map_at(node: Json, path: Sequence[str | int]) -> dict[str, Json]:
-    """The map at a path, an empty one where there is none."""
+    """Returns the map at a path; an empty one if there is none."""
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
     return node if isinstance(node, dict) else {}
 
 
 def maps_at(node: Json, path: Sequence[str | int]) -> list[dict[str, Json]]:
-    """The maps in the list at a path, none where there is no list."""
+    """Returns the maps in the list at a path; none if there is no list."""
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
     return [item for item in node if isinstance(item, dict)] if isinstance(node, list) else []
 
 
 def nodes(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
-    """A tree's every node with its path, parents first."""
+    """Yields every node of a tree with its path, parents first."""
     yield path, node
     if isinstance(node, dict | list):
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):
@@ -55,10 +55,10 @@ def nodes(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
 
 
 def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
-    """A tree with ``value`` at ``path``; missing and null parents become maps, list elements are there.
+    """Returns a tree with ``value`` at ``path``; missing parents become maps, list elements must exist.
 
     Raises:
-        WrongTypeError: if a parent is neither a map nor null.
+        WrongTypeError: A parent is neither a map nor null.
     """
     parents: list[Json] = []
     for depth, step in enumerate(path):
@@ -79,7 +79,7 @@ def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
 
 
 def drop(node: Json, path: Sequence[str]) -> Json:
-    """A tree without the map entry at ``path``, and without the parents that this empties."""
+    """Returns a tree without the map entry at ``path``, and without parents that become empty."""
     if not isinstance(node, dict) or not path or path[0] not in node:
         return node
     if len(path) == 1:
@@ -89,22 +89,22 @@ def drop(node: Json, path: Sequence[str]) -> Json:
 
 
 def with_entry(node: dict[str, Json], key: str, value: Json) -> dict[str, Json]:
-    """A map with another value for one of its keys, or without it where the value is null or empty."""
+    """Returns a map with another value for a key, or without the key if the value is null or empty."""
     if is_empty(value):
         return {k: v for k, v in node.items() if k != key}
     return {k: value if k == key else v for k, v in node.items()}
 
 
 def is_empty(value: Json) -> bool:
-    """Whether a value says nothing: null, an empty map or an empty list."""
+    """Returns whether a value is null, an empty map or an empty list."""
     return value is None or value in ({}, [])
 
 
 def as_map(node: Json, path: Path) -> dict[str, Json]:
-    """The node as a map, an empty one for null.
+    """Returns the node as a map; an empty one for null.
 
     Raises:
-        WrongTypeError: if it is something else.
+        WrongTypeError: The node has another type.
     """
     if node is None:
         return {}
@@ -114,10 +114,10 @@ def as_map(node: Json, path: Path) -> dict[str, Json]:
 
 
 def as_list(node: Json, path: Path) -> list[Json]:
-    """The node as a list, an empty one for null.
+    """Returns the node as a list; an empty one for null.
 
     Raises:
-        WrongTypeError: if it is something else.
+        WrongTypeError: The node has another type.
     """
     if node is None:
         return []
@@ -127,12 +127,12 @@ def as_list(node: Json, path: Path) -> list[Json]:
 
 
 def shared(old: list[Json], new: list[Json]) -> list[Json]:
-    """The new list, or the old one where both hold the very same elements."""
+    """Returns the new list, or the old one if both have identical elements."""
     return old if len(new) == len(old) and all(map(is_, new, old)) else new
 
 
 def same(a: Json, b: Json) -> bool:
-    """Equality as JSON has it: true is not 1, and 1 is 1.0."""
+    """Returns whether two values are equal in JSON: true is not 1, and 1 is 1.0."""
     if a is b:
         return True
     if isinstance(a, dict) and isinstance(b, dict):
@@ -143,7 +143,7 @@ def same(a: Json, b: Json) -> bool:
 
 
 def canonical(value: Json) -> str:
-    """A value as one text: equal values have equal ones, the order of keys aside."""
+    """Returns a value as text: equal values have equal texts, with any order of keys."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8", "surrogatepass")
     except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits, deep nesting
@@ -151,7 +151,7 @@ def canonical(value: Json) -> str:
 
 
 def digest(value: Json) -> str:
-    """Ten hexadecimal digits that stand for a value, the order of its keys aside."""
+    """Returns ten hexadecimal digits of a value's hash, independent of the order of its keys."""
     try:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
@@ -160,12 +160,12 @@ def digest(value: Json) -> str:
 
 
 def digest_of_text(text: str) -> str:
-    """The digest of a value whose canonical text is known."""
+    """Returns the digest of a value with this canonical text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
 
 
 def quick(value: Json) -> bytes | None:
-    """A value as JSON; None if it has half a surrogate pair, a number beyond 64 bits, or deep nesting."""
+    """Returns a value as JSON; None if it has half a surrogate pair, a number over 64 bits, or is too deep."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -173,10 +173,10 @@ def quick(value: Json) -> bytes | None:
 
 
 def text_of(value: Json) -> str:
-    """A text as it is, any other value as in a message."""
+    """Returns a text unchanged, any other value as in a message."""
     return value if isinstance(value, str) else shown(value)
 
 
 def shown(value: Json, limit: int = 60) -> str:
-    """A value as JSON for a message, printable and cut to a length in characters."""
+    """Returns a value as JSON for a message, printable and cut to a length in characters."""
     return printable(_SHOWN.encode(value), limit)

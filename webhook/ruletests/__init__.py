@@ -1,1 +1,1 @@
-"""Tests of rules: cases in files, each an object and what is to become of it."""
+"""Tests of rules: cases in files, each with an object and the expected outcome."""

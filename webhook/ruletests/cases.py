@@ -1,4 +1,4 @@
-"""Cases as they are written: read and checked, with the objects and snapshots that belong to them."""
+"""Reads and checks cases, with their objects and snapshots."""
 
 import json
 import posixpath
@@ -20,11 +20,11 @@ from webhook.rows.written import Row
 from webhook.rules.problems import Problem, TableError
 
 SNAPSHOTS: Final = ".snapshots.yaml"
-"""How the file is called that has the snapshots of the cases beside it: objects, by name of the case."""
+"""The name of the file with the snapshots of the cases in its folder: objects, by name of the case."""
 
 
 class CasesError(TableError):
-    """Cases that cannot be run, with every problem found."""
+    """Cases that are invalid, with every problem in them."""
 
 
 def _an_object(value: Json) -> Json:
@@ -37,7 +37,7 @@ _Object = Annotated[Any, AfterValidator(_an_object)]
 
 
 VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
-"""What an outcome may be called beside its kind."""
+"""Outcomes that a case may expect, in addition to the kinds of outcome."""
 
 _Outcome = Annotated[
     str, GetPydanticSchema(lambda _, __: core_schema.literal_schema([*VERDICTS, *map(str, Kind)]))
@@ -46,7 +46,7 @@ _Outcome = Annotated[
 
 @dataclass(frozen=True)
 class Expect(Row):
-    """What is to become of an object; what is not said may be anything."""
+    """The expected outcome; keys that are not set may have any value."""
 
     outcome: _Outcome | None = None
     shadow: Kind | None = None
@@ -58,7 +58,7 @@ class Expect(Row):
 
 @dataclass(frozen=True)
 class Settings(Row):
-    """How an object is sent."""
+    """The way in which an object is sent."""
 
     namespace: str = ""
     operation: Literal["", "CREATE", "UPDATE"] = ""
@@ -67,7 +67,7 @@ class Settings(Row):
 
 @dataclass(frozen=True)
 class Written(Row):
-    """A case as it is written. An object is given as it is, or as the path of its file."""
+    """A case as it is written. An object is written in place, or as the path of its file."""
 
     name: Annotated[str, Field(min_length=1)]
     object: _Object
@@ -83,14 +83,14 @@ _CASES: Final = TypeAdapter(list[Written])
 
 @dataclass(frozen=True)
 class Case:
-    """One object, and what is to become of it.
+    """One object and its expected outcome.
 
     Attributes:
-        source: where it is written, ``file:line``.
-        request: the object as it is sent.
-        stored: the object before an update; None for a creation.
-        snapshot: what is to be stored; None where nobody has said it yet.
-        snapshots: the file of that, from the folder of the cases.
+        source: The position of the case, ``file:line``.
+        request: The object as it is sent.
+        stored: The object before an update; None for a creation.
+        snapshot: The object to be stored; None if the snapshot does not exist yet.
+        snapshots: The file of the snapshot, relative to the folder of the cases.
     """
 
     name: str
@@ -103,14 +103,14 @@ class Case:
 
 
 def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
-    """The cases of a folder.
+    """Returns the cases of a folder.
 
     Args:
-        texts: of its files, by path from the folder. One that holds a list holds cases.
-        folder: its name, for messages.
+        texts: The texts of its files, by relative path. A file with a list has cases.
+        folder: Its name, for messages.
 
     Raises:
-        CasesError: if there is no case, or anything is wrong with one.
+        CasesError: There is no case, or a case is invalid.
     """
     reading = _Reading(folder)
     for name, text in texts.items():
@@ -118,7 +118,7 @@ def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
             reading.files[name] = read_documents(text, f"{folder}/{name}")
         except DocumentError as error:
             reading.problems.append(Problem(error.source, error.line, "", error.message))
-    lists = [name for name, found in reading.files.items() if found and isinstance(found[0].value, list)]
+    lists = [name for name, parts in reading.files.items() if parts and isinstance(parts[0].value, list)]
     cases = [case for name in lists for case in reading.cases(name)]
     for name in reading.files.keys() - {*lists, *reading.used}:
         reading.say(name, (), "is not a list of cases, and no case refers to it")
@@ -142,10 +142,10 @@ class _Reading:
         self.problems.append(Problem(f"{self.folder}/{name}", line, pointer(path), message))
 
     def value(self, name: str) -> dict[str, Json]:
-        """The one map of a file; an empty one where it has none."""
-        found = self.files.get(name, [])
+        """Returns the single map of a file; an empty one if it has none."""
+        documents = self.files.get(name, [])
         self.used.add(name)
-        return map_at(found[0].value, ()) if len(found) == 1 else {}
+        return map_at(documents[0].value, ()) if len(documents) == 1 else {}
 
     def cases(self, name: str) -> Iterator[Case]:
         if len(self.files[name]) > 1:
@@ -154,8 +154,8 @@ class _Reading:
             rows = _CASES.validate_json(json.dumps(self.files[name][0].value), strict=True)
         except ValidationError as error:
             for each in error.errors(include_url=False):
-                said = "unknown key" if each["type"] == "unexpected_keyword_argument" else each["msg"]
-                self.say(name, each["loc"], said.removeprefix("Value error, "))
+                message = "unknown key" if each["type"] == "unexpected_keyword_argument" else each["msg"]
+                self.say(name, each["loc"], message.removeprefix("Value error, "))
             return
         for at, row in enumerate(rows):
             yield self._case(name, at, row)
@@ -192,7 +192,7 @@ class _Reading:
 
 
 def merged(node: Json, change: Json) -> Json:
-    """A value with a JSON merge patch (RFC 7386) laid over it: null takes a key out, a list is one value."""
+    """Returns a value with a JSON merge patch (RFC 7386) applied: null removes a key, a list is one value."""
     if not isinstance(change, dict):
         return change
     base = node if isinstance(node, dict) else {}

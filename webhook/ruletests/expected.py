@@ -1,4 +1,4 @@
-"""How an outcome is held to what a case expects, key by key."""
+"""Compares an outcome with the expectations of a case, key by key."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
@@ -14,12 +14,12 @@ from webhook.undo import record
 
 
 def comparable(value: Json) -> Json:
-    """A value without records, and with long texts cut short: what is compared, and what snapshots hold."""
+    """Returns a value without records and with long texts cut, for comparison and for snapshots."""
     return abridged(_unrecorded(value))
 
 
 def _unrecorded(value: Json) -> Json:
-    """The value without records and without the maps that held nothing else."""
+    """Returns the value without records, and without maps that have nothing else."""
     if isinstance(value, list):
         return [_unrecorded(item) for item in value]
     if not isinstance(value, dict):
@@ -35,12 +35,12 @@ def _words(outcome: Outcome) -> Iterator[str]:
 
 def _outcome(_: Table, case: Case, outcome: Outcome) -> str:
     wanted = case.expect.outcome
-    # A kind that is misspelt would pass every other check, as nothing is done to it.
+    # A misspelt kind would pass every other check, because the webhook ignores it.
     known = outcome.kind is not Kind.NO_WORKLOAD
     if wanted in _words(outcome) if wanted else known:
         return ""
-    said = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
-    return f"expected {wanted or 'a kind of the table'}, was {outcome.kind}, {outcome.verdict}: {said}"
+    messages = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
+    return f"expected {wanted or 'a kind of the table'}, was {outcome.kind}, {outcome.verdict}: {messages}"
 
 
 def _shadow(_: Table, case: Case, outcome: Outcome) -> str:
@@ -54,42 +54,42 @@ def _shadow(_: Table, case: Case, outcome: Outcome) -> str:
 
 def _rules(table: Table, case: Case, outcome: Outcome) -> str:
     known = [rule.name for rule in table.rules]
-    found = {rule.name: (rule.state, rule.why) for rule in outcome.rules}
-    told = []
+    actual = {rule.name: (rule.state, rule.why) for rule in outcome.rules}
+    lines = []
     for name, state in case.expect.rules.items():
-        was, why = found.get(name, (State.SKIPPED, "it is for other objects"))
+        was, why = actual.get(name, (State.SKIPPED, "it is for other objects"))
         if name not in known:
-            told.append(f"the table has no rule {name!r}{did_you_mean(name, known)}")
+            lines.append(f"the table has no rule {name!r}{did_you_mean(name, known)}")
         elif was != state:
-            told.append(f"{name}: expected {state}, was {was}: {why}")
-    return "\n".join(told)
+            lines.append(f"{name}: expected {state}, was {was}: {why}")
+    return "\n".join(lines)
 
 
 def _messages(_: Table, case: Case, outcome: Outcome) -> str:
-    said = "\n".join((*outcome.denials, *outcome.warnings)) or "nothing"
-    missing = [text for text in case.expect.messages if text not in said]
-    return "\n".join(f"expected {text!r}, was said: {said}" for text in missing)
+    messages = "\n".join((*outcome.denials, *outcome.warnings)) or "nothing"
+    missing = [text for text in case.expect.messages if text not in messages]
+    return "\n".join(f"expected {text!r}, but the messages are: {messages}" for text in missing)
 
 
 def _patch(_: Table, case: Case, outcome: Outcome) -> str:
-    found = [
+    actual = [
         each
         for each in comparable(list(outcome.operations))
         if not record.is_at(each["path"]) and ("value" in each or each["op"] == "remove")
     ]
-    return "" if case.expect.patch is None else _difference(comparable(case.expect.patch), found)
+    return "" if case.expect.patch is None else _difference(comparable(case.expect.patch), actual)
 
 
 def _snapshot(_: Table, case: Case, outcome: Outcome) -> str:
     if not case.expect.snapshot:
         return ""
     if case.snapshot is None:
-        return "there is none yet; --update writes one of what is found now"
+        return "there is none yet; --update writes one from the present outcome"
     return _difference(comparable(case.snapshot), comparable(outcome.after))
 
 
-def _difference(wanted: Json, found: Json) -> str:
-    return "" if same(wanted, found) else "\n" + unified(wanted, found, "expected", "found")
+def _difference(wanted: Json, actual: Json) -> str:
+    return "" if same(wanted, actual) else "\n" + unified(wanted, actual, "expected", "actual")
 
 
 CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {
@@ -100,4 +100,4 @@ CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {
     "patch": _patch,
     "snapshot": _snapshot,
 }
-"""For each key of `Expect` what tells how an outcome differs from it; nothing where it does not."""
+"""A check for each key of `Expect`: it returns how the outcome differs, or an empty text."""

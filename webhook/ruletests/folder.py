@@ -1,4 +1,4 @@
-"""The folder of cases: its files read, and its snapshots written."""
+"""Reads the folder of cases, and writes its snapshots."""
 
 import stat
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,11 @@ from webhook.ruletests.cases import CasesError
 
 
 def read(folder: Path) -> Mapping[str, bytes]:
-    """The YAML and JSON files in a folder and those below it, by path from it; hidden ones are left out.
+    """Returns the YAML and JSON files in a folder and its subfolders, by relative path, without hidden ones.
 
     Raises:
-        CasesError: if a link leads out of the folder, or to a folder.
-        OSError: if a file cannot be read.
+        CasesError: A link leads out of the folder, or to a folder.
+        OSError: A file cannot be read.
     """
     texts: dict[str, bytes] = {}
     problems: list[Problem] = []
@@ -49,11 +49,11 @@ def _leads_to_a_file(path: Path, folder: Path) -> bool:
 
 
 def write(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
-    """Writes files of snapshots, by path from the folder; each is whole or as it was.
+    """Writes files of snapshots, by relative path; each file is either replaced as a whole or unchanged.
 
     Raises:
-        CasesError: if one would be written through a link, or hidden; then none is written.
-        OSError: if a file cannot be written.
+        CasesError: A file would be written through a link, or hidden; then no file is written.
+        OSError: A file cannot be written.
     """
     if problems := [problem for name in files for problem in _unfit(folder, Path(name))]:
         raise CasesError(problems)
@@ -62,7 +62,7 @@ def write(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
 
 
 def _unfit(folder: Path, name: Path) -> Iterator[Problem]:
-    """Why nothing is written to a path."""
+    """Yields why a path must not be written."""
     for path in (name, *name.parents[:-1]):
         if (folder / path).is_symlink():
             target = (folder / path).readlink()
@@ -74,10 +74,10 @@ def _unfit(folder: Path, name: Path) -> Iterator[Problem]:
 
 
 def replace(path: Path, text: str) -> None:
-    """Puts a new file in the place of a path, which may be a link by now; its mode stays.
+    """Replaces a path, which may have become a link, by a new file with the same mode.
 
     Raises:
-        OSError: if it cannot be written.
+        OSError: The file cannot be written.
     """
     mode = stat.S_IMODE(path.lstat().st_mode) if path.is_file() else 0o644
     with TemporaryDirectory(dir=path.parent, prefix=".") as folder:

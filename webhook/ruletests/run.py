@@ -1,4 +1,4 @@
-"""Cases run by a table, and what came of them, as text for people and for pipelines."""
+"""Runs cases with a table, and reports the results as text for people and for CI."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from webhook.ruletests.expected import CHECKS, comparable
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a case.
+    """The result of a case.
 
     Attributes:
-        differences: by key of what was expected, how it was different.
-        fired: the rules that fired, or would have in shadow.
-        after: the object as a snapshot would have it.
+        differences: How the outcome differs, by key of the expectation.
+        fired: The rules that fired, or would have in shadow.
+        after: The object for the snapshot.
     """
 
     case: Case
@@ -32,8 +32,8 @@ class Result:
     after: Json
 
     def __str__(self) -> str:
-        told = "\n".join(f"{key}: {text.strip()}" for key, text in self.differences.items())
-        return "".join(f"  {printable(line)}\n" for line in told.splitlines())
+        text = "\n".join(f"{key}: {text.strip()}" for key, text in self.differences.items())
+        return "".join(f"  {printable(line)}\n" for line in text.splitlines())
 
 
 def run(table: Table, cases: Iterable[Case]) -> Sequence[Result]:
@@ -50,7 +50,7 @@ def _one(table: Table, case: Case) -> Result:
 
 
 def outdated(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
-    """The files of snapshots that have to be written, by path: where nothing but a snapshot differs."""
+    """Returns the files of snapshots to write, by path, for cases in which only the snapshot differs."""
     new = {result.case.snapshots for result in results if result.differences.keys() == {"snapshot"}}
     files: dict[str, dict[str, Json]] = {name: {} for name in sorted(new)}
     for result in results:
@@ -62,7 +62,7 @@ def outdated(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
 
 
 def never_fired(table: Table, results: Iterable[Result], below: Table | None) -> Sequence[str]:
-    """The rules that could fire, did in no case, and are not as in a table below."""
+    """Returns the rules that can fire, fired in no case, and differ from those of the table below."""
     fired = frozenset[str]().union(*(result.fired for result in results))
     known = below.rules if below else ()
     able = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.waits_for)
@@ -70,14 +70,14 @@ def never_fired(table: Table, results: Iterable[Result], below: Table | None) ->
 
 
 def as_text(results: Sequence[Result]) -> str:
-    """Every case that failed, and how many did."""
+    """Returns every case that failed, and their number."""
     failed = [result for result in results if result.differences]
-    told = [f"FAIL {result.case.source}: {printable(result.case.name)}\n{result}" for result in failed]
-    return "".join(told) + f"{len(results)} case{'s' * (len(results) > 1)}, {len(failed)} failed"
+    failures = [f"FAIL {result.case.source}: {printable(result.case.name)}\n{result}" for result in failed]
+    return "".join(failures) + f"{len(results)} case{'s' * (len(results) > 1)}, {len(failed)} failed"
 
 
 def as_junit(results: Sequence[Result]) -> str:
-    """The same as JUnit has it."""
+    """Returns the results as JUnit XML."""
     cases = []
     for result in results:
         file, _, line = result.case.source.rpartition(":")

@@ -1,6 +1,6 @@
-"""The listeners: what is put around gunicorn's gevent worker.
+"""The listeners: deadlines, limits, TLS and long work around gunicorn's gevent worker.
 
 gunicorn accepts, parses and writes, with a greenlet for each connection; a greenlet that waits for its peer
-holds up nobody. Ours are the deadlines, and which connection is closed when there is no room (`peers`), the
-certificate (`tls`), and another process for work that takes long (`longwork`, `process`).
+delays no other. This package adds deadlines and decides which connection is closed if there is no room
+(`peers`), loads the certificate (`tls`), and runs long work in another process (`longwork`, `process`).
 """

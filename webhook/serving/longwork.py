@@ -1,7 +1,7 @@
-"""Long work, one piece at a time in another process, so that the loop goes on answering others.
+"""Does long work in another process, one piece at a time, so that the loop can answer other requests.
 
-The process is that of a pool of the standard library; `webhook.serving.process` is what it runs. What waits
-stands in the order of its arrival, put back by its size: short work passes long work that came little before.
+The process belongs to a pool of the standard library and runs `webhook.serving.process`. Waiting pieces are
+ordered by arrival time plus a delay for their size: a short piece passes a long one that came little earlier.
 """
 
 import os
@@ -24,14 +24,14 @@ from webhook.work import BusyError, FailedError, TooLargeError
 T = TypeVar("T")
 
 _BYTES_A_SECOND = 256 * 1024
-"""By what a size puts a piece back: about the rate at which reviews are evaluated."""
+"""Bytes for a delay of one second: about the rate at which reviews are evaluated."""
 _MOST, _MOST_BYTES = 64, 6 * 1024 * 1024
-"""Pieces that wait, and bytes that they work on; above it the last in order is refused."""
+"""Most waiting pieces, and most bytes that these work on; above this the last in order is refused."""
 
 
 @dataclass(order=True)
 class _Piece:
-    """A piece of work that waits; the one of the least ``weight`` is next."""
+    """A waiting piece of work; the piece with the least ``weight`` is next."""
 
     weight: float
     size: int = field(compare=False)
@@ -41,28 +41,30 @@ class _Piece:
 
 
 class LongWork:
-    """Does work of the table in use; callable as `webhook.work.Work`."""
+    """Does work with the table in use; callable as `webhook.work.Work`."""
 
     def __init__(
         self, source: TableSource, log: dict[str, Any], *, memory: int = 64 << 20, seconds: float = 4.0
     ) -> None:
-        """Start the process.
+        """Starts the process.
 
         Args:
-            source: Of the table in use.
-            log: How the process logs, for `logging.config.dictConfig`.
+            source: The source of the table in use.
+            log: The process's logging configuration, for `logging.config.dictConfig`.
             memory: Bytes by which the process may grow.
-            seconds: From asking for a piece to its end; below the ``timeoutSeconds`` of the manifests (5).
+            seconds: Most seconds from a call to its result; less than the ``timeoutSeconds`` of the manifests
+                (5).
         """
         self._source, self._log, self._memory, self._seconds = source, log, memory, seconds
         self._waiting, self._more = list[_Piece](), Event()
-        # Else a helper of the pool writes text between the lines of JSON when this process is killed.
+        # Otherwise a helper of the pool would write text between the lines of JSON when this process is
+        # killed.
         os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
         self._start()
         gevent.spawn(self._serve)
 
     def __call__(self, size: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """See `webhook.work.Work`."""
+        """Does one piece of work (see `webhook.work.Work`)."""
         now = time.monotonic()
         piece = _Piece(now + size / _BYTES_A_SECOND, size, now + self._seconds, (function, *arguments))
         insort(self._waiting, piece)
@@ -72,7 +74,7 @@ class LongWork:
         return piece.result.get()
 
     def _serve(self) -> None:
-        """Do what waits, for ever."""
+        """Does the waiting pieces, forever."""
         while self._more.wait():
             if not self._waiting:
                 self._more.clear()
@@ -80,11 +82,11 @@ class LongWork:
             piece = self._waiting.pop(0)
             try:
                 piece.result.set(self._done(piece))
-            except Exception as error:  # noqa: BLE001 - raised where it is waited for
+            except Exception as error:  # noqa: BLE001 - raised by the caller that waits for it
                 piece.result.set_exception(error)
 
     def _done(self, piece: _Piece) -> Any:  # noqa: ANN401
-        """The result of a piece."""
+        """Returns the result of a piece."""
         seconds = piece.until - time.monotonic()
         if seconds <= 0:
             raise BusyError
@@ -95,18 +97,18 @@ class LongWork:
                 self._start()
                 if time.monotonic() >= piece.until:
                     raise FailedError(f"it took longer than {seconds:.1f} s") from error
-            # A library in C that is refused memory ends the process.
+            # A C library that gets no memory ends the process.
             message = f"it takes more than {self._memory >> 20} MiB of memory to evaluate"
             raise TooLargeError(message) from error
 
     def _start(self) -> None:
         settings = (self._source.written(), self._memory, self._log)
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), process.begin, settings)
-        self._pool.submit(int)  # the process starts when it is first asked for something
+        self._pool.submit(int)  # the process starts with its first piece
 
 
 def result_of(future: Future[T]) -> T:
-    """The result of a future of another thread or process; the loop answers others meanwhile."""
+    """Returns the result of a future of another thread or process, while the loop answers other requests."""
     ended, wake = Event(), gevent.get_hub().loop.async_()  # a loop with nothing else to do waits for it too
     wake.start(ended.set)
     future.add_done_callback(wake.send_ignoring_arg)

@@ -1,15 +1,15 @@
-"""Who is connected to a worker: how long each step of a connection may take, what all hold, and who goes.
+"""The connections of a worker: their deadlines, the bytes that they hold, and which one is closed.
 
 A connection goes through these steps, each with one deadline that progress does not extend:
 
-* handshake (TLS only), then idle: until a byte of a request comes;
-* request: until all of its body is here;
-* served: the application answers. There is no deadline, and the connection cannot be closed;
-* response: until the peer has taken it; then idle again, or closing.
+* handshake (TLS only), then idle: until the first byte of a request arrives;
+* request: until its whole body has arrived;
+* served: the application answers. This step has no deadline, and the connection cannot be closed;
+* response: until the peer has read it; then idle again, or closing.
 
-Connections are closed to make room in two cases. When there are too many, the oldest that was never answered
-goes, then the one that is idle longest: a flood closes its own connections, not an API server's. When all of
-them hold too many bytes, the one goes that holds most for longest.
+Connections are closed to make room in two cases. If there are too many, the oldest one without an answer yet
+is closed, or else the one that is idle longest: a flood closes its own connections, not an API server's. If
+together they hold too many bytes, the one that holds most for longest is closed.
 """
 
 import errno
@@ -30,7 +30,7 @@ from webhook.serving.settings import Limits, Listener
 from webhook.serving.turns import Turns
 
 _DRAIN = 4 * 1024 * 1024
-"""Most bytes that are read and dropped so that a last response is not cut off by a reset."""
+"""Most bytes that are read and dropped after a last response, so that a reset does not cut it off."""
 
 
 class RefusedError(Exception):
@@ -42,25 +42,25 @@ class RefusedError(Exception):
 
 
 def gone(why: str) -> ConnectionResetError:
-    """The error by which gunicorn gives up a connection without a word."""
+    """Returns the error by which gunicorn closes a connection without a response."""
     return ConnectionResetError(errno.ECONNRESET, why)
 
 
 class Peer:
-    """One connection, in the place of the socket that gunicorn reads from and writes to.
+    """One connection; gunicorn reads from and writes to it as to a socket.
 
     Attributes:
         sock: The TLS or plain socket.
-        listener: Which one it came through.
-        since: When its step began, by ``time.monotonic()``; ``deadline``: when it has to end.
-        idle: Whether nothing of a request has come yet.
-        receiving: Whether a part of a request has come.
-        served: Whether its request is being answered.
-        answered: Whether it has got a response.
-        ended: Whether it has sent its last byte.
-        closed: Whether the server has closed it, which its greenlet hears at its next wait.
-        request: gunicorn's, once its head is here.
-        held: Bytes of it that this process holds: of the request, then of the response.
+        listener: The listener that accepted it.
+        since: When its step began, by ``time.monotonic()``; ``deadline``: when the step must end.
+        idle: Whether no byte of a request has arrived yet.
+        receiving: Whether a part of a request has arrived.
+        served: Whether the application answers its request.
+        answered: Whether it has had a response.
+        ended: Whether the peer has sent its last byte.
+        closed: Whether the server has closed it; its greenlet gets an error at its next wait.
+        request: gunicorn's request, after its head has arrived.
+        held: Bytes in memory, first of the request, then of the response.
     """
 
     def __init__(self, sock: Any, listener: Listener, peers: "Peers") -> None:  # noqa: ANN401 - gevent's socket
@@ -74,25 +74,25 @@ class Peer:
         self.wait()
 
     def _begin(self, seconds: float) -> None:
-        """Begin a step that has so many seconds."""
+        """Begins a step that has so many seconds."""
         self.since = time.monotonic()
         self.deadline = self.since + seconds
         self.idle = self.receiving = self.served = False
 
     def wait(self) -> None:
-        """Begin to wait for a request."""
+        """Begins to wait for a request."""
         self._begin(self._limits.idle_seconds)
         self.idle, self.request = True, None
 
     def serve(self) -> None:
-        """Begin to answer the request, unless the connection was closed while the body came to its end."""
+        """Begins to answer the request, unless the connection was closed as the body arrived."""
         if self.closed:
             raise gone("closed by the server")
         self._begin(math.inf)
         self.served = True
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """Do the TLS handshake; an `OSError` where the peer speaks no TLS, goes away, or is too slow."""
+        """Does the TLS handshake; raises `OSError` if the peer speaks no TLS, disconnects or is too slow."""
         self._begin(self._limits.handshake_seconds)
         self.idle = True
         self.sock = Secured(self.sock, context, self._turns)
@@ -100,11 +100,11 @@ class Peer:
         self.wait()
 
     def recv(self, size: int) -> bytes:
-        """Take in a part of a request, for gunicorn's parser.
+        """Receives a part of a request, for gunicorn's parser.
 
         Raises:
             RefusedError: The head is too long, or the parts are too small.
-            OSError: The peer went away, or had to go.
+            OSError: The peer disconnected, or the server closed the connection.
         """
         data: bytes = self.sock.recv(size)
         self.ended = not data
@@ -117,22 +117,22 @@ class Peer:
         return data
 
     def expect(self) -> None:
-        """Begin to receive a request, of which the first bytes are here."""
+        """Begins to receive a request, whose first bytes have arrived."""
         if self.idle:
             self._begin(self._limits.request_seconds)
             self.receiving = True
 
     def sendall(self, data: bytes) -> None:
-        """Take a part of a response from gunicorn; `flush` sends it."""
+        """Stores a part of a response from gunicorn; `flush` sends it."""
         self._out += data
 
     def send(self, data: bytes) -> int:
-        """Send ``100 Continue``, all that gunicorn sends this way, at once."""
+        """Sends ``100 Continue`` at once, the only thing that gunicorn sends this way."""
         self.sock.sendall(data)
         return len(data)
 
     def flush(self) -> None:
-        """Send the response as a whole; an `OSError` where the peer goes away, or is too slow."""
+        """Sends the whole response; raises an `OSError` if the peer disconnects or is too slow."""
         out, self._out = self._out, bytearray()
         self._turns.renew()
         self._peers.release(self)
@@ -143,17 +143,17 @@ class Peer:
         self._peers.release(self)
 
     def has_more(self) -> bool:
-        """Whether bytes came behind the request that is answered, or the peer's end."""
+        """Returns whether bytes follow the request that is answered, or the peer has ended the connection."""
         waiting = select.poll()
         waiting.register(self._raw, select.POLLIN)
         return bool((isinstance(self.sock, Secured) and self.sock.waiting()) or waiting.poll(0))
 
     def shutdown(self, how: int) -> None:
-        """As of a socket."""
+        """Does what a socket's method does."""
         self.sock.shutdown(how)
 
     def close(self) -> None:
-        """Send what is left and close, in a way that lets the peer read it."""
+        """Sends what is left and closes, so that the peer can read it."""
         with suppress(OSError):
             if self._out:
                 self.flush()
@@ -162,13 +162,13 @@ class Peer:
         self.drop()
 
     def drop(self) -> None:
-        """Close at once."""
+        """Closes at once."""
         self.sock.close()
-        # gunicorn's request knows the peer: together they would keep a body until the next collection.
+        # gunicorn's request refers to the peer: this cycle would keep a body until the next collection.
         self.request = None
 
     def _drain(self) -> None:
-        """Send no more, and drop what comes until the peer closes: a reset could cut off the response."""
+        """Sends no more, and drops what arrives until the peer closes: a reset could cut off the response."""
         self._begin(self._limits.linger_seconds)
         self.sock.shutdown(socket.SHUT_WR)
         dropped = 0
@@ -180,8 +180,8 @@ class Peers:
     """All peers of a worker.
 
     Attributes:
-        limits: What they may make this process hold.
-        held: Bytes that all of them hold.
+        limits: The limits on what peers may make this process hold.
+        held: Bytes that all peers hold.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -192,20 +192,20 @@ class Peers:
         return len(self._all)
 
     def add(self, peer: Peer) -> None:
-        """Take in a newcomer; where there is no room, the oldest goes that was not answered."""
+        """Adds a connection; if there is no room, closes the oldest one without an answer yet."""
         if len(self._all) >= self.limits.connections:
             self._evict(lambda peer: (peer.answered, peer.since))
         self._all.add(peer)
 
     def discard(self, peer: Peer) -> None:
-        """The connection is closed."""
+        """Removes a closed connection."""
         self._all.discard(peer)
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Count bytes that came or are to go; above the limit the one goes that holds most for longest.
+        """Counts bytes in memory; above the limit, closes the connection that holds most for longest.
 
-        Bytes times seconds: a review that has just come is small by both, whoever else is connected.
+        The measure is bytes times seconds: it is small for a new review, with any other connections.
         """
         peer.held += size
         self.held += size
@@ -214,12 +214,12 @@ class Peers:
             self._evict(lambda peer: peer.held * (peer.since - now))
 
     def release(self, peer: Peer) -> None:
-        """The bytes of a peer are no longer held."""
+        """Counts a peer's bytes as released."""
         self.held -= peer.held
         peer.held = 0
 
     def sweep(self) -> None:
-        """Close the connections whose step is not over in time."""
+        """Closes the connections whose step has exceeded its deadline."""
         now = time.monotonic()
         for peer in [peer for peer in self._all if peer.deadline < now]:
             if peer.receiving:
@@ -230,18 +230,18 @@ class Peers:
                 self._close(peer)
 
     def end_idle(self) -> None:
-        """Close every connection of which no request has begun."""
+        """Closes every connection on which no request has begun."""
         for peer in [peer for peer in self._all if peer.idle]:
             self._close(peer)
 
     def _evict(self, order: Callable[[Peer], Any]) -> None:
-        """Close the first, in an order, of those that are not being served."""
+        """Closes the first connection, in an order, that is not being served."""
         peer = min((peer for peer in self._all if not peer.served), key=order, default=None)
         if peer:
             self._close(peer)
 
     def _close(self, peer: Peer) -> None:
-        """Close a connection without a word, at once or at its next wait."""
+        """Closes a connection without a response, at once or at its next wait."""
         self.discard(peer)
         peer.closed = True
         if peer.greenlet is getcurrent():

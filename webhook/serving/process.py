@@ -1,4 +1,4 @@
-"""The other side of long work: the process that does it, within time and memory."""
+"""The process for long work, with limits on its time and memory."""
 
 import logging.config
 import multiprocessing
@@ -13,15 +13,15 @@ from webhook.rules.source import Written, table_of
 from webhook.work import TooLargeError
 
 NICE = 10
-"""How far it stands behind the loop that serves where there is one processor."""
+"""Its niceness, so that the serving loop comes first on a single processor."""
 
 
 def begin(written: Written, memory: int, log: dict[str, Any]) -> None:
-    """Prepare the process: it logs as the one that serves, ends with it, and grows by ``memory`` at most."""
+    """Prepares the process: it logs as its parent does, ends with it, and may grow by ``memory`` bytes."""
     logging.config.dictConfig(log)
     os.nice(NICE)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)  # it ends with the process that it works for
+        signal.signal(number, signal.SIG_IGN)  # it ends when its parent ends
     threading.Thread(target=_end_with_parent, daemon=True).start()
     table_of(written)
     with open("/proc/self/statm") as statm:  # noqa: PTH123 - the shortest way
@@ -31,10 +31,10 @@ def begin(written: Written, memory: int, log: dict[str, Any]) -> None:
 
 
 def work(seconds: float, written: Written, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-    """Do one piece of work; the process is killed, by a signal, when it takes longer than some seconds.
+    """Does one piece of work; a signal kills the process if it takes too many seconds.
 
     Raises:
-        TooLargeError: It takes too much memory.
+        TooLargeError: The work needs too much memory.
     """
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
@@ -44,7 +44,7 @@ def work(seconds: float, written: Written, function: Callable[..., Any], *argume
             raise TooLargeError from error
         raise
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)  # never while it answers
+        signal.setitimer(signal.ITIMER_REAL, 0)  # no signal while it answers
 
 
 def _end_with_parent() -> None:

@@ -1,4 +1,4 @@
-"""TLS over a socket, in pieces: OpenSSL reads from memory, where no more than one piece waits for it."""
+"""TLS over a socket, in pieces: OpenSSL reads from memory, which holds at most one piece."""
 
 import ssl
 from typing import Any
@@ -8,18 +8,18 @@ import gevent
 from webhook.serving.turns import Turns
 
 _PIECE = 8 * 1024
-"""Bytes that OpenSSL may take in one call. It takes 300 updates of keys in 5 milliseconds."""
+"""Most bytes that OpenSSL handles in one call. It handles 300 key updates in 5 milliseconds."""
 _WITHOUT_DATA = 3 * _PIECE
-"""Bytes that may come before some of their data is here; a record has 16 KiB and 256 bytes at most."""
+"""Most bytes without any data of theirs; a record has at most 16 KiB and 256 bytes."""
 _RECORD = 16 * 1024
 _SMALL = "too many small parts"
 
 
 class Secured:
-    """A TLS connection of gevent's socket, in the place of that socket.
+    """A TLS connection over gevent's socket, with the interface of a socket.
 
-    A socket of Python's ``ssl`` module gives OpenSSL all that comes, and OpenSSL handles records without data
-    within one call for as long as they come.
+    A socket of Python's ``ssl`` module passes all received bytes to OpenSSL, which handles records without
+    data within one call for as long as they arrive.
     """
 
     def __init__(self, sock: Any, context: ssl.SSLContext, turns: Turns) -> None:  # noqa: ANN401 - gevent's
@@ -29,10 +29,10 @@ class Secured:
         self.settimeout, self.shutdown, self.close = sock.settimeout, sock.shutdown, sock.close
 
     def do_handshake(self) -> None:
-        """Do the handshake; OpenSSL signs in 0.2 milliseconds with the certificate program's key.
+        """Does the handshake; OpenSSL signs in 0.2 milliseconds with the certificate program's key.
 
         Raises:
-            OSError: The peer speaks no TLS, went away, or sends small parts: each costs 50 microseconds.
+            OSError: The peer speaks no TLS, disconnected, or sends small parts: each costs 50 microseconds.
         """
         while True:
             try:
@@ -41,15 +41,15 @@ class Secured:
                 if self._turns.count(0):
                     raise ssl.SSLError(_SMALL) from None
             finally:
-                self._flush()  # an alert, too
+                self._flush()  # also sends an alert
             if not self._feed():
                 raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the peer left during the handshake")
 
     def recv(self, size: int) -> bytes:
-        """Return data of the peer as soon as there is some, or nothing at its end.
+        """Returns data of the peer as soon as there is some, or nothing at the end.
 
         Raises:
-            OSError: The peer went away, broke a rule of TLS, or sends records without data or in small parts.
+            OSError: The peer disconnected, violated TLS, or sends records without data or in small parts.
         """
         overhead = 0
         while overhead <= _WITHOUT_DATA:
@@ -59,7 +59,7 @@ class Secured:
             except ssl.SSLWantReadError:
                 data = None
             finally:
-                self._flush()  # an alert, too
+                self._flush()  # also sends an alert
             overhead += before - self.waiting()
             if data is not None:
                 self._turns.add_overhead(overhead - len(data))
@@ -73,17 +73,17 @@ class Secured:
         raise ssl.SSLError("too many records without data")
 
     def sendall(self, data: bytes | bytearray) -> None:
-        """Send data, a record at a time.
+        """Sends data, a record at a time.
 
         Raises:
-            OSError: The peer went away.
+            OSError: The peer disconnected.
         """
         for start in range(0, len(data), _RECORD):
             self._tls.write(memoryview(data)[start : start + _RECORD])
             self._flush()
 
     def waiting(self) -> int:
-        """Bytes that came and that OpenSSL, or who reads from it, has not taken."""
+        """Returns the number of bytes that have arrived and were not read yet."""
         return self._in.pending + self._tls.pending()
 
     def _feed(self) -> int:

@@ -1,11 +1,11 @@
-"""Where is served, and the bounds on what peers can do there, with defaults and where each comes from."""
+"""The listeners and the limits on peers, with defaults and their sources."""
 
 from dataclasses import dataclass
 
 from webhook import limits
 
 API_SERVER_IDLE_SECONDS = 90
-"""How long the API server keeps an idle connection to a webhook.
+"""Time for which the API server keeps an idle connection to a webhook.
 
 client-go builds its transport through apimachinery's ``SetTransportDefaults``, which takes
 ``IdleConnTimeout`` from Go's ``http.DefaultTransport``: 90 s (read in client-go 0.36.3, Go 1.25).
@@ -14,10 +14,10 @@ client-go builds its transport through apimachinery's ``SetTransportDefaults``, 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address that is served.
+    """One address that the server listens on.
 
     Attributes:
-        host: Address to bind, IPv4 or IPv6 (no brackets).
+        host: Address to bind, IPv4 or IPv6 (without brackets).
         port: TCP port.
         tls: Whether the listener speaks TLS.
     """
@@ -28,31 +28,31 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """The address as gunicorn's ``bind`` wants it."""
+        """The address in the form of gunicorn's ``bind``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what peers can make the server hold, in bytes, counts and seconds.
+    """Limits on what peers can make the server hold, in bytes, counts and seconds.
 
     Attributes:
         head: Longest request head (request line and headers) in bytes; the API server's is below 1 KiB.
         body: Longest request body in bytes.
         buffered: Most bytes of requests and responses that a worker holds while they are received and
-            sent, counted as they arrive. Above it the one that held most for longest has to go.
-        connections: Most open connections of a worker. One more closes another one, see
-            `webhook.serving.peers.Peers.add`; 960 stays below the usual limit of 1024 file descriptors.
+            sent, counted as they arrive. Above this the one that held most for longest is closed.
+        connections: Most open connections of a worker. Above this another one is closed (see
+            `webhook.serving.peers.Peers.add`); 960 stays below the usual limit of 1024 file descriptors.
         handshake_seconds: From accepting a connection to the end of its TLS handshake (Go's client
             gives up after 10 s).
         request_seconds: From the first to the last byte of a request.
-        response_seconds: For the peer to take a response.
-        idle_seconds: How long an idle connection stays open; above the API server's
-            `API_SERVER_IDLE_SECONDS`, so that it is the client that closes and no request meets a
-            closing connection.
-        linger_seconds: How long a closed connection is read on, so that the last response is not cut
-            off by a reset, and how long a stopping worker keeps idle connections for a request that
-            may be on its way.
+        response_seconds: For the peer to read a response.
+        idle_seconds: How long an idle connection stays open; longer than the API server's
+            `API_SERVER_IDLE_SECONDS`, so that the client closes first and no request meets a closing
+            connection.
+        linger_seconds: How long the server still reads from a closed connection, so that no reset cuts off
+            the last response, and how long a stopping worker keeps idle connections for a request that may
+            be on its way.
         graceful_seconds: How long a stopping worker waits for requests in flight.
     """
 

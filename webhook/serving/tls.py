@@ -1,4 +1,4 @@
-"""The listener's TLS context, kept until the certificate files hold another pair that can serve."""
+"""The listener's TLS context, replaced when the certificate files hold another valid pair."""
 
 import logging
 import ssl
@@ -14,26 +14,26 @@ from common.times import stamp
 from common.watched import UnusableError, Watched
 
 TLS12_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Forward secret, authenticated ciphers for TLS 1.2; TLS 1.3's own are all fit."""
+"""Forward secret, authenticated ciphers for TLS 1.2; all of TLS 1.3's are suitable."""
 
 log = logging.getLogger("webhook.tls")
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A context and the lifetime of its certificate, UTC."""
+    """A context and the validity of its certificate, in UTC."""
 
     context: ssl.SSLContext
     begins: datetime
     expires: datetime
 
     def is_valid(self, now: datetime) -> bool:
-        """Whether clients accept it at that time, as far as its dates go."""
+        """Returns whether the certificate is valid at that time."""
         return self.begins <= now < self.expires
 
 
 def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Make a server's TLS context.
+    """Returns a server's TLS context.
 
     Args:
         certificate: PEM file with the certificate and its chain.
@@ -43,7 +43,7 @@ def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
         TLS 1.2 or later, ALPN ``http/1.1``, session tickets.
 
     Raises:
-        UnusableError: A file cannot be read, or they do not match.
+        UnusableError: A file cannot be read, or the files do not match.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -58,16 +58,16 @@ def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _no_password() -> NoReturn:
-    # Without this OpenSSL would ask the terminal, and the server would wait for an answer.
+    # Without this OpenSSL would ask for a password on the terminal, and the server would wait.
     raise ValueError("the key is encrypted; write it without a password")
 
 
 class TlsFiles:
-    """The TLS context of a certificate and a key file, recreated when they change and can serve.
+    """The TLS context of a certificate and a key file, recreated when they change and are valid.
 
     A pair of which only one half has been written does not match, and a pair that is not valid now does not
-    replace one that is: the old context stays in use. It is made as a whole and then put in the place of the
-    old one, so no connection meets half of a change.
+    replace a valid one: the old context stays in use. The new context replaces the old one as a whole, so
+    that no connection uses half of a change.
 
     Attributes:
         certificate: PEM file with the certificate and its chain.
@@ -75,10 +75,10 @@ class TlsFiles:
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """Load the pair for the first time.
+        """Loads the pair for the first time.
 
         Raises:
-            UnusableError: The files cannot be used.
+            UnusableError: The files are not usable.
         """
         self.certificate, self.key = certificate, key
         self._served: Served | None = None
@@ -86,7 +86,7 @@ class TlsFiles:
         self.watched = Watched(what, lambda: (certificate, key), self._load, log)
 
     def context(self) -> ssl.SSLContext:
-        """The context for a new connection, of the newest usable pair."""
+        """Returns the context for a new connection, of the newest usable pair."""
         return self.watched.refresh().context
 
     @property
@@ -97,20 +97,20 @@ class TlsFiles:
     def _load(self) -> Served:
         pem = self.certificate.read_bytes()
         context = new_context(self.certificate, self.key)
-        if self.certificate.read_bytes() != pem:  # the dates would be those of another certificate
+        if self.certificate.read_bytes() != pem:  # otherwise the dates would be those of another certificate
             raise UnusableError(f"{self.certificate} changed while it was read", time.time())
         try:
             leaf = x509.load_pem_x509_certificate(pem)
         except ValueError as error:
             raise UnusableError(f"{self.certificate} cannot be used: {error}") from error
-        found = Served(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
+        new = Served(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
         now, served = datetime.now(UTC), self._served
-        if served and served.is_valid(now) and not found.is_valid(now):
-            why = f"is not valid before {stamp(found.begins)}"
-            if found.expires <= now:
-                why = f"has expired on {stamp(found.expires)}"
-            again = found.begins if found.begins > now else served.expires
+        if served and served.is_valid(now) and not new.is_valid(now):
+            why = f"is not valid before {stamp(new.begins)}"
+            if new.expires <= now:
+                why = f"has expired on {stamp(new.expires)}"
+            again = new.begins if new.begins > now else served.expires
             message = f"{self.certificate} {why}, and the one in use is valid"
             raise UnusableError(message, min(again, served.expires).timestamp())
-        self._served = found
-        return found
+        self._served = new
+        return new

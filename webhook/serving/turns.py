@@ -1,40 +1,40 @@
-"""When a peer's turn to be read from ends, and when it makes too many reads of too few bytes."""
+"""Limits how long one peer is read before others, and how many small reads it may cause."""
 
 import gevent
 
 _TURN_BYTES = 64 * 1024
 _TURN_READS = 16
-"""Of one peer before the others have their turn; a read takes about 20 microseconds, whatever it brings."""
+"""Most bytes, or reads, of one peer before the others have their turn; a read takes about 20 microseconds."""
 _LEAST = 256
-"""Bytes that a read brings on average. Go's client writes records of 1 KiB or more, curl of 16 KiB."""
+"""Least average size of a read, in bytes. Go's client writes records of 1 KiB or more, curl of 16 KiB."""
 _FREE_READS = 128
-"""More than a request takes whose head is typed; a review costs as much time as they do."""
+"""Small reads without an error: more than those of a typed request head; they take as long as a review."""
 _OVERHEAD = 27
-"""Bytes of a record of TLS that are not data: 22 and 29 with data, 27 and more in an update of keys."""
+"""Bytes of a TLS record that are not data: 22 and 29 with data, 27 and more in a key update."""
 
 
 class Turns:
-    """What one peer has been read, since its last response.
+    """Counts the reads from a peer since its last response.
 
-    TLS gives one record a read: 64 KiB may be one read, or 65,536. A record without data counts as a read.
+    With TLS a read returns one record: 64 KiB may be one read, or 65,536. A record without data is a read.
     """
 
     def __init__(self) -> None:
         self.renew()
 
     def renew(self) -> None:
-        """Begin to count for the next request."""
+        """Begins to count for the next request."""
         self._reads = self._size = self._overhead = self._turn = 0
 
     def add_overhead(self, size: int) -> None:
-        """Count bytes that TLS took from the peer beyond those that it gave."""
+        """Counts bytes that TLS read from the peer beyond the data."""
         self._overhead += size
 
     def count(self, size: int) -> bool:
-        """Count a read of so many bytes, and give others their turn where this one's is over.
+        """Counts a read of so many bytes, and lets other peers run if this one's turn is over.
 
         Returns:
-            Whether the reads are too many for what they brought.
+            Whether the reads are too many for their bytes.
         """
         self._reads, self._size = self._reads + 1, self._size + size
         reads = max(self._reads, self._overhead // _OVERHEAD)

@@ -1,8 +1,9 @@
-"""gunicorn's gevent worker, with deadlines and room for newcomers.
+"""gunicorn's gevent worker, with deadlines and limits on connections.
 
-gunicorn reads requests, decides where they end, calls the application and writes responses, each connection
-in a greenlet of its own. What is ours stands in `webhook.serving.peers`; this joins the two. What it needs of
-gunicorn is named in ``tests/serving/test_gunicorn_parts.py``, which fails when a part of it goes.
+gunicorn reads requests, finds their ends, calls the application and writes responses, each connection in its
+own greenlet. `webhook.serving.peers` has our part; this module connects the two. The test
+``tests/serving/test_gunicorn_parts.py`` lists the parts of gunicorn that it needs, and fails if one is
+missing.
 """
 
 import io
@@ -34,10 +35,10 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application: ``app(environ, start_response)``."""
 
 _TURN_SECONDS = 0.25
-"""Deadlines are met within it, and so is gunicorn's heartbeat."""
-_LINE_SECONDS = 0.01  # between requests that come before the last answer; each takes a millisecond or two
+"""Interval of the checks of deadlines, and of gunicorn's heartbeat."""
+_LINE_SECONDS = 0.01  # between requests that arrive before the last answer; each takes a millisecond or two
 _ACCEPTS_A_TURN = 16
-"""So that a flood of newcomers leaves time for those who are there."""
+"""Pause after new connections, so that a flood of them leaves time for the existing ones."""
 
 _FAILED: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 _STATUSES: Final = {
@@ -47,7 +48,7 @@ _STATUSES: Final = {
     errors.ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
     (errors.ParseException, ssl.SSLError): HTTPStatus.BAD_REQUEST,
 }
-"""Errors of gunicorn and TLS -> status; the first that fits. Anything else is the application's."""
+"""The status of errors of gunicorn and TLS; the first match counts. Other errors are the application's."""
 
 
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -58,13 +59,13 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     wsgi: Any
 
     def patch(self) -> None:
-        """Make the listeners gevent's; the standard library stays as it is: nothing here waits by it."""
+        """Makes the listeners gevent's; the standard library stays unpatched: nothing here waits with it."""
         self.sockets = [
             socket.socket(one.FAMILY, socket.SOCK_STREAM, fileno=one.sock.detach()) for one in self.sockets
         ]
 
     def run(self) -> None:
-        """Serve until told to stop, then finish what has begun."""
+        """Serves until a signal, then finishes the requests that have begun."""
         self.peers, self.line = Peers(self.app.limits), BoundedSemaphore()
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call
@@ -77,18 +78,18 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             server.start()
         while self.alive and self.ppid == os.getppid():
             self._turn()
-        self.alive = False  # from now on every response says that the connection closes
-        gevent.sleep(_TURN_SECONDS)  # for those who are queued at the listeners
+        self.alive = False  # from now on every response closes the connection
+        gevent.sleep(_TURN_SECONDS)  # for connections that are queued at the listeners
         for server in servers:
             server.close()
         limits, begun = self.peers.limits, time.monotonic()
         while len(self.peers) and (passed := time.monotonic() - begun) < limits.graceful_seconds:
-            if passed > limits.linger_seconds:  # till then a request may be on its way
+            if passed > limits.linger_seconds:  # until then a request may be on its way
                 self.peers.end_idle()
             self._turn()
 
     def timeout_ctx(self) -> AbstractContextManager[None]:
-        """No deadline of gunicorn's, which would count from one request to the end of the next one's head."""
+        """Disables gunicorn's deadline, which would include the time until the next request's head."""
         return nullcontext()
 
     def _turn(self) -> None:
@@ -97,13 +98,13 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         gevent.sleep(_TURN_SECONDS)
 
     def _connected(self, listener: Listener, name: Any, client: Any, addr: Any) -> None:  # noqa: ANN401
-        """Serve one connection, from the handshake to its end."""
+        """Serves one connection, from the handshake to its end."""
         peer = Peer(client, listener, self.peers)
         self.peers.add(peer)
         try:
             if listener.tls:
                 peer.secure(self.app.tls.context())
-            # All that gunicorn asks of the listening socket is its name, also when it is closed.
+            # gunicorn only needs the listening socket's name, also after it is closed.
             AsyncWorker.handle(self, SimpleNamespace(getsockname=lambda: name), peer, addr)
         except OSError as error:
             self.log.debug("%s: %s", addr, error)
@@ -112,10 +113,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             self.peers.discard(peer)
 
     def handle_request(self, listener_name: Any, req: Any, sock: Peer, addr: Any) -> None:  # noqa: ANN401
-        """Serve one request, whose head has arrived.
+        """Serves one request, whose head has arrived.
 
         Raises:
-            RefusedError: Its body is outside the limits.
+            RefusedError: Its body exceeds the limits.
         """
         if isinstance(req.body.reader, ChunkedReader):
             raise RefusedError(411, "give a Content-Length; chunked bodies are not accepted")
@@ -135,7 +136,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
                 gevent.sleep(_LINE_SECONDS)
 
     def _call(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Call the application of the listener once all of the body is here."""
+        """Calls the application of the listener after the whole body has arrived."""
         peer: Peer = environ["gunicorn.socket"]
         wanted, body = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"].read()
         if len(body) < wanted:
@@ -149,7 +150,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         return response
 
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
-        """Answer a request that is refused, or that the application failed at."""
+        """Answers a request that is refused, or for which the application failed."""
         status = status_of(exc)
         if status is _FAILED:
             self.log.error("%s failed", getattr(req, "uri", "a request"), exc_info=exc)
@@ -160,14 +161,14 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
 
 def status_of(error: BaseException) -> HTTPStatus:
-    """The status that an error of a connection is answered with."""
+    """Returns the HTTP status for an error of a connection."""
     if isinstance(error, RefusedError):
         return error.status
     return next((status for kinds, status in _STATUSES.items() if isinstance(error, kinds)), _FAILED)
 
 
 def last_response(status: HTTPStatus, reason: str) -> bytes:
-    """An error, as the applications answer it, before the connection is closed."""
+    """Returns an error response in the form of the applications', before the connection is closed."""
     body = json.dumps({"code": code_of(status), "error": reason}) + "\n"
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}",

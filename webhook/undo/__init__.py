@@ -1,1 +1,1 @@
-"""Taking back what was added to an object, and putting it back: the record, and what that may cost."""
+"""Removes earlier additions from an object, and puts them back: the record, and a limit on the cost."""

@@ -1,8 +1,8 @@
-"""The budget of work that one evaluation may spend on what an object says was added to it.
+"""The budget of work that one evaluation may spend on an object's own record.
 
-Taking back is the one part of an evaluation whose price an author could choose: a record says where to look
-and what to compare with. So it is paid for in units, proportional to the object's size, and a record that
-costs more was not written by the webhook (ADR 0011). No clock: the same object costs the same everywhere.
+Taking back is the only part of an evaluation whose cost a user could choose, because the record has the
+positions and digests to compare. So it is paid for in units, in proportion to the object's size, and a record
+that costs more is not the webhook's (ADR 0011). There is no clock: an object always costs the same.
 """
 
 from typing import Final
@@ -10,27 +10,27 @@ from typing import Final
 from webhook.objects.tree import Json, canonical
 
 FLOOR: Final = 1 << 16
-"""Units that every evaluation has: no ordinary job needs more, so its size need not be found out."""
+"""Units of every evaluation: ordinary jobs need fewer, so that their size need not be computed."""
 
 PER_CHARACTER: Final = 12
 """Units for each character of the object as JSON.
 
-An honest record costs two at most for lists and maps: an added element is digested once, and once more as a
-part of an added container. A node selector term costs one for each expression that a table added, and four
-for the search that finds nothing left, or eight where it has fields as well: room for four to eight
-expressions of a table in a job that is nothing but terms.
+A genuine record costs at most two for lists and maps: an added element is digested once, and once more as
+a part of an added container. A node selector term costs one for each expression that a table added, and four
+for the search that ends without a match, or eight if it also has fields: enough for four to eight expressions
+of a table in a job that consists of terms only.
 """
 
 
 class OverBudgetError(Exception):
-    """More work than the object's size allows for."""
+    """The record needs more work than the object's size permits."""
 
 
 class Budget:
-    """Units left to one evaluation. One unit is a character digested, or an element looked at."""
+    """The units left to one evaluation. One unit is a digested character, or an examined element."""
 
     def __init__(self, obj: Json) -> None:
-        """The budget for an object; its size is found out only once the floor is spent."""
+        """Stores the object; computes its size only after the first units are spent."""
         self.left = FLOOR
         self._unmeasured: Json = obj
 
@@ -38,7 +38,7 @@ class Budget:
         """Takes units away.
 
         Raises:
-            OverBudgetError: if there are none left.
+            OverBudgetError: There are not enough left.
         """
         self.left -= units
         if self.left < 0 and self._unmeasured is not None:

@@ -1,7 +1,7 @@
-"""Putting back what an update of a stored pod template took out: exactly what the record names.
+"""Puts back what an update of a stored pod template removed: exactly what the record names.
 
-The opposite of ``takeback.py``, and built on it: what can be taken back from the stored template is what the
-webhook added and nobody has changed since. It goes into the new template as a rule's fragment would.
+This is the inverse of ``takeback.py`` and uses it: what can be taken back from the stored template is what
+the webhook added and no user has changed since. It is merged into the new template as a rule's fragment.
 """
 
 from typing import Final
@@ -18,38 +18,38 @@ from webhook.undo.takeback import Taken, take_back
 INIT: Final = ("spec", "initContainers")
 
 CHARACTERS: Final = 4
-"""Of the new template, for one unit of the budget: each thing that is put back is looked for in its lists."""
+"""Elements of the new template for one unit of the budget: each value is searched for in its lists."""
 
 
 def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
-    """The new template with all that the stored one has by its record; record and claims are as stored.
+    """Returns the new template with everything that the stored record names; record and marks are as stored.
 
-    What the new template has otherwise at the same place stays. Elements of a list that are their own
-    identity, affinity terms for one, have no such place: a changed one stays beside ours.
+    If the new template has another value at the same position, that value stays. Elements that are their own
+    identity, such as affinity terms, have no such position: a changed one stays next to ours.
 
     Raises:
-        OverBudgetError: if the record costs more.
-        WrongTypeError: where the new template has a type that Kubernetes does not allow.
+        OverBudgetError: The record costs too much.
+        WrongTypeError: The new template has a type that Kubernetes does not allow.
     """
-    found = record.read(stored)
-    result = new if found is None else _with_additions(stored, found, new, at, budget)
-    # Who a job is comes from the stored object alone; the record is of what was added at creation.
+    additions = record.read(stored)
+    result = new if additions is None else _with_additions(stored, additions, new, at, budget)
+    # The stored object alone identifies the job; the record is about what was added at creation.
     for mark in ((*record.ANNOTATIONS, keys.ADDED), *record.CLAIMS):
         value = get(stored, mark)
         result = drop(result, mark) if value is None else put(result, mark, value)
     return result if record.is_gated(stored) else record.without_gate(result)
 
 
-def _with_additions(stored: Json, found: Record, new: Json, at: Path, budget: Budget) -> Json:
+def _with_additions(stored: Json, additions: Record, new: Json, at: Path, budget: Budget) -> Json:
     every: list[Taken] = []
-    take_back(stored, found.added, budget, every)
-    # An expression was taken from each of the node selector terms.
+    take_back(stored, additions.added, budget, every)
+    # An expression was removed from each of the node selector terms.
     taken = list({(one.path, canonical(one.value)): one for one in every}.values())
     budget.spend(len(taken) * len(canonical(new)) // CHARACTERS)
-    # All of it and not only what is missing: init containers, for one, run in their order.
-    result = take_back(new, found.added, budget)
+    # All additions and not only the missing ones: init containers, for example, run in order.
+    result = take_back(new, additions.added, budget)
     names = [one.get("name", "") for one in maps_at(stored, INIT)]
-    # An element comes before what was amended of it, which was taken first.
+    # An element comes before the additions to it, which were removed first.
     for one in sorted(taken, key=lambda one: len(one.path)):
         place = names.index(one.value["name"]) if one.path == INIT else len(names)
         result = Merge(at, before=names[place + 1 :]).apply(result, fragment(one))
@@ -57,7 +57,7 @@ def _with_additions(stored: Json, found: Record, new: Json, at: Path, budget: Bu
 
 
 def fragment(one: Taken) -> Json:
-    """What was taken from a template, in the form in which a rule adds it."""
+    """Returns what was removed from a template in the form of a rule's fragment."""
     result: Json = [one.value] if one.element else one.value
     for depth in reversed(range(len(one.path))):
         part = one.path[depth]

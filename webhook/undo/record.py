@@ -1,8 +1,8 @@
-"""The record of what was added, kept on the pod template itself, so that it can be taken back exactly.
+"""The record of additions, stored on the pod template itself, so that exactly these can be removed later.
 
-A job that is exported, renamed or resized and applied again carries the old terms. The record tells them
-from what a person wrote, by content and whatever the table has become since; a term that a person changed
-afterwards is the person's. A forged record can only make a job lose what is its own.
+A job that is exported, renamed or resized and applied again has the old terms. The record distinguishes them
+from a user's by content, with any later version of the table; a term that a user has changed is the user's.
+A forged record can only remove parts of its own job.
 """
 
 import json
@@ -19,13 +19,13 @@ from webhook.undo.budget import Budget, OverBudgetError
 from webhook.undo.takeback import take_back
 
 KEYS = (keys.ADDED, keys.ADDED_TO_POD)
-"""The annotations with records, which name the table's revision: another one after every change."""
+"""The annotations with records. They name the table's revision, so they change with the table."""
 _ENDS = tuple(pointer((key,)) for key in KEYS)
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
 _PLACING = (keys.JOB, keys.PLACE, keys.OPENED)
 CLAIMS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _PLACING))
-"""What says whose a job's pods are and what nodes they hold: computed, and never taken over from anybody."""
+"""The marks of a job and of the nodes that its pods hold: always computed, never taken from the object."""
 GATES = ("spec", "schedulingGates")
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -33,12 +33,12 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 @dataclass(frozen=True)
 class Record:
-    """What the webhook added to one pod template.
+    """The additions to one pod template.
 
     Attributes:
-        table: revision of the table that it came from.
-        uid: of the review, for a job that had no name.
-        added: see ``merge.Additions``; pointers are relative to the template.
+        table: The revision of the table.
+        uid: The uid of the review, for a job that had no name.
+        added: See ``merge.Additions``; pointers are relative to the template.
     """
 
     table: str = ""
@@ -47,12 +47,12 @@ class Record:
 
 
 def is_at(place: str) -> bool:
-    """Whether a JSON pointer is to a record."""
+    """Returns whether a JSON pointer is that of a record."""
     return place.endswith(_ENDS)
 
 
 def read(template: Json, key: str = keys.ADDED) -> Record | None:
-    """The record on a template, None where there is none or it cannot be read."""
+    """Returns the record on a template; None if there is none or if it cannot be read."""
     text = get(template, (*ANNOTATIONS, key))
     if not isinstance(text, str):
         return None
@@ -72,9 +72,9 @@ def _is_entry(key: str, value: Json) -> bool:
 
 
 def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
-    """The template with a record on it."""
+    """Returns the template with a record on it."""
     raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
-    # Of two equal terms it is not known which one had the expression, so that no order is kept among them.
+    # Either of two equal terms may have had the expression, so they are stored in no order.
     added = {
         place: sorted(digests) if place.endswith(f"/{TERMS}") else digests
         for place, digests in record.added.items()
@@ -83,7 +83,7 @@ def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
 
 
 def _text(raw: dict[str, Json]) -> str:
-    """As ASCII, for a forged uid may be half of a surrogate pair, which no response could carry."""
+    """Returns ASCII, because a forged uid may be half of a surrogate pair, which no response can contain."""
     try:
         return orjson.dumps(raw).decode("ascii")
     except (orjson.JSONEncodeError, UnicodeDecodeError):
@@ -91,18 +91,18 @@ def _text(raw: dict[str, Json]) -> str:
 
 
 def claims(template: Json) -> dict[str, Json]:
-    """What a template has of the claims, and of the gate that goes with them, by the place in it."""
-    found = {pointer(path): value for path in CLAIMS if (value := get(template, path)) is not None}
-    return found | ({pointer((*GATES, f"[{keys.GATE}]")): keys.GATE} if is_gated(template) else {})
+    """Returns the marks of a template, with the gate that belongs to them, by their pointers."""
+    marks = {pointer(path): value for path in CLAIMS if (value := get(template, path)) is not None}
+    return marks | ({pointer((*GATES, f"[{keys.GATE}]")): keys.GATE} if is_gated(template) else {})
 
 
 def is_gated(template: Json) -> bool:
-    """Whether its pods wait for the program that places them."""
+    """Returns whether the template's pods have the gate of whole-job admission."""
     return any(gate.get("name") == keys.GATE for gate in maps_at(template, GATES))
 
 
 def without_gate(template: Json) -> Json:
-    """The template without the gate behind which pods wait for the program that places them."""
+    """Returns the template without the gate of whole-job admission."""
     gates = get(template, GATES)
     if not isinstance(gates, list):
         return template
@@ -113,13 +113,13 @@ def without_gate(template: Json) -> Json:
 def strip(
     template: Json, record: Record | None, budget: Budget, key: str = keys.ADDED
 ) -> tuple[Json, bool, dict[str, Json]]:
-    """The template as its author may have written it: without what the record names, the record, and claims.
+    """Returns the template as its author wrote it: without what the record names, the record, and marks.
 
-    Claims go even where no record names them. On a Pod they come from the template and stay.
+    Marks are removed even if no record names them. On a Pod they come from the template and stay.
 
     Returns:
-        The template, whether the record counted (one that costs more than the budget is none), and the
-        claims that no record names.
+        The template, whether the record is valid (one that costs more than the budget is not), and the marks
+        that no record names.
     """
     counted = record is not None
     if record:
@@ -128,7 +128,7 @@ def strip(
         except OverBudgetError:
             counted = False
     if not (template.get("metadata") or GATES[-1] in map_at(template, GATES[:-1])):
-        return template, counted, {}  # most that people write
+        return template, counted, {}  # true for most new jobs
     template = drop(template, (*ANNOTATIONS, key))
     if key != keys.ADDED:
         return template, counted, {}

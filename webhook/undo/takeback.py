@@ -1,4 +1,4 @@
-"""Taking back what a record names: one walk over the template, from the leaves up, paid from the budget."""
+"""Removes what a record names in one walk over the template, from the leaves up, within the budget."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -10,20 +10,20 @@ from webhook.objects.tree import Json, canonical, digest_of_text, is_empty, shar
 from webhook.undo.budget import Budget
 
 LAST = 4
-"""How many expressions from the end of each list of a node selector term are looked at for an added one.
+"""Expressions at the end of each list of a node selector term that may have been added.
 
-What was added is at the end, but for the little that another webhook may have put behind it.
+Additions are at the end, except for a few that another webhook may have appended after them.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was taken from a template.
+    """A value that was removed from a template.
 
     Attributes:
-        path: of a map entry, or of the list that an element was in; ``[NAME]`` selects one by its name.
-        value: the entry's or the element; of a node selector term one of nothing but the expression.
-        element: whether it was in a list.
+        path: The path of a map entry, or of an element's list; ``[NAME]`` selects an element by its name.
+        value: The entry's value, or the element; for a node selector term only the expression.
+        element: Whether it was in a list.
     """
 
     path: tuple[str, ...]
@@ -33,7 +33,7 @@ class Taken:
 
 @dataclass
 class _Place:
-    """A place that a record names, or that is on the way to one."""
+    """A position that a record names, or a parent of one."""
 
     wanted: str | list[str] | None = None
     below: dict[str, "_Place"] = field(default_factory=dict)
@@ -45,12 +45,12 @@ def take_back(
     budget: Budget,
     taken: list[Taken] | None = None,
 ) -> Json:
-    """The template without what was added to it and is still as it was; the same object where nothing is.
+    """Returns the template without unchanged additions; the same object if it has none.
 
-    What was added is as in ``merge.Additions``; ``taken`` gets what was taken, in order.
+    The additions are as in ``merge.Additions``; ``taken`` receives the removed values in order.
 
     Raises:
-        OverBudgetError: if it costs more.
+        OverBudgetError: The work costs more than the budget.
     """
     root = _Place()
     for pointer, wanted in added.items():
@@ -62,7 +62,7 @@ def take_back(
 
 
 class _Walk:
-    """Enters every place once, the inner ones first: an added element may have been added to afterwards."""
+    """Visits each position once, the inner ones first: an added element may have later additions."""
 
     def __init__(self, budget: Budget, taken: list[Taken]) -> None:
         self._budget, self._taken = budget, taken
@@ -95,9 +95,9 @@ class _Walk:
         return {key: value for key, value in merged if key not in changed or not is_empty(value)}
 
     def _elements(self, node: list[Json], place: _Place, path: tuple[str, ...]) -> Json:
-        """A list in which elements were amended; a part in square brackets picks one by its ``name``."""
+        """Returns a list without additions to its elements; ``[NAME]`` in the path selects one by name."""
         self._budget.spend(len(node))
-        # Of two with one name the last, as in a merge.
+        # The last one of two with the same name, as in a merge.
         named = {
             f"[{item['name']}]": index
             for index, item in enumerate(node)
@@ -124,27 +124,27 @@ class _Walk:
                     if not self._take(left, item, path, item):
                         kept.append(item)
                     elif before and isinstance(item, dict) and (digest := self._digest(item)) in before:
-                        kept.append({**item, "value": before.pop(digest)})  # once: a forged one may be long
+                        kept.append({**item, "value": before.pop(digest)})  # once: a forged value may be long
                 return shared(node, kept)
 
     def _terms(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
-        """Node selector terms without the expressions that were added to them, each digest taken once.
+        """Returns node selector terms without the expressions that were added; each digest counts once.
 
-        The ends of all terms come first, and each gives one expression a round: a person's term may be
-        another one of theirs plus what a rule adds.
+        The last expressions of all terms are removed first, one of each in every round, because a user's term
+        may equal another term of theirs plus an expression of a rule.
         """
         left, bare, first = Counter(digests), list(node), len(self._taken)
         for back in range(1, 1 + LAST):
             giving = [index for index, term in enumerate(bare) if isinstance(term, dict)]
             while giving:
                 giving = [index for index in giving if self._take_from(bare, index, back, left, path)]
-        self._taken[first:] = reversed(self._taken[first:])  # in the order in which they were added
+        self._taken[first:] = reversed(self._taken[first:])  # in the order of addition
         return shared(node, [now for now, was in zip(bare, node, strict=True) if now or not was])
 
     def _take_from(
         self, terms: list[Json], index: int, back: int, left: Counter[str], path: tuple[str, ...]
     ) -> bool:
-        """Removes the expression at a place from the end, where it was added to the term last."""
+        """Removes the expression at an index from the end, if it is the last addition to the term."""
         term = terms[index]
         for name in EXPRESSIONS:
             items = term.get(name)
@@ -157,11 +157,11 @@ class _Walk:
         return False
 
     def _take(self, wanted: Counter[str], value: Json, path: tuple[str, ...], element: Json) -> bool:
-        """Whether a value is one of those wanted, which is then wanted once less, and its element taken."""
-        found = self._digest(value)
-        if wanted[found] <= 0:
+        """Returns whether a value is one of the wanted ones; if so, counts it down and stores its element."""
+        digest = self._digest(value)
+        if wanted[digest] <= 0:
             return False
-        wanted[found] -= 1
+        wanted[digest] -= 1
         self._taken.append(Taken(path, element, element=True))
         return True
 

@@ -1,4 +1,4 @@
-{{/* What contradicts itself is refused, with the way out. */}}
+{{/* Refuses values that contradict each other, and says what to do. */}}
 {{- define "refuse" }}
 {{- $v := .Values }}
 {{- if ne .Release.Namespace "ultraserver-webhook" }}
@@ -9,12 +9,12 @@
 {{- fail "optInKinds narrows `kinds` to the namespaces that optIn leaves: set optIn: true and kinds, or optInKinds: false" }}{{ end }}
 {{- range $v.kinds }}{{ if or (eq . "mpijobs.v2beta1.kubeflow.org") (not (regexMatch "^(all|[a-z0-9]+\\.v[0-9][a-z0-9]*\\.[a-z0-9.-]+)$" .)) }}
 {{- fail (printf "kinds: %s: write RESOURCE.VERSION.GROUP, such as jobs.v1.batch, or all (docs/kinds.md); mpijobs.v2beta1.kubeflow.org is always sent" .) }}{{ end }}{{ end }}
-{{- if eq $v.neuronScheduler "default-scheduler" }}{{ fail "neuronScheduler: default-scheduler: it is for a scheduler beside the default one; leave it out (docs/neuron-scheduler.md)" }}{{ end }}
+{{- if eq $v.neuronScheduler "default-scheduler" }}{{ fail "neuronScheduler: default-scheduler: it is for a second scheduler; leave it out (docs/neuron-scheduler.md)" }}{{ end }}
 {{- range $name, $pem := $v.provided }}
 {{- if and (eq $v.certificates "provided") (not $pem) }}
-{{- fail (printf "certificates: provided has no provided.%s: add --set-file provided.%s=FILE; or, to keep the key out of Helm's release, make the Secret ultraserver-webhook-provided yourself (docs/install.md) and set certificates: program, which serves it" $name $name) }}
+{{- fail (printf "certificates: provided has no provided.%s: add --set-file provided.%s=FILE; or, to keep the key out of Helm's release, create the Secret ultraserver-webhook-provided yourself (docs/install.md) and set certificates: program, which serves it" $name $name) }}
 {{- else if and $pem (ne $v.certificates "provided") }}
-{{- fail (printf "provided.%s is set, and certificates: %s does not use it: set certificates: provided, or take it out" $name $v.certificates) }}{{ end }}
+{{- fail (printf "provided.%s is set, and certificates: %s does not use it: set certificates: provided, or remove it" $name $v.certificates) }}{{ end }}
 {{- end }}
 {{- if gt (int $v.replicas.min) (int $v.replicas.max) }}
 {{- fail (printf "replicas.min is %v and replicas.max %v: raise the maximum" $v.replicas.min $v.replicas.max) }}{{ end }}
@@ -22,15 +22,15 @@
 {{- fail "failurePolicy: Fail with one replica refuses every job while its node is drained: set replicas.min to 2 or more" }}{{ end }}
 {{- $table := fromYaml $v.table }}
 {{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha1 RuleTable") (include "odd-shapes" $table) }}
-{{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha1` and `kind: RuleTable`, and its shapes are a list of maps (docs/rule-table.md); `ultraserver-webhook rules lint FILE` says what is wrong" }}{{ end }}
+{{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha1` and `kind: RuleTable`, and its shapes are a list of maps (docs/rule-table.md); `ultraserver-webhook rules lint FILE` shows what is wrong" }}{{ end }}
 {{- end }}
-{{/* Something, if a table's shapes are not a list of maps whose topologyKeys are texts. */}}
+{{/* Not empty if a table's shapes are not a list of maps whose topologyKeys are texts. */}}
 {{- define "odd-shapes" }}
 {{- if not (or (kindIs "invalid" .shapes) (kindIs "slice" .shapes)) }}odd{{ else }}
 {{- range .shapes }}{{ if not (kindIs "map" .) }}odd{{ else if not (has (kindOf .topologyKey) (list "invalid" "string")) }}odd{{ end }}{{ end }}
 {{- end }}
 {{- end }}
-{{/* Metadata of an object of a component: (list NAME COMPONENT), in the namespace or, "wide", in none. */}}
+{{/* Metadata of a component's object: (list NAME COMPONENT), in the namespace or, "wide", of the cluster. */}}
 {{- define "wide" -}}
 {name: {{ index . 0 }}, labels: {{ include "labels" (index . 1) }}}
 {{- end }}
@@ -40,7 +40,7 @@
 {{- define "labels" -}}
 {app.kubernetes.io/name: ultraserver-webhook, app.kubernetes.io/part-of: ultraserver-webhook{{ with . }}, app.kubernetes.io/component: {{ . }}{{ end }}}
 {{- end }}
-{{/* An account, bound to the Role and the ClusterRole of its name: (list NAME COMPONENT). */}}
+{{/* A ServiceAccount, bound to the Role and the ClusterRole of its name: (list NAME COMPONENT). */}}
 {{- define "account" -}}
 apiVersion: v1
 kind: ServiceAccount
@@ -61,12 +61,12 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ index
 subjects:
   - {kind: ServiceAccount, name: {{ index . 0 }}, namespace: ultraserver-webhook}
 {{- end }}
-{{/* A policy of the guard, bound, up to the resourceRules: (list ROOT NAME). Those for Pods and Bindings see to namespaces themselves. */}}
+{{/* A policy of the guard with its binding, up to the resourceRules: (list ROOT NAME). Those for Pods and Bindings select namespaces in CEL. */}}
 {{- define "guard" -}}
 {{- $name := printf "ultraserver-webhook-guard-%s" (index . 1) -}}
 {{ include "bound" (list $name "guard" (eq (index . 0).Values.guard "enforce" | ternary "[Deny]" "[Warn, Audit]")) }}
   {{- if eq (index . 1) "affinity" }}
-  # Without a table there is no webhook; that nobody can create Pods then would be worse.
+  # Without a table there is no webhook; but Pods must still be created.
   paramRef: {name: ultraserver-webhook-rules, namespace: ultraserver-webhook, parameterNotFoundAction: Allow}
   {{- end }}
 ---
@@ -74,7 +74,7 @@ apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {{ include "wide" (list $name "guard") }}
 spec:
-  # Nothing is called that could be down: an expression fails only on an object made for that purpose.
+  # No call can fail: an expression has an error only for an object that was written to cause one.
   failurePolicy: Fail
   {{- if eq (index . 1) "affinity" }}
   paramKind: {apiVersion: v1, kind: ConfigMap}
@@ -86,7 +86,7 @@ spec:
       matchExpressions: [{{ include "system" . }}]
     {{- end }}
 {{- end }}
-{{/* In CEL: what places a Pod, by annotation, and whether the sender is an operator. */}}
+{{/* In CEL: the annotations that place a Pod, and whether the sender is an operator. */}}
 {{- define "marks" -}}
 ['ultraserver-webhook.io/place', 'ultraserver-webhook.io/job']
 {{- end }}
@@ -100,7 +100,7 @@ spec:
   policyName: {{ index . 0 }}
   validationActions: {{ index . 2 }}
 {{- end }}
-{{/* The Deployment of a program, but for what comes last in its pods: (list ROOT NAME PROGRAM). */}}
+{{/* The Deployment of a program, except the last fields of its pods: (list ROOT NAME PROGRAM). */}}
 {{- define "deployment" -}}
 {{- $v := (index . 0).Values }}{{ $program := index . 2 }}{{ $serving := eq $program "serving" }}{{ $preview := eq $program "preview" -}}
 apiVersion: apps/v1
@@ -127,14 +127,14 @@ spec:
       enableServiceLinks: false
       {{- $tolerations := $v.tolerations }}
       {{- if $serving }}
-      # A dead node's replica is replaced half a minute after the node was found NotReady, not five minutes.
+      # A dead node's replica is replaced half a minute after the node is NotReady, not after five minutes.
       {{- range list "not-ready" "unreachable" }}
       {{- $tolerations = append $tolerations (dict "key" (printf "node.kubernetes.io/%s" .) "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 30) }}
       {{- end }}
       {{- end }}
       {{- $secrets := list }}{{ range $v.image.pullSecrets }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
-      {{- range $key, $asked := dict "imagePullSecrets" $secrets "nodeSelector" $v.nodeSelector "priorityClassName" ($preview | ternary "" $v.priorityClassName) "tolerations" $tolerations }}
-      {{- if $asked }}{{ dict $key $asked | toYaml | nindent 6 }}{{ end }}
+      {{- range $key, $setting := dict "imagePullSecrets" $secrets "nodeSelector" $v.nodeSelector "priorityClassName" ($preview | ternary "" $v.priorityClassName) "tolerations" $tolerations }}
+      {{- if $setting }}{{ dict $key $setting | toYaml | nindent 6 }}{{ end }}
       {{- end }}
       securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
       affinity:
@@ -147,7 +147,7 @@ spec:
       volumes:
         {{- if $serving }}
         - name: tls
-          # Made by the certificate program; the pod starts when it exists.
+          # The certificate program creates it; the pod starts when it exists.
           secret: {secretName: ultraserver-webhook-tls, defaultMode: 0440, items: [{key: tls.crt, path: tls.crt}, {key: tls.key, path: tls.key}]}
         {{- end }}
         {{- if ne $program "certificates" }}
@@ -155,7 +155,7 @@ spec:
         {{- end }}
         - {name: tmp, emptyDir: {sizeLimit: 16Mi}}
 {{- end }}
-{{/* Its container, but for the command and what goes with it: (list ROOT PROGRAM IMAGE). */}}
+{{/* The container of a program, except its command and what belongs to that: (list ROOT PROGRAM IMAGE). */}}
 {{- define "container" -}}
 {{- $v := (index . 0).Values }}{{ $own := index $v.programs (index . 1) }}{{ $image := index $v.image (index . 2) -}}
 image: {{ with $v.image.registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $v.image.tag | default (index . 0).Chart.AppVersion }}{{ with $image.digest }}@{{ . }}{{ end }}
@@ -168,7 +168,7 @@ readinessProbe: {httpGet: {path: /metrics, port: metrics}, timeoutSeconds: 5}
 {{- if or $own.env (eq (index . 1) "certificates") }}
 env:
   {{- if eq (index . 1) "certificates" }}
-  # In the environment, so that `kubectl exec ... python -m certs status` has them too.
+  # In the environment, so that `kubectl exec ... python -m certs status` has these values too.
   - {name: ULTRASERVER_CERTS_MUTATING, value: ultraserver-webhook}
   - {name: ULTRASERVER_CERTS_VALIDATING, value: ultraserver-webhook}
   {{- end }}
@@ -187,7 +187,7 @@ volumeMounts:
   {{- end }}
   - {name: tmp, mountPath: /tmp}
 {{- end }}
-{{/* The kinds that are asked for, `all` written out. */}}
+{{/* The value `kinds`, with `all` replaced by its kinds. */}}
 {{- define "kinds" }}
 {{- $kinds := .Values.kinds }}
 {{- if has "all" $kinds }}
@@ -203,32 +203,33 @@ volumeMounts:
 - {apiGroups: [{{ $part._2 | quote }}], apiVersions: [{{ $part._1 }}], resources: [{{ $part._0 }}], operations: {{ $operations }}, scope: Namespaced}
 {{- end }}
 {{- end }}
-{{/* Namespaces whose objects are never sent, whatever their labels. */}}
+{{/* Namespaces whose objects are never sent, with any labels. */}}
 {{- define "system" -}}
 {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ include "namespaces-of-system" . }}}
 {{- end }}
 {{- define "namespaces-of-system" }}['kube-system', 'kube-public', 'kube-node-lease', 'ultraserver-webhook']{{ end }}
-{{/* In CEL: what whole-job admission's account may do to Pods, and what others may not.
-RBAC cannot tell pods apart: who may patch pods could give any of them another image. So of a pod that waits behind the gate
-this account may change one annotation, remove its own gate and add the label of the pod's unit to the node selector; all
-else that the API server lets anybody change of a pod has to be as before. And it may delete only pods that the program has
-admitted, and of which no container ever ran: init containers run while the phase is Pending, as images are pulled then. What the program finds pinned, it takes for its own admission: such a job comes first, and
-its UltraServers are held for it. So only it and administrators may write that. */}}
+{{/* In CEL: what whole-job admission's account may not do to Pods, and what others may not.
+RBAC cannot limit rights to some pods: an account that may patch pods could change any pod's image. So of a pod that waits at the
+gate this account may change one annotation, remove its own gate and add the label of the pod's unit to the node selector; all
+other fields that the API server lets a client change must be as before. And it may delete only pods that the program has
+admitted and whose containers never ran; the phase alone does not show that, because init containers run while it is Pending. The
+program takes a pinned pod for one that it has admitted: such a job comes first, and its UltraServers are held for it. So only the
+program and administrators may pin pods. */}}
 {{- define "placement-refuses" -}}
-{{- $opened := "'ultraserver-webhook.io/opened'" }}{{ $gate := "{'name': 'ultraserver-webhook.io/whole-job'}" -}}
+{{- $admitted := "'ultraserver-webhook.io/opened'" }}{{ $gate := "{'name': 'ultraserver-webhook.io/whole-job'}" -}}
 request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
 ? request.?subResource.orValue('') != '' || request.operation == 'CREATE' || (request.operation == 'DELETE'
 ? oldObject.status.phase != 'Pending' || {{ $gate }} in oldObject.spec.?schedulingGates.orValue([])
   || [oldObject.status.?initContainerStatuses, oldObject.status.?containerStatuses, oldObject.status.?ephemeralContainerStatuses]
     .exists(statuses, statuses.orValue([]).exists(each, [each.?state, each.?lastState]
       .exists(state, state.?running.hasValue() || state.?terminated.hasValue())))
-  || !oldObject.metadata.?annotations[?{{ $opened }}].hasValue()
+  || !oldObject.metadata.?annotations[?{{ $admitted }}].hasValue()
 : !({{ $gate }} in oldObject.spec.?schedulingGates.orValue([]))
   || oldObject.spec.schedulingGates.exists(each, each != {{ $gate }} && !(each in object.spec.?schedulingGates.orValue([])))
   || object.spec.?nodeSelector.orValue({}).exists(key, object.spec.nodeSelector[?key] != oldObject.spec.?nodeSelector[?key]
     && key != 'kubernetes.io/hostname'
     && !(oldObject.metadata.?annotations[?'ultraserver-webhook.io/place'].orValue('') + ' ').contains(' unit=' + key + ' '))
-  || [object, oldObject].exists(pod, pod.metadata.?annotations.orValue({}).exists(key, key != {{ $opened }}
+  || [object, oldObject].exists(pod, pod.metadata.?annotations.orValue({}).exists(key, key != {{ $admitted }}
     && object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]))
   || object.metadata.?labels != oldObject.metadata.?labels
   || object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences
@@ -237,15 +238,15 @@ request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraser
   || object.spec.?tolerations != oldObject.spec.?tolerations || object.spec.?affinity != oldObject.spec.?affinity
   || object.spec.?activeDeadlineSeconds != oldObject.spec.?activeDeadlineSeconds
   || object.spec.?terminationGracePeriodSeconds != oldObject.spec.?terminationGracePeriodSeconds)
-: request.operation != 'DELETE' && object.metadata.?annotations[?{{ $opened }}].hasValue()
-  && !(request.operation == 'UPDATE' && object.metadata.?annotations[?{{ $opened }}] == oldObject.metadata.?annotations[?{{ $opened }}])
+: request.operation != 'DELETE' && object.metadata.?annotations[?{{ $admitted }}].hasValue()
+  && !(request.operation == 'UPDATE' && object.metadata.?annotations[?{{ $admitted }}] == oldObject.metadata.?annotations[?{{ $admitted }}])
   && !('system:masters' in request.userInfo.groups)
 {{- end }}
-{{- define "placement-says" -}}
+{{- define "placement-message" -}}
 request.userInfo.username != 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
-? 'annotation ultraserver-webhook.io/opened is written by whole-job admission only; take it out of the pod or the'
+? 'annotation ultraserver-webhook.io/opened is written by whole-job admission only; remove it from the pod or the'
 + ' job\'s pod template'
 : request.operation == 'DELETE' ? 'the pod was not admitted by this program, or has started'
-: 'the pod does not wait behind the gate ultraserver-webhook.io/whole-job, or more would change than the annotation'
+: 'the pod does not wait at the gate ultraserver-webhook.io/whole-job, or more would change than the annotation'
 + ' ultraserver-webhook.io/opened, this gate, and the label of its unit in its node selector'
 {{- end }}

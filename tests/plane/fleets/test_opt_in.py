@@ -78,5 +78,5 @@ def test_failing_closed_is_for_those_that_ask_only(
         nothing_mutated(plane)
         for inside, asks in ((enabled, {}), (plain, {"inject": "true"})):
             until(lambda inside=inside, asks=asks: tried(inside, **asks)[0] is None, "a refusal")
-            assert "without what ultraserver-webhook does to it" in tried(inside, **asks)[1]
+            assert "without the changes of ultraserver-webhook" in tried(inside, **asks)[1]
         assert not is_placed(plain)

@@ -211,7 +211,7 @@ def labelled_job(label: str, **metadata: object) -> Object:
 def refused_marks(inside: Kubectl, documents: list[Object]) -> str:
     """What is said when the guard, and nothing else, refuses all of these."""
     refused = tries(inside, together(*documents), "create", "--dry-run=server")
-    assert_refused(refused, "says how the pods are placed", "Take it out of the file.")
+    assert_refused(refused, "sets how the pods are placed", "Remove it from the file.")
     assert refused.stderr.count("ValidatingAdmissionPolicy") == len(documents), refused.stderr
     return refused.stderr
 

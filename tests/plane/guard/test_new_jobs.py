@@ -35,11 +35,11 @@ def test_in_a_namespace_that_is_opted_out_label_and_record_are_refused(
     assert_done(tries(ada, people.unplaceable(), "create", "--dry-run=server"))
     for label in ("team-b.victim", f"{ada.namespace}.train"):
         refused = tries(ada, people.labelled_job(label), "create", "--dry-run=server")
-        assert_refused(refused, "Worker.template.metadata.labels", "opted out", "Take it out of the file.")
+        assert_refused(refused, "Worker.template.metadata.labels", "opted out", "Remove it from the file.")
     recorded = people.unplaceable()
     template(recorded, "Launcher")["metadata"] = {"annotations": {keys.ADDED: "{}"}}
     refused = tries(ada, recorded, "create", "--dry-run=server")
-    assert_refused(refused, "Launcher.template.metadata.annotations", "opted out", "Take it out of the file.")
+    assert_refused(refused, "Launcher.template.metadata.annotations", "opted out", "Remove it from the file.")
 
 
 def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl, namespace: Kubectl) -> None:
@@ -56,7 +56,7 @@ def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl, name
     computed = job_id(requested(labelled, str(ada.namespace)), "plain", "", "")
     for made in (labelled, in_blocks):
         made["spec"]["template"]["metadata"]["labels"] = {keys.JOB: computed}
-    assert_refused(tries(ada, labelled), "nobody computes it for a Job", f"not {people.ADA}")
+    assert_refused(tries(ada, labelled), "the webhook does not compute it for a Job", f"not {people.ADA}")
     assert_done(tries(namespace, in_blocks))
     for patch in (forged[0]["spec"], {"template": {"spec": people.GATES}}):
         assert_refused(patches(ada, "job/plain", {"spec": patch}), "spec.template.", "would change")
@@ -80,4 +80,4 @@ def test_a_job_of_a_megabyte_is_judged_as_any_other(ada: Kubectl) -> None:
     assert label == f"{ada.namespace}.train"
     assert_done(patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}))
     ada.wait_for(people.started, "mpijob", "train")
-    assert_refused(patches(ada, "mpijob/train", patch), "says who the job is")
+    assert_refused(patches(ada, "mpijob/train", patch), "identifies the job")

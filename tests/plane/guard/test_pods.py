@@ -79,7 +79,7 @@ def test_all_rights_in_a_namespace_make_nobody_an_operator(ada: Kubectl, namespa
     assert_refused(tries(eve, laundries({keys.JOB: "team-b.victim"})[-1]), "not eve")
     assert_refused(bound(eve, "bare", {"labels": FORGED}), "not eve")
     for door in DOORS:
-        assert_refused(bound(eve, "bare", {}, door), "past the scheduler", "not eve")
+        assert_refused(bound(eve, "bare", {}, door), "without the scheduler", "not eve")
     assert_done(tries(ada, pod("other")))
     assert bound(ada, "other", {}).returncode == 0
 
@@ -173,7 +173,9 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
     made = [*(pod(affinity=each) for each in far), *near]
     for who in (ada.acting_as(people.WEAK), ada.acting_as(people.OPERATOR)):
         refused = tries(who, jobs.together(*made))
-        assert_refused(refused, "value of topology.kubernetes.io/zone", "Take namespaceS", f"not {who.user}")
+        assert_refused(
+            refused, "value of topology.kubernetes.io/zone", "Remove namespaceS", f"not {who.user}"
+        )
         assert_refused(refused, f"same value of {HOST}.", f"same value of {SERVER_4}.")
         assert refused.stderr.count("ValidatingAdmissionPolicy") == len(made)
     # Nor an admitted job's: only as the webhook computes it, for the unit of its place, and with devices.

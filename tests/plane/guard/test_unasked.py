@@ -93,21 +93,21 @@ def test_what_places_a_jobs_pods_is_refused_where_nobody_computes_it(
         gated = people.marked_job(people.unplaceable(**metadata), "Launcher", gate=True)
         return [people.marked_job(people.unplaceable(**metadata), **PLACED), gated]
 
-    assert "nobody computes it" in people.refused_marks(plain_namespace.acting_as(people.ADA), forged())
+    assert "does not compute it" in people.refused_marks(plain_namespace.acting_as(people.ADA), forged())
     opted_out = [
         *forged(annotations={keys.INJECT: "false"}),
         *forged(annotations={keys.INJECT: "disabled"}),
         *forged(labels={keys.INJECT: "false"}),
     ]
     said = people.refused_marks(ada, opted_out)
-    assert "nobody computes it" in said
+    assert "does not compute it" in said
     assert f"Launcher.template.spec.schedulingGates[{GATE}] says" in said
     apart = people.unplaceable(annotations={keys.INJECT: "false"})
     assert_done(tries(ada, apart, "create", "--dry-run=server"))
 
 
 def test_what_places_a_suspended_jobs_pods_changes_with_its_size_only(ada: Kubectl) -> None:
-    said = f"{TEMPLATE}.metadata.annotations[{PLACE}] says how the pods are placed"
+    said = f"{TEMPLATE}.metadata.annotations[{PLACE}] sets how the pods are placed"
     job = people.marked_job(people.unplaceable(), gate=True, **PLACED)
     job["spec"]["runPolicy"] = {"suspend": True}
     assert tries(ada, job).returncode == 0
