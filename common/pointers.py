@@ -49,7 +49,7 @@ def parse_pointer(text: str) -> tuple[str, ...]:
 
 
 def field_name(path: Iterable[str | int]) -> str:
-    """Returns a path as the API server names fields: ``spec.containers[0].image``, ``metadata.labels[a.b/c]``."""
+    """Returns a path in the API server's form: ``spec.containers[0].image``, ``metadata.labels[a.b/c]``."""
     keys = [
         key if key.startswith("[") else f".{key}" if _KEY.fullmatch(key) else f"[{key}]"
         for key in map(str, path)

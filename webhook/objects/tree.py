@@ -165,7 +165,7 @@ def digest_of_text(text: str) -> str:
 
 
 def quick(value: Json) -> bytes | None:
-    """Returns a value as JSON; None if it has half a surrogate pair, a number over 64 bits, or is too deep."""
+    """Returns a value as JSON; None for half a surrogate pair, numbers over 64 bits, or too many levels."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
