@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from common.files import content
+from common.inner import laid_over
 
 SUFFIXES: Final = (".yaml", ".yml")
 
@@ -78,7 +79,7 @@ def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, 
                 for name, row in (
                     rows.items() if isinstance(rows, dict) else ((row["name"], row) for row in rows)
                 ):
-                    there[name] = there.get(name, {}) | row if isinstance(row, dict) else row
+                    there[name] = laid_over(there.get(name, {}), row) if isinstance(row, dict) else row
     except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"a file of the rule table is invalid: {type(error).__name__}: {error}") from error
     return table

@@ -26,7 +26,7 @@ OFF: Final = {
     "whole-job-workers": Placer.GATE,
 }
 """What the packaged table has, which others do not repeat; the placers are of rows that are off."""
-_SECTIONS: Final = ("candidates", "rules", "shapes", "values", "workloads")
+_SECTIONS: Final = ("candidates", "families", "rules", "values", "workloads")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ def read(rules: Object | None) -> Table:
     except ValueError:
         return Table()
     kinds = (kind for row in rows["workloads"].values() for kind in row.get("kinds") or ())
-    candidates, units = rows["candidates"], units_of(rows["shapes"].values())
+    families = rows["families"].values()
+    types = (name for row in families for name in row.get("instanceTypes") or ())
+    units = units_of(families)
     placers = frozenset(
         row.get("placer", OFF.get(name, ""))
         for name, row in rows["rules"].items()
@@ -69,8 +71,8 @@ def read(rules: Object | None) -> Table:
     return Table(
         tuple(dict.fromkeys((*KINDS, *kinds))),
         units,
-        candidates.get("instanceTypeLabel", TYPE_LABEL),
-        tuple(dict.fromkeys((*(candidates.get("instanceTypes") or ()), *TYPES))),
+        rows["candidates"].get("instanceTypeLabel", TYPE_LABEL),
+        tuple(dict.fromkeys((*types, *TYPES))),
         placers,
         frozenset(levels if Placer.KUEUE in placers else ()),
     )

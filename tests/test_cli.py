@@ -146,7 +146,9 @@ def test_preview_of_a_denied_job_says_why(tmp_path: Path) -> None:
 
 def test_preview_by_another_table(job: Path, tmp_path: Path) -> None:
     table = tmp_path / "rules.yaml"
-    table.write_text(EXTENDS + "shapes: [{name: few, workers: 4, nodeConfig: 1, warn: w}]\n")
+    table.write_text(
+        EXTENDS + "families: [{name: trn2u, shapes: [{name: few, workers: 4, nodeConfig: 1, warn: w}]}]\n"
+    )
     assert "\n  placed: 4 workers on any 4 nodes;" in run("preview", "--rules", table, job).stdout
 
 
@@ -281,7 +283,9 @@ def test_show_says_the_mode_of_a_table_what_rows_add_and_where_they_are_written(
 
 
 def test_show_of_a_name_is_one_row_as_it_counts_below_the_places_it_is_written_in(tmp_path: Path) -> None:
-    (mine := tmp_path / "mine.yaml").write_text(EXTENDS + "shapes: [{name: two-node, warn: slow}]\n")
+    (mine := tmp_path / "mine.yaml").write_text(
+        EXTENDS + "families: [{name: trn2u, shapes: [{name: two-node, warn: slow}]}]\n"
+    )
     text = run("rules", "show", "two-node", "--rules", mine).stdout
     first, second, *rest = text.splitlines()
     assert re.fullmatch(r"# packaged families:\d+", first)

@@ -27,7 +27,7 @@ TABLES: dict[str, Any] = {
     "reason and message": {"rules": [ROW]},
     "match": {"rules": [ROW | {"match": {"role": "worker", "namespace": HOSTILE}}]},
     "value": {"values": {HOSTILE: HOSTILE}},
-    "shape": {"shapes": [{"name": HOSTILE, HOSTILE: HOSTILE}]},
+    "shape": {"families": [{"name": HOSTILE, HOSTILE: HOSTILE}]},
 }
 CASES: dict[str, Any] = {
     "name": CASE | {"name": HOSTILE},

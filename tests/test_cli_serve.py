@@ -84,7 +84,7 @@ class Server(Subject):
         return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name)), 0.0)
 
 
-TABLE = EXTENDS + "shapes: [{name: few, workers: 4, nodeConfig: 1}]\n"
+TABLE = EXTENDS + "families: [{name: trn2u, shapes: [{name: few, workers: 4, nodeConfig: 1}]}]\n"
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,13 @@ from common.files import files_of, read_text
 from common.texts import did_you_mean, folded, printable
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
+from webhook.objects.tree import get
 from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable
 from webhook.preview.report import Preview
 from webhook.preview.run import EMPTY, preview
 from webhook.preview.text import as_diff, beside, headline, row, totals
-from webhook.rules.draft import ROWS, Draft
+from webhook.rules.convert import converted
+from webhook.rules.draft import Draft
 from webhook.rules.explain import explained
 from webhook.rules.lint_policies import notes
 from webhook.rules.load import build, installed_draft, load_installed
@@ -277,7 +279,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
 def _no_row(draft: Draft, name: str) -> str:
     if Path(name).exists():
         return f"{name} is not the name of a row: write -f {name} to show a table of your own"
-    known = [row["name"] for section in ROWS for row in draft.raw[section]]
+    known = [row["name"] for path in draft.named for row in get(draft.raw, path)]
     return f"no row of the table is called {name!r}{did_you_mean(name, known)}"
 
 
@@ -320,6 +322,16 @@ def test_command(
     idle = never_fired(table, results, load_installed() if rules else None)
     say(folded(f"never fired: {', '.join(idle) or 'no rule'}"))
     sys.exit(1 if any(result.differences for result in results) else 0)
+
+
+@rules.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def convert(file: Path) -> None:
+    """Print FILE, a table of 0.2.0, in the form of this version.
+
+    Sections that both forms have stay as they are written, with their comments.
+    """
+    say(converted(read_text(file, file)), nl=False)
 
 
 @rules.command()

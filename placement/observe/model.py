@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from contract import keys
@@ -37,6 +37,8 @@ SIZES: Final = {keys.SERVER_4: 4, keys.SERVER_2: 2}
 # The kinds of unit: which node labels make them, and of how many nodes; and those of the packaged table.
 Units = frozenset[tuple[str, int]]
 UNITS: Final = frozenset(SIZES.items()) | {(keys.HOSTNAME, 1)}
+# What a family says that is not for the cluster; a bare off is false to YAML.
+OFF: Final = ("off", False)
 # Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``.
 JobKey = tuple[str, str]
 # What cannot be read or looked at: a key of `placement.decide.problems.TEXTS`, and what that names.
@@ -52,9 +54,10 @@ class Ended(NamedTuple):
     number: int
 
 
-def units_of(shapes: Iterable[Mapping[str, object]]) -> Units:
-    """The kinds of unit of shapes as a rule table has them, and those of the packaged table."""
-    said = ((row.get("topologyKey"), row.get("nodeConfig")) for row in shapes)
+def units_of(families: Iterable[Mapping[str, Any]]) -> Units:
+    """The kinds of unit of families as a rule table has them, and those of the packaged table."""
+    units = (unit for row in families if row.get("mode") not in OFF for unit in row.get("units") or ())
+    said = ((unit.get("label"), unit.get("nodes")) for unit in units)
     return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}
 
 

@@ -1,4 +1,4 @@
-"""Which nodes make units: the shapes of the rule table, whose files the webhook reads, too."""
+"""Which nodes make units: the families of the rule table, whose files the webhook reads, too."""
 
 import logging
 from pathlib import Path
@@ -19,7 +19,7 @@ def followed(path: Path | None) -> Watched[Units]:
         nonlocal known
         texts = (*packaged().values(), *(text for _, text in (read_texts(path) if path else ())))
         try:
-            known |= units_of(merged(texts, "shapes")["shapes"].values())
+            known |= units_of(merged(texts, "families")["families"].values())
         except ValueError as error:
             raise UnusableError(str(error)) from error
         return known

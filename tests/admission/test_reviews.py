@@ -11,7 +11,7 @@ from webhook.app import create_app
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
-EXTENDED = "{apiVersion: ultraserver-webhook.io/v1alpha1, kind: RuleTable, extends: default, "
+EXTENDED = "{apiVersion: ultraserver-webhook.io/v1alpha2, kind: RuleTable, extends: default, "
 
 
 def test_a_plain_job_is_allowed_with_a_patch_that_places_it(client: Client) -> None:

@@ -55,9 +55,10 @@ def shapes(table: Table) -> str:
             str(shape.node_config),
             shape.together,
             shape.apart,
-            f"`{shape.topology_key.rpartition('/')[2]}`" if shape.topology_key else "",
+            f"`{unit.label.rpartition('/')[2]}`" if unit else "",
         )
-        for shape in table.shapes
+        for shape in table.on[0].shapes
+        for unit in [table.on[0].unit(shape)]
     ]
     return _markdown(SHAPES, rows)
 

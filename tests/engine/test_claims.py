@@ -15,10 +15,10 @@ PATH = "spec.mpiReplicaSpecs.Worker.template.spec.resourceClaims[0].resourceClai
 TRN2U = {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
 SHARED = {"name": "shared", "resourceClaimName": "one"}
 OWN = """
-apiVersion: ultraserver-webhook.io/v1alpha1
+apiVersion: ultraserver-webhook.io/v1alpha2
 kind: RuleTable
 extends: default
-candidates: {claims: {few-*: {takes: 4}, all-*: {takes: 16}}}
+families: [{name: trn2u, claims: {few-*: {takes: 4}, all-*: {takes: 16}}}]
 """
 
 

@@ -182,7 +182,7 @@ def answer(job: Object, rules: Object) -> Object:
 
 def rules(line: str = "", **metadata: Any) -> Object:
     """The ConfigMap of an installation whose rule table is the packaged one, but for a line."""
-    head = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+    head = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\nextends: default\n"
     return {"metadata": metadata, "data": {"rules.yaml": head + line}}
 
 

@@ -102,9 +102,9 @@ def test_a_pod_that_failed_is_followed_by_the_one_in_its_place() -> None:
 
 
 def test_units_are_those_of_the_installations_table() -> None:
-    shape = "{name: rack, workers: multiple of 18, nodeConfig: 18, topologyKey: example.com/rack}"
-    table = read(rules(f"shapes: [{shape}]\n"))
-    (api := Cluster()).put(RULES, rules(f"shapes: [{shape}]\n"))
+    racks = "families: [{name: racks, units: [{label: example.com/rack, nodes: 18}]}]\n"
+    table = read(rules(racks))
+    (api := Cluster()).put(RULES, rules(racks))
     assert Lister(api, NAMESPACE).fleet().units["example.com/rack"] == 18
     nodes = [Node(f"r{n}", {"example.com/rack": "r", HOSTNAME: f"r{n}", MODE: "1"}) for n in range(17)]
     (rack,) = servers(fleet(nodes, table=table))

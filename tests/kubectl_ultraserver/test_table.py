@@ -19,23 +19,22 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
     packaged = load_default()
     kinds = [kind for row in packaged.workloads for kind in row.kinds if kind != "v1/Pod"]
     assert tuple(dict.fromkeys(kinds)) == table.KINDS
-    assert packaged.candidates.instance_types == table.TYPES
+    assert packaged.on[0].instance_types == table.TYPES
     assert packaged.candidates.instance_type_label == table.TYPE_LABEL
     assert {
         row.name: row.placer
         for row in packaged.rules
         if row.mode is Mode.OFF and row.placer not in {None, Placer.AFFINITY}
     } == table.OFF
-    units = {(shape.topology_key, shape.node_config) for shape in packaged.shapes if shape.topology_key}
-    assert units <= UNITS
+    assert {(unit.label, unit.nodes) for row in packaged.on for unit in row.units} <= UNITS
     for nothing in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):
         assert read(nothing) == Table()
 
 
 def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
     own = rules(
-        "shapes: [{name: rack, workers: 18, nodeConfig: 18, topologyKey: rack}]\n"
-        "candidates: {instanceTypes: [trn9], instanceTypeLabel: type}\n"
+        "families: [{name: own, instanceTypes: [trn9], units: [{label: rack, nodes: 18}]}]\n"
+        "candidates: {instanceTypeLabel: type}\n"
         "workloads: [{name: own, kinds: [example.com/v1/Train, batch/v1/Job]}]\n"
         "rules: [{name: a, placer: gate}, {name: b, placer: kueue, mode: shadow}, {name: c, placer: me}]\n"
     )

@@ -269,7 +269,7 @@ def test_where_the_preview_service_does_not_answer_it_is_said_that_it_was_not_as
 
 
 def test_what_an_installations_rows_refuse_is_said_with_their_words() -> None:
-    refusal = "shapes: [{name: four-node, deny: no jobs of four nodes here}]\n"
+    refusal = "families: [{name: trn2u, shapes: [{name: four-node, deny: no jobs of four nodes here}]}]\n"
     text, _ = untouched(rules=rules(refusal))
     assert text == "added nothing, and the rule table would refuse the job: no jobs of four nodes here"
 

@@ -160,14 +160,11 @@ def test_a_row_of_ones_own_leaves_jobs_to_affinity(files: dict[str, str]) -> Non
     assert keys.GATE not in after
 
 
-RACKS = f"""{EXTENDS}candidates: {{instanceTypes: [racked.48xlarge]}}
-shapes:
-  - name: racks
-    workers: multiple of 18
-    nodeConfig: 18
-    topologyKey: example.com/rack
-    together: preferred
-    apart: required
+RACKS = f"""{EXTENDS}families:
+  - name: trn2u
+    instanceTypes: [racked.48xlarge]
+    units: [{{label: example.com/rack, nodes: 18}}]
+    shapes: [{{name: racks, workers: multiple of 18, nodeConfig: 18, together: preferred, apart: required}}]
 """
 
 
@@ -192,7 +189,9 @@ def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Pat
 
 def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> None:
     assert followed(None).refresh() == UNITS
-    (tmp_path / "own.yaml").write_text("shapes: [{name: four-node, topologyKey: example.com/four}]")
+    (tmp_path / "own.yaml").write_text(
+        "families: [{name: trn2u, units: [{label: example.com/four, nodes: 4}]}]"
+    )
     assert followed(tmp_path).refresh() == UNITS | {("example.com/four", 4)}
 
 

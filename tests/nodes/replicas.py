@@ -34,7 +34,7 @@ MOST_LOST = 25
   once in 10^11 runs.
 """
 TABLE = """\
-apiVersion: ultraserver-webhook.io/v1alpha1
+apiVersion: ultraserver-webhook.io/v1alpha2
 kind: RuleTable
 extends: default
 rules:

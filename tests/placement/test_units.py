@@ -10,9 +10,9 @@ from placement.observe.model import UNITS
 from placement.observe.units import followed
 from tests.rules.tables import mounted
 
-RACKS = "shapes:\n  - {name: racks, nodeConfig: 18, topologyKey: example.com/rack}\n"
-NAMELESS = "shapes: [{nodeConfig: 4}]"
-BROKEN = ["shapes: [", "# a comment only", "shapes: [{name: !!int ''}]", "[]", "shapes: 1", NAMELESS]
+RACKS = "families: [{name: racks, units: [{label: example.com/rack, nodes: 18}]}]\n"
+NAMELESS = "families: [{units: []}]"
+BROKEN = ["families: [", "# a comment only", "families: [{name: !!int ''}]", "[]", "families: 1", NAMELESS]
 
 
 @pytest.mark.parametrize("broken", BROKEN)

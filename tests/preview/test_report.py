@@ -34,7 +34,7 @@ OBJECTS: list[dict[str, Any]] = [
     {"apiVersion": 7, "kind": "7", "metadata": {"name": 7}},
 ]
 TABLE = """\
-apiVersion: ultraserver-webhook.io/v1alpha1
+apiVersion: ultraserver-webhook.io/v1alpha2
 kind: RuleTable
 extends: default
 rules:

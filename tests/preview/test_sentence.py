@@ -14,7 +14,7 @@ from webhook.preview.run import preview
 from webhook.preview.text import totals
 from webhook.rules.load import load_installed
 
-TABLE = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+TABLE = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\nextends: default\n"
 WAITS = "the job waits until "
 ALONE = "shared with no other job"
 LIMITS = {"resources": {"limits": {"aws.amazon.com/neuron": 16}}}

@@ -15,7 +15,7 @@ from webhook.ruletests.run import outdated, run
 CASES = Path(__file__).parent / "cases"
 RULES = Path(__file__).parents[2] / "manifests" / "chart" / "rules"
 ON = """
-candidates: {claims: {all-*: {takes: 16}}}
+families: [{name: trn2u, claims: {all-*: {takes: 16}}}]
 values: {imagePullSecret: mine, gpuInstanceType: p5.48xlarge}
 rules:
   - {name: healthy-nodes, mode: enforce}

@@ -21,7 +21,7 @@ from webhook.rules.problems import TableError
 from webhook.rules.schema import bundled, violations
 from webhook.undo.record import ANNOTATIONS
 
-HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\n"
+HEAD = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\n"
 """Two lines."""
 
 EXTENDS = HEAD + "extends: default\n"
@@ -30,16 +30,16 @@ EXTENDS = HEAD + "extends: default\n"
 WHOLE = (
     HEAD
     + """
-candidates:
-  requests: [example.com/chip]
-  instanceTypeLabel: example.com/type
-  instanceTypes: [big]
+candidates: {instanceTypeLabel: example.com/type}
 workloads:
   - name: gang
     kinds: [example.com/v1/Gang]
     groups: [{role: worker, template: /spec/pods, replicas: /spec/size, takesNodes: true}]
-shapes:
-  - {name: any, workers: multiple of 1, nodeConfig: 1}
+families:
+  - name: chips
+    instanceTypes: [big]
+    wholeNode: {example.com/chip: 0}
+    shapes: [{name: any, workers: multiple of 1, nodeConfig: 1}]
 rules:
   - {name: label, reason: A label., match: {role: worker}, add: {metadata: {labels: {size: $(job.workers)}}}}
 """
@@ -138,6 +138,7 @@ WHOLE_NUMBERS = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, 
 """Documents have no 4.0: it is read as 4."""
 PUBLISHED = extend(Draft202012Validator, type_checker=WHOLE_NUMBERS)(bundled())
 UNSAYABLE = (
+    "the second number must be",
     "can never be there",
     "selects no list element",
     "cannot be read",

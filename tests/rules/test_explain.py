@@ -21,7 +21,7 @@ def test_a_key_is_named_by_the_end_of_its_path_where_no_other_ends_so() -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("workers", "several keys are called workers: say shapes.workers or rules.match.workers"),
+        ("workers", "several keys are called workers: say families.shapes.workers or rules.match.workers"),
         ("rules.matches", "no key is called 'rules.matches'; did you mean 'rules.match'?"),
     ],
 )
@@ -42,8 +42,8 @@ def test_another_name_is_answered_with_those_that_are_meant(path: str, message: 
         ("rules.needs", "needs <text or a list of these>"),
         ("policies.until", "until <time>"),
         ("fields", "smaller <true or false> default false"),
-        ("candidates.claims", "takes <whole number or node> required"),
-        ("", "shapes <list of Shape>"),
+        ("families.claims", "takes <whole number or node> required"),
+        ("", "families <list of Family>"),
     ],
 )
 def test_the_type_and_the_default_are_words_and_the_keys_below_follow(path: str, line: str) -> None:

@@ -39,7 +39,7 @@ def test_a_value_may_quote_what_the_job_gives() -> None:
 
 def test_a_row_is_changed_key_by_key_and_keeps_its_place() -> None:
     table = extended("""
-shapes: [{name: four-node, together: preferred}]
+families: [{name: trn2u, shapes: [{name: four-node, together: preferred}]}]
 rules: [{name: ultraserver-nodes, reason: Because we say so.}]
 """)
     default = load_default()
@@ -56,14 +56,11 @@ rules: [{name: ultraserver-nodes, reason: Because we say so.}]
 
 def test_new_shapes_are_tried_before_the_packaged_ones_in_the_order_of_their_file() -> None:
     table = extended("""
-shapes:
-  - {name: eight, workers: 8, nodeConfig: 1}
-  - name: quad-pairs
-    workers: multiple of 8
-    nodeConfig: 2
-    topologyKey: neuron.amazonaws.com/ultraserver-server-id-2
-    together: preferred
-    apart: required
+families:
+  - name: trn2u
+    shapes:
+      - {name: eight, workers: 8, nodeConfig: 1}
+      - {name: quad-pairs, workers: multiple of 8, nodeConfig: 2, together: preferred, apart: required}
 """)
     shapes = {workers: outcome(table, mpijob(workers)).facts["shape"] for workers in (8, 12, 16)}
     assert shapes == {8: "eight", 12: "multi-node", 16: "quad-pairs"}
@@ -71,7 +68,8 @@ shapes:
 
 
 def test_a_shape_may_refuse_and_say_why() -> None:
-    table = extended("shapes: [{name: unpaired, deny: '$(job.workers) workers: use 2 or a multiple of 4'}]")
+    deny = "'$(job.workers) workers: use 2 or a multiple of 4'"
+    table = extended(f"families: [{{name: trn2u, shapes: [{{name: unpaired, deny: {deny}}}]}}]")
     found = outcome(table, mpijob(3))
     assert found.denials == ("3 workers: use 2 or a multiple of 4",)
     assert found.operations == ()
@@ -138,7 +136,7 @@ rules:
 
 
 def test_a_new_instance_type_makes_candidates_and_is_chosen_where_it_is_first() -> None:
-    table = extended("candidates: {instanceTypes: [trn3u.48xlarge, trn2u.48xlarge]}")
+    table = extended("families: [{name: trn2u, instanceTypes: [trn3u.48xlarge, trn2u.48xlarge]}]")
     label = "node.kubernetes.io/instance-type"
     assert get(after(table, mpijob()), SELECTOR) == {label: "trn3u.48xlarge"}
     theirs = mpijob(resource=None, worker_spec={"nodeSelector": {label: "trn3u.48xlarge"}})

@@ -52,7 +52,7 @@ def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Pa
 
 
 def test_a_new_shape_of_a_later_file_is_tried_first(tmp_path: Path) -> None:
-    shape = "shapes:\n  - {{name: {0}, workers: {1}, nodeConfig: 1}}\n"
+    shape = "families: [{{name: trn2u, shapes: [{{name: {0}, workers: {1}, nodeConfig: 1}}]}}]\n"
     folder = written(tmp_path, a=shape.format("threes", "multiple of 3"), b=shape.format("three", 3))
     assert [shape.name for shape in load_file(folder).shapes[:3]] == ["three", "threes", "single-node"]
 

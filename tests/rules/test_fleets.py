@@ -84,9 +84,9 @@ def test_two_labels_have_to_leave_ultraservers_open_in_the_same_term() -> None:
 
 
 NODE_GROUPS = """
-candidates:
-  nodeLabels:
-    eks.amazonaws.com/nodegroup: ultra-*
+families:
+  - name: trn2u
+    nodeLabels: {eks.amazonaws.com/nodegroup: ultra-*}
 """
 
 
@@ -166,8 +166,8 @@ def test_a_job_of_fewer_devices_than_a_node_has_is_left_alone_unless_it_or_the_t
     chosen = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}}
     assert outcome(TABLE, mpijob(amount=8, worker_spec=chosen)).operations == ()
     assert outcome(TABLE, mpijob(amount=8, annotations={INJECT: "true"})).operations
-    assert outcome(extended("candidates: {wholeNode: {}}"), small).operations
-    assert outcome(extended(f"candidates: {{wholeNode: {{{NEURON}: 8}}}}"), small).operations
+    assert outcome(extended(f"families: [{{name: trn2u, wholeNode: {{{NEURON}: 0}}}}]"), small).operations
+    assert outcome(extended(f"families: [{{name: trn2u, wholeNode: {{{NEURON}: 8}}}}]"), small).operations
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_node_has_16_devices_and_64_cores_or_more(resource: str, number: int, 
 
 
 def test_a_table_for_a_resource_of_its_own_takes_any_amount_of_it_as_before() -> None:
-    table = extended("candidates: {requests: [example.com/chip]}")
+    table = extended("families: [{name: trn2u, wholeNode: {example.com/chip: 0}}]")
     assert outcome(table, mpijob(resource="example.com/chip", amount=1)).operations
     assert outcome(table, mpijob()).operations == ()
 

@@ -41,11 +41,12 @@ def test_what_the_api_server_takes_is_taken(name: str) -> None:
 
 def test_a_node_config_that_the_init_script_does_not_know_is_refused() -> None:
     """Protects MPIJobs from an init script that fails late; machines of another sort may have it."""
-    shape = "{name: eight, workers: 8, nodeConfig: 8, topologyKey: KEY, together: required, apart: required}"
-    (message,) = broken(f"shapes: [{shape.replace('KEY', 'neuron.amazonaws.com/ultraserver-server-id-8')}]\n")
+    shape = "{name: eight, workers: 8, nodeConfig: 8, together: required, apart: required}"
+    family = f"families: [{{name: trn2u, units: [{{label: eight, nodes: 8, NUMBER}}], shapes: [{shape}]}}]\n"
+    (message,) = broken(family.replace("NUMBER", "number: id"))
     assert message.startswith("8 is no node config of the init script, which rule ")
     assert message.endswith(": say 1, 2 or 4")
-    assert broken(f"shapes: [{shape.replace('KEY', 'example.com/rack')}]\n") == []
+    assert broken(family.replace(", NUMBER", "")) == []
 
 
 @pytest.mark.parametrize(

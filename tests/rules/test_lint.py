@@ -8,7 +8,8 @@ from tests.rules.tables import EXTENDS, PACKAGED, RULE, SOURCE, Expected, proble
 from webhook.rules.problems import TableError
 
 LAUNCHER = RULE.replace("worker", "launcher")
-FOUR = "    nodeConfig: 4\n    topologyKey: k\n"
+FOUR = "        nodeConfig: 4\n"
+SHAPE = "families:\n  - name: trn2u\n    shapes:\n      - name: s\n"
 POD_AFFINITY = (
     "    add:\n      spec:\n        affinity:\n          podAffinity:\n"
     "            requiredDuringSchedulingIgnoredDuringExecution:\n"
@@ -35,12 +36,12 @@ LINT: dict[str, tuple[str, Expected]] = {
         ],
     ),
     "an unknown placeholder of a shape": (
-        "shapes:\n  - {name: unpaired, warn: $(field.home)}\n",
-        [(5, "/shapes/0/warn", "unknown placeholder $(field.home); known are job.")],
+        "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(field.home)}]\n",
+        [(6, "/families/0/shapes/0/warn", "unknown placeholder $(field.home); known are job.")],
     ),
     "a placeholder of a shape that not every job has": (
-        "shapes:\n  - {name: unpaired, warn: $(job.name)}\n",
-        [(5, "/shapes/0/warn", "unknown placeholder $(job.name); known are job.")],
+        "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(job.name)}]\n",
+        [(6, "/families/0/shapes/0/warn", "unknown placeholder $(job.name); known are job.")],
     ),
     "a placeholder as a key": (
         RULE + "    add:\n      metadata:\n        labels:\n          $(shape.name): a\n",
@@ -63,12 +64,12 @@ LINT: dict[str, tuple[str, Expected]] = {
         [(8, "/rules/0/warn", "shape single-node has no topologyKey: match `shape` more narrowly")],
     ),
     "a claim of a node config that no shape has": (
-        "candidates: {claims: {ours: {takes: node, nodeConfig: 3}}}\n",
-        [(4, "/candidates/claims/ours/nodeConfig", "no shape has node config 3; known are 1, 2, 4")],
+        "families: [{name: trn2u, claims: {ours: {takes: node, nodeConfig: 3}}}]\n",
+        [(4, "/families/0/claims/ours/nodeConfig", "no shape has node config 3; known are 1, 2, 4")],
     ),
     "a claim of any name": (
-        "candidates: {claims: {'': {takes: node}}}\n",
-        [(4, "/candidates/claims/", "'' says nothing of a name")],
+        "families: [{name: trn2u, claims: {'': {takes: node}}}]\n",
+        [(4, "/families/0/claims/", "'' says nothing of a name")],
     ),
     "a rule that does nothing": (
         RULE,
@@ -213,10 +214,16 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a shape that an earlier one always covers": (
         (
-            "shapes:\n  - name: s\n    workers: multiple of 3\n    nodeConfig: 1\n"
-            "  - name: t\n    workers: 9\n    nodeConfig: 1\n"
+            SHAPE + "        workers: multiple of 3\n        nodeConfig: 1\n"
+            "      - name: t\n        workers: 9\n        nodeConfig: 1\n"
         ),
-        [(9, "/shapes/1/workers", "unreachable: s with the same node config fits every such count")],
+        [
+            (
+                11,
+                "/families/0/shapes/1/workers",
+                "unreachable: s with the same node config fits every such count",
+            )
+        ],
     ),
     "a value that the table does not have": (
         RULE + "    warn: $(value.mine)\n",
@@ -230,20 +237,49 @@ LINT: dict[str, tuple[str, Expected]] = {
         [(5, "/rules/0/needs", "must name rules that come before this one, not 'later'")],
     ),
     "a size that is not made of whole units": (
-        "shapes:\n  - name: s\n    workers: 6\n" + FOUR,
-        [(6, "/shapes/0/workers", "6 is not made of units of 4 (nodeConfig)")],
+        SHAPE + "        workers: 6\n" + FOUR,
+        [(8, "/families/0/shapes/0/workers", "6 is not made of units of 4 (nodeConfig)")],
     ),
     "a size that one unit cannot hold": (
-        "shapes:\n  - name: s\n    workers: 8\n" + FOUR + "    together: required\n",
-        [(9, "/shapes/0/together", "one unit of 4 cannot hold 8: use preferred")],
+        SHAPE + "        workers: 8\n" + FOUR + "        together: required\n",
+        [(10, "/families/0/shapes/0/together", "one unit of 4 cannot hold 8: use preferred")],
     ),
     "a strictness that no rule knows what to do with": (
-        "shapes:\n  - name: s\n    workers: 12\n" + FOUR + "    apart: preferred\n",
-        [(9, "/shapes/0/apart", "no rule of the table acts on apart: preferred; add one that matches it")],
+        SHAPE + "        workers: 12\n" + FOUR + "        apart: preferred\n",
+        [
+            (
+                10,
+                "/families/0/shapes/0/apart",
+                "no rule of the table acts on apart: preferred; add one that matches it",
+            )
+        ],
     ),
-    "a required strictness without a topology is told once, and not at every rule that needs the key": (
-        "shapes:\n  - name: s\n    workers: 12\n    nodeConfig: 2\n    apart: required\n",
-        [(8, "/shapes/0/apart", "apart needs a topologyKey")],
+    "a required strictness without a unit is told once, and not at every rule that needs its label": (
+        SHAPE + "        workers: 16\n        nodeConfig: 8\n        apart: required\n",
+        [
+            (9, "/families/0/shapes/0/nodeConfig", "8 is no node config of the init script, which rule "),
+            (10, "/families/0/shapes/0/apart", "apart needs a unit of 8 nodes: add one to `units`"),
+        ],
+    ),
+    "a family whose first instance type is no type": (
+        "families: [{name: trn2u, instanceTypes: [trn2u.*]}]\n",
+        [(4, "/families/0/instanceTypes", "the first is chosen for jobs that name none: it must have no")],
+    ),
+    "a unit whose label nobody gave": (
+        "values: {rack: ''}\nfamilies: [{name: trn2u, units: [{label: $(value.rack), nodes: 8}]}]\n",
+        [(5, "/families/0/units/0/label", "must be given, as trn2u is on: set value.rack in values")],
+    ),
+    "a unit whose label is no value": (
+        "families: [{name: trn2u, units: [{label: $(value.rack), nodes: 8}]}]\n",
+        [(4, "/families/0/units/0/label", "unknown placeholder $(value.rack); known here are value.")],
+    ),
+    "a unit of which more is counted on than there is": (
+        "families: [{name: trn2u, units: [{label: rack, nodes: 8, usable: 9}]}]\n",
+        [(4, "/families/0/units/0/usable", "must be at most its 8 nodes")],
+    ),
+    "a family that there is not": (
+        "rules: [{name: x, reason: r, match: {role: worker, family: trn9}, warn: w}]\n",
+        [(4, "/rules/0/match/family", "unreachable: no family of the table is called so; known are trn2u")],
     ),
 }
 
@@ -262,28 +298,30 @@ def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:
     text = "\n".join(
         ["rules:", "  - {name: x, reason: r, match: {role: worker}}"]
         + [f"  - {{name: r{i}, reason: r, match: {{role: worker}}, warn: $(no.{i})}}" for i in range(3)]
-        + ["shapes:", "  - {name: s, workers: 12, nodeConfig: 2, apart: preferred}"]
+        + [
+            "families:",
+            "  - {name: trn2u, shapes: [{name: s, workers: 12, nodeConfig: 2, apart: preferred}]}",
+        ]
     )
     assert [(line, path) for _, line, path, _ in problems(EXTENDS + text)] == [
         (5, "/rules/0"),
         (6, "/rules/1/warn"),
         (7, "/rules/2/warn"),
         (8, "/rules/3/warn"),
-        (10, "/shapes/0/apart"),
+        (10, "/families/0/shapes/0/apart"),
     ]
 
 
 def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_line() -> None:
-    covering = "shapes:\n  - name: s\n    workers: multiple of 2\n    nodeConfig: 2\n"
+    covering = SHAPE + "        workers: multiple of 2\n        nodeConfig: 2\n"
     found = problems(EXTENDS + covering)
     assert [(source, path, message.split(":")[0]) for source, _, path, message in found] == [
-        ("packaged families", "/shapes/1/workers", "unreachable"),
-        ("packaged families", "/shapes/4/workers", "unreachable"),
+        ("packaged families", "/families/0/shapes/1/workers", "unreachable"),
+        ("packaged families", "/families/0/shapes/4/workers", "unreachable"),
     ]
-    assert [_packaged_line(source, line) for source, line, _, _ in found] == [
-        "workers: 2",
-        "workers: multiple of 2",
-    ]
+    assert [
+        _packaged_line(source, line).split("name: ")[1].split(",")[0] for source, line, _, _ in found
+    ] == ["two-node", "multi-pair"]
 
 
 def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_it_was() -> None:

@@ -19,8 +19,6 @@ MAXIMAL = """
 mode: off
 values: {a: b}
 candidates:
-  wholeNode: {x: 1}
-  nodeLabels: {a: [b, c]}
   elsewhere: {labels: {a: b}, tolerations: {a: b}, owners: {a: b}}
 deviceCounts: {a: [1, 2], b: up to 16}
 workloads:
@@ -42,8 +40,18 @@ workloads:
         index: [{source: name, times: 2}, {source: labels/a}]
         continues: true
         numbers: /n
-shapes:
-  - {name: s, workers: 4, nodeConfig: 4, topologyKey: k, together: required, apart: none, warn: w, deny: d}
+families:
+  - name: racks
+    mode: off
+    instanceTypes: [a, b-*]
+    wholeNode: {x: 1}
+    claims: {a: {takes: node, nodeConfig: 4}}
+    nodeLabels: {a: [b, c]}
+    units: [{label: k, nodes: 18, usable: 16, number: id}]
+    noUnit: none
+    shapes:
+      - {name: s, workers: 4, nodeConfig: 4, together: required, apart: none, warn: w, deny: d}
+      - {name: t, workers: multiple of 1, nodeConfig: 8 to 16}
 rules:
   - name: x
     reason: r
@@ -159,12 +167,15 @@ def test_a_small_table_with_anything_anywhere(place: tuple[str | int, ...], valu
 @examples(40)
 @given(
     st.dictionaries(
-        st.sampled_from(["values", "candidates", "workloads", "shapes", "rules", "mode"]),
+        st.sampled_from(["values", "candidates", "workloads", "families", "rules", "mode"]),
         VALUES
         | st.lists(
             st.dictionaries(
-                st.sampled_from(["name", "match", "add", "warn", "unless", "workers", "nodeConfig", "kinds"]),
-                VALUES | st.sampled_from(["ultraserver-nodes", "four-node", "mpijob", {"role": "worker"}]),
+                st.sampled_from(["name", "match", "add", "warn", "unless", "shapes", "units", "kinds"]),
+                VALUES
+                | st.sampled_from(
+                    ["ultraserver-nodes", "trn2u", "mpijob", {"role": "worker"}, [{"name": "four-node"}]]
+                ),
             ),
             max_size=3,
         ),
@@ -172,27 +183,28 @@ def test_a_small_table_with_anything_anywhere(place: tuple[str | int, ...], valu
     )
 )
 def test_anything_laid_over_the_packaged_table(over: dict[str, Any]) -> None:
-    head = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "RuleTable", "extends": "default"}
+    head = {"apiVersion": "ultraserver-webhook.io/v1alpha2", "kind": "RuleTable", "extends": "default"}
     _loads_or_refuses(json.dumps({**head, **over}))
 
 
 TAKEN = [
     MAXIMAL,
-    "workloads: []\nshapes: []\n",
-    "candidates: {requests: [a]}\n",
-    "shapes: [{name: s, workers: 4.0}]\n",
+    "workloads: []\nfamilies: []\n",
+    "candidates: {olderTypeLabels: [a]}\n",
+    "families: [{name: f, shapes: [{name: s, workers: 4.0}]}]\n",
     "values: {a-B_1: $(job.name)}\n",
 ]
 REFUSED = [
     "values: {a b: c}\n",
-    "candidates: {requests: [a, a]}\n",
+    "families: [{name: f, instanceTypes: [a, a]}]\n",
     "rules: [{name: x, needs: []}]\n",
     "rules: [{name: x, warn: null}]\n",
     'rules: [{name: x, quiet: "yes"}]\n',
     "rules: [{name: x, match: {role: worker, named: 1}}]\n",
     "rules: [{name: x, match: {role: worker, mountFree: {name: v}}}]\n",
-    "shapes: [{name: s, workers: true}]\n",
-    "shapes: [{name: s, nodeConfig: 1001}]\n",
+    "families: [{name: f, shapes: [{name: s, workers: true}]}]\n",
+    "families: [{name: f, shapes: [{name: s, nodeConfig: 1001}]}]\n",
+    "families: [{name: f, mode: shadow}]\n",
     "mode: 0\n",
     "rules: [{name: x, match: {role: worker, candidate: 1}}]\n",
     "deviceCounts: {'': [1]}\n",
@@ -205,8 +217,8 @@ def test_what_may_be_written_is_published_and_taken(text: str) -> None:
     PUBLISHED.validate(parsed(EXTENDS + text))
 
 
-@pytest.mark.parametrize("section", ["workloads", "shapes"])
-def test_a_whole_table_has_workloads_and_shapes(section: str) -> None:
+@pytest.mark.parametrize("section", ["workloads", "families"])
+def test_a_whole_table_has_workloads_and_families(section: str) -> None:
     raw = {**SMALL, section: []}
     assert [path for path, _ in violations(raw)] == [(section,)]
     assert not PUBLISHED.is_valid(raw)

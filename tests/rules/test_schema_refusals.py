@@ -37,10 +37,13 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         [(5, "/rules/0", "match is missing: add it")],
     ),
     "a change of a row that is not there": (
-        "rules:\n  - {name: blocks-hole, mode: off}\nshapes:\n  - {name: multinode, warn: w}\n",
+        (
+            "rules:\n  - {name: blocks-hole, mode: off}\n"
+            "families:\n  - {name: trn2u, shapes: [{name: multinode, warn: w}]}\n"
+        ),
         [
             (5, "/rules/0", "no row is called 'blocks-hole'; did you mean 'blocks-whole'?"),
-            (7, "/shapes/0", "no row is called 'multinode'; did you mean 'multi-node'?"),
+            (7, "/families/0/shapes/0", "no row is called 'multinode'; did you mean 'multi-node'?"),
         ],
     ),
     "a role that is not a name": (
@@ -54,20 +57,24 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         ],
     ),
     "a node config that there is not": (
-        "shapes:\n  - name: s\n    workers: 5\n    nodeConfig: 0\n",
-        [(7, "/shapes/0/nodeConfig", "must be 1 or more")],
+        "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 5, nodeConfig: 0}]\n",
+        [(6, "/families/0/shapes/0/nodeConfig", "must be 1 or more")],
     ),
     "an amount of nothing": (
-        "candidates:\n  wholeNode: {aws.amazon.com/neuron: 0}\n",
-        [(5, "/candidates/wholeNode/aws.amazon.com~1neuron", "must be 1 or more")],
+        "families:\n  - {name: trn2u, wholeNode: {aws.amazon.com/neuron: -1}}\n",
+        [(5, "/families/0/wholeNode/aws.amazon.com~1neuron", "must be 0 or more")],
     ),
     "no workers at all": (
-        "shapes:\n  - name: s\n    workers: 0\n    nodeConfig: 1\n",
-        [(6, "/shapes/0/workers", "must be 1 or more")],
+        "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 0, nodeConfig: 1}]\n",
+        [(6, "/families/0/shapes/0/workers", "must be 1 or more")],
     ),
     "a worker count in other words": (
-        "shapes:\n  - name: s\n    workers: multiple of many\n    nodeConfig: 1\n",
-        [(6, "/shapes/0/workers", "must be a whole number (without quotes) or 'multiple of N', not")],
+        "families:\n  - name: trn2u\n    shapes: [{name: s, workers: multiple of many, nodeConfig: 1}]\n",
+        [(6, "/families/0/shapes/0/workers", "must be a whole number (without quotes) or 'A to B' or")],
+    ),
+    "a range that ends before it begins": (
+        "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 16 to 8, nodeConfig: 1}]\n",
+        [(6, "/families/0/shapes/0/workers", "is '16 to 8': the second number must be the larger")],
     ),
     "another mode": (
         "rules:\n  - name: ultraserver-nodes\n    mode: audit\n",
@@ -97,7 +104,17 @@ TEXTS: dict[str, tuple[str, Expected]] = {
     "two documents": (HEAD + "---\n" + HEAD, [(1, "", "a rule table is one document, found 2")]),
     "a list": ("- a\n", [(1, "", 'must be a map (KEY: VALUE), not ["a"]')]),
     "no YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
-    "another version": (HEAD.replace("v1alpha1", "v2"), [(1, "/apiVersion", "must be ")]),
+    "another version": (HEAD.replace("v1alpha2", "v2"), [(1, "/apiVersion", "must be ")]),
+    "the form of 0.2.0": (
+        HEAD.replace("v1alpha2", "v1alpha1"),
+        [
+            (
+                1,
+                "/apiVersion",
+                "ultraserver-webhook.io/v1alpha1 is the form of 0.2.0: `ultraserver-webhook rules convert",
+            )
+        ],
+    ),
     "another kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "/kind", "must be RuleTable, not")]),
     "another base": (
         EXTENDS.replace("default", "mine"),
@@ -116,7 +133,7 @@ def test_a_text_that_is_no_table_is_refused(name: str) -> None:
 
 def test_a_whole_table_must_have_every_section() -> None:
     found = problems(HEAD)
-    lacking = "it has no candidates, workloads, shapes, rules: add `extends: default`"
+    lacking = "it has no candidates, workloads, families, rules: add `extends: default`"
     assert [row[3] for row in found] == [f"{lacking}, which takes them from the packaged table"]
 
 

@@ -48,7 +48,7 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
 
     The job gets who places it, and how its workers get their devices, those that a rule gives them included.
     """
-    shape = job.shape
+    shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
         progress.warnings.append(render(shape.warn, values()))
     if shape and shape.deny:

@@ -50,13 +50,13 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
     if need := next(filter(None, [group.needs_node for group in groups]), None):
         return True, f"its workers {need}"
     if less := next(filter(None, [group.asks_for for group in groups]), None):
-        least = job.table.candidates.whole_node.get(less, 0)
+        least = job.family.whole_node[less]
         return False, f"its workers ask for less than the {least} {less} that a node has{opt_in}"
     if any(group.selects_type for group in groups):
         return True, "its workers select an UltraServer instance type"
     if why := next(filter(None, [group.claims_less for group in groups]), None):
         return False, cut(f"its workers {why}") + opt_in
-    known = job.table.candidates.requests
+    known = job.family.whole_node
     if asked := next((each.requested(name) for each in groups for name in each.asked if name in known), None):
         return False, cut(f"{NO_DEVICE}: {asked[0]} is {shown(asked[1], 40)}; write a number, such as 16")
     return False, NO_DEVICE
@@ -85,13 +85,13 @@ def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
 
 def _left_out(job: Job) -> str:
     """The labels, and their values, by which a job leaves out UltraServers, or every node."""
-    wanted = job.table.candidates
+    labels, family = job.table.candidates.type_labels, job.family
     for selector in (group.selection.selector for group in job.of[WORKER]):
-        types = {label: shown(selector[label], 40) for label in wanted.type_labels if label in selector}
+        types = {label: shown(selector[label], 40) for label in labels if label in selector}
         if len({*types.values()}) > 1:
             both = " and ".join(f"{label} {value}" for label, value in types.items())
             return f"asks for two instance types at once, which no node has: {both}; take one out"
-    every = {**dict.fromkeys(wanted.type_labels, wanted.instance_types), **wanted.node_labels}
+    every = {**dict.fromkeys(labels, family.instance_types), **family.node_labels}
     found = [
         f"{' and '.join(values)} ({label})"
         for label, values in every.items()

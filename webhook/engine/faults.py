@@ -20,8 +20,8 @@ from webhook.rows.workloads import WORKER
 MOST_NAMES: Final = 20
 """Unknown keys, or resources, that are compared with known ones: comparing costs."""
 
-NEURON: Final = ("neuron", "neuroncore", "neurondevice")
-"""The resources of `contract.keys.DEVICES` without their domain."""
+SHORTEST: Final = 6
+"""Letters of a resource's name without its domain, for it to be known by these: others have a `gpu`."""
 
 HOSTFILE: Final = "/etc/mpi/hostfile"
 """The operator's, which has the workers in the order of their numbers."""
@@ -62,7 +62,7 @@ def _user(job: Job) -> Found:
         if not (pod or any("securityContext" in one for one in maps_at(spec, ("containers",)))):
             continue
         # The one that does the work; a mesh's may come first.
-        container = main_container(group.template, (), job.table.candidates.requests)
+        container = main_container(group.template, (), job.table.resources)
         own = map_at(container, ("securityContext",))
         if not (own or pod) or any(map(_is_etc, maps_at(container, ("volumeMounts",)))):
             continue
@@ -86,18 +86,21 @@ def _deadline(job: Job) -> Found:
 def _amount(job: Job) -> Found:
     """More devices than a node has; of cores, of which a table may count half (LNC=2), twice as many."""
     for group in job.of[WORKER]:
-        for name, whole in job.table.candidates.whole_node.items():
+        for name, whole in job.family.whole_node.items():
             most, asked = whole * (1 + name.endswith("core")), group.asked.get(name, 0)
-            if asked > 1000 * most:
+            if asked > 1000 * most > 0:
                 yield Fault(group.requested(name)[0], str(asked // 1000), str(most))
 
 
 def _resource(job: Job) -> Found:
-    known = (*job.table.candidates.requests, *keys.DEVICES)
+    known = job.table.resources
+    shorts = {name.rpartition("/")[2]: name for name in known}
+    shorts = {short: name for short, name in shorts.items() if len(short) >= SHORTEST}
     unknown = ((group, name) for group in job.groups for name in group.asked if name not in known)
     for group, name in islice(unknown, MOST_NAMES):
-        short = nearest(name.rpartition("/")[2], NEURON) if "neuron" in name else None
-        if meant := nearest(name, known) or (short and f"aws.amazon.com/{short}"):
+        like = any(short in name for short in shorts)
+        short = nearest(name.rpartition("/")[2], (*shorts,)) if like else None
+        if meant := nearest(name, known) or (short and shorts[short]):
             yield Fault(group.requested(name)[0], name, meant)
 
 

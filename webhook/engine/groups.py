@@ -22,9 +22,10 @@ from webhook.objects.templates import (
 )
 from webhook.objects.tree import Json, Path, as_list, get, map_at, maps_at
 from webhook.rows.conditions import Devices, ranges
+from webhook.rows.families import NODE, Claimed, Family
 from webhook.rows.table import Table
-from webhook.rows.workloads import NODE, Claimed, Workload
 from webhook.rows.workloads import Group as GroupRow
+from webhook.rows.workloads import Workload
 from webhook.undo.record import Record
 
 
@@ -61,6 +62,7 @@ class Group:
         index: where a pod's number is; None where pods have none.
         numbered: whether every number from 0 is there, and each once.
         later: whether its pods are created when those of other groups have ended.
+        family: the machines that the job is for.
     """
 
     table: Table
@@ -77,6 +79,7 @@ class Group:
     index: Index | None = None
     numbered: bool = False
     later: bool = False
+    family: Family = field(init=False)
 
     @property
     def key(self) -> str:
@@ -91,7 +94,7 @@ class Group:
     @cached_property
     def main(self) -> Mapping[str, Json]:
         """The container that the operator means, or that asks for devices; empty where there is none."""
-        return main_container(self.template, self.workload.main_container, self.table.candidates.requests)
+        return main_container(self.template, self.workload.main_container, self.table.resources)
 
     @cached_property
     def ssh(self) -> Mapping[str, Json]:
@@ -116,17 +119,24 @@ class Group:
 
     @cached_property
     def selects_type(self) -> bool:
-        """Whether the node selector names an UltraServer instance type."""
-        selector, wanted = self.selection.selector, self.table.candidates
-        return any(selector.get(label) in wanted.instance_types for label in wanted.type_labels)
+        """Whether the node selector names an instance type of the family."""
+        return self.selects_type_of(self.family)
+
+    def selects_type_of(self, family: Family) -> bool:
+        """Whether the node selector names an instance type of a family."""
+        named = map(self.selection.selector.get, self.table.candidates.type_labels)
+        return any(isinstance(name, str) and matches(name, family.instance_types) for name in named)
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
         """What a pod claims, in the template's order."""
-        return tuple(self._claims()) if "resourceClaims" in self.spec else ()
+        return self.claims_of(self.family)
 
-    def _claims(self) -> Iterator[Claim]:
-        by_name = self.table.candidates.claims
+    def claims_of(self, family: Family) -> tuple[Claim, ...]:
+        """The same, as a family has it."""
+        return tuple(self._claims(family.claims)) if "resourceClaims" in self.spec else ()
+
+    def _claims(self, by_name: Mapping[str, Claimed]) -> Iterator[Claim]:
         for index, entry in enumerate(maps_at(self.spec, ("resourceClaims",))):
             place = ("spec", "resourceClaims", index)
             name, shared = entry.get("resourceClaimTemplateName"), entry.get("resourceClaimName")
@@ -143,11 +153,8 @@ class Group:
 
     @cached_property
     def asks_for(self) -> str | None:
-        """The first of the table's resources that a pod asks for, of any amount."""
-        for name in self.table.candidates.requests:
-            if self.asked.get(name):
-                return name
-        return None
+        """The first of the family's resources that a pod asks for, of any amount."""
+        return next((name for name in self.family.whole_node if self.asked.get(name)), None)
 
     def containers(self, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
         """The containers of some lists, each with its path in the object."""
@@ -171,13 +178,17 @@ class Group:
 
         None as well where pods share a claim beside: what that has may be on another node.
         """
-        whole = self.table.candidates.whole_node
-        for name in self.table.candidates.requests if self.asks_for else ():
-            if takes(self.asked, name, whole.get(name, 0)):
+        return self.needs_node_of(self.family)
+
+    def needs_node_of(self, family: Family) -> str | None:
+        """The same, of the machines of a family."""
+        for name, whole in family.whole_node.items():
+            if takes(self.asked, name, whole):
                 return f"ask for {name}"
-        for claim in () if self.shared_claim else self.claims:
+        claims = self.claims_of(family)
+        for claim in () if any(claim.shared for claim in claims) else claims:
             amount = claim.takes.takes if claim.takes else 0
-            if amount == NODE or (amount and amount >= whole.get(keys.NEURON, 0)):
+            if amount == NODE or (amount and amount >= family.device[1]):
                 return f"claim a node by the template {cut(claim.name)}"
         return None
 
@@ -190,7 +201,7 @@ class Group:
             if claim.takes is None:
                 return (
                     f"claim by the template {claim.name}, which the table does not know: where it "
-                    "stands for Neuron devices, add it to candidates.claims"
+                    "stands for Neuron devices, add it to the claims of {self.family.name}"
                 )
             return f"claim less than a node by the template {claim.name}"
         return None

@@ -5,16 +5,17 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import chain
 from typing import Final
 
 from contract import keys
 from contract.place import ContractError, Place, Placer, read
 from webhook.engine.groups import Group
 from webhook.engine.outcome import Fault
-from webhook.objects.templates import admits
+from webhook.objects.templates import admits, matches
 from webhook.objects.tree import Json, get, map_at, text_of
 from webhook.rows.conditions import Devices
-from webhook.rows.shapes import Shape
+from webhook.rows.families import Family, Fitted
 from webhook.rows.table import Table
 from webhook.rows.workloads import ANY, WORKER, Workload
 
@@ -29,6 +30,7 @@ class Job:
     Attributes:
         object: without what the webhook added earlier.
         namespace: where it is being created.
+        family: the machines that it is for.
         groups: its groups that have a template.
         nodes: how many it takes at once.
         numbered: whether each pod that takes a node has a number of its own, from 0.
@@ -50,13 +52,14 @@ class Job:
     name: str
     generate_name: str
     namespace: str
+    family: Family
     groups: Sequence[Group]
     nodes: int
     numbered: bool
     opted: bool | str | None
     off: frozenset[str] = frozenset()
     candidate: bool = False
-    shape: Shape | None = None
+    shape: Fitted | None = None
     uid: str = ""
     identity: str = ""
     placer: Placer | None = None
@@ -102,20 +105,8 @@ class Job:
         return self.nodes > 0 and (self.workers > 0 or all(group.role != WORKER for group in self.groups))
 
     def instance_types(self, role: str = WORKER) -> Sequence[str]:
-        """The table's instance types that all pods of a role leave open.
-
-        None of them, where the pods' own selection by another label leaves out UltraServers.
-        """
-        wanted, every = self.table.candidates, self.of[role]
-        selections = [one for group in every if (one := group.selection).selector or one.terms]
-        if not selections:
-            return wanted.instance_types
-        of_type = {name: dict.fromkeys(wanted.type_labels, (name,)) for name in wanted.instance_types}
-        return [
-            name
-            for name, labels in of_type.items()
-            if all(admits(part, {**wanted.node_labels, **labels}) for part in selections)
-        ]
+        """The family's instance types that all pods of a role leave open, the pods' own choice first."""
+        return open_types(self.table, self.family, self.of[role])
 
     @property
     def own_devices(self) -> Devices:
@@ -180,6 +171,39 @@ class Job:
         if self.name and self.workload.peers:
             return {key: named.get(value, value) for key, value in self.workload.peers.items()}
         return {keys.JOB: identity} if identity else {}
+
+
+def open_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
+    """The instance types of a family that all pods of some groups leave open.
+
+    None of them, where the pods' own selection by another label leaves out its nodes.
+    """
+    selections = [one for group in groups if (one := group.selection).selector or one.terms]
+    if not selections:
+        return family.instance_types
+    types, labels = family.instance_types, table.candidates.type_labels
+    if family.other_types:
+        chosen = chain.from_iterable(group.chosen_types for group in groups)
+        types = (*dict.fromkeys(name for name in chosen if matches(name, types)), *types)
+    of_type = {name: dict.fromkeys(labels, (name,)) for name in types}
+    return [
+        name
+        for name, labels in of_type.items()
+        if all(admits(part, {**family.node_labels, **labels}) for part in selections)
+    ]
+
+
+def family_of(table: Table, groups: Sequence[Group]) -> Family:
+    """The first family whose machines the groups leave open, and ask for most clearly."""
+    if len(table.on) == 1:
+        return table.on[0]
+
+    def asked(family: Family) -> tuple[bool, bool, bool]:
+        needs = any(group.needs_node_of(family) or group.selects_type_of(family) for group in groups)
+        some = any(group.asked.get(name) for group in groups for name in family.whole_node)
+        return bool(open_types(table, family, groups)), needs, some
+
+    return max(table.on, key=asked)
 
 
 def at_once(groups: Iterable[Group]) -> int:

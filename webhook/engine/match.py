@@ -75,8 +75,17 @@ def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[in
 
 def _facts(job: Job) -> tuple[object, ...]:
     """All that conditions on what many jobs have in common look at."""
-    shape = job.shape.name if job.shape else None
-    decided = (job.candidate, shape, job.placer, job.devices, job.lacking, tuple(job.faults), job.off)
+    shape = job.shape and (job.shape.name, job.shape.node_config)
+    decided = (
+        job.candidate,
+        job.family.name,
+        shape,
+        job.placer,
+        job.devices,
+        job.lacking,
+        tuple(job.faults),
+        job.off,
+    )
     return (job.workload.name, bool(job.name), job.numbered, job.roles, *decided)
 
 

@@ -6,7 +6,7 @@ from common.pointers import field_name
 from contract import keys
 from contract.place import Index, Term
 from webhook.engine.groups import Group
-from webhook.engine.jobs import Job, at_once
+from webhook.engine.jobs import Job, at_once, family_of
 from webhook.engine.outcome import JobError, Request
 from webhook.objects.paths import ObjectPath
 from webhook.objects.tree import Json, Path, get, map_at, put, shown, text_of
@@ -56,7 +56,9 @@ def open_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wor
     Raises:
         JobError: if a number of pods is not a whole number of at least 0.
     """
-    opted = injection(obj)
+    opted, family = injection(obj), family_of(table, groups)
+    for group in groups:
+        group.family = family
     takers = _takers([group for group in groups if group.row.takes_nodes == DEVICES], opted=opted is True)
     before = {False: 0, True: 0}
     for group in groups:
@@ -66,7 +68,9 @@ def open_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wor
     name, beginning = name if isinstance(name, str) else "", beginning if isinstance(beginning, str) else ""
     takers = [group for group in groups if group.takes_nodes]
     nodes, numbered = at_once(takers), False not in [group.numbered for group in takers]
-    return Job(table, workload, obj, name, beginning, request.namespace, groups, nodes, numbered, opted)
+    return Job(
+        table, workload, obj, name, beginning, request.namespace, family, groups, nodes, numbered, opted
+    )
 
 
 def _takers(groups: Sequence[Group], *, opted: bool) -> Sequence[Group]:

@@ -10,7 +10,7 @@ from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.objects.templates import listed, matches
 from webhook.objects.tree import Json, Path, map_at, maps_at
-from webhook.rows.shapes import Shape
+from webhook.rows.families import Fitted
 from webhook.rows.workloads import WORKER
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -27,12 +27,12 @@ def cluster_labels(job: Job) -> str:
     if not any(one.selector or one.terms for one in untyped):
         return ""
     wanted = job.table.candidates
-    known = (*wanted.type_labels, *wanted.node_labels, *wanted.other_labels)
+    known = (*wanted.type_labels, *job.family.node_labels, *wanted.other_labels)
     labels = chain.from_iterable(chain(one.selector, *(one.terms or ())) for one in untyped)
     return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, known)), 5))
 
 
-def contradictions(job: Job, shape: Shape, identity: str) -> Iterator[str]:
+def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
     """What no nodes can meet of that which the author of a job and its shape require."""
     for group in job.of[WORKER] if shape.topology_key else ():
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
@@ -42,8 +42,9 @@ def contradictions(job: Job, shape: Shape, identity: str) -> Iterator[str]:
             # Of several terms each pod may meet another.
             units = max(1, -(-group.replicas // shape.node_config)) if len(terms) == 1 else 1
             least, selected = {shape.topology_key: units}, chosen.selector
+            none = job.family.no_unit
             lacking = [
-                [key for key, of in term.items() if not _open(of, selected.get(key), least.get(key, 0))]
+                [key for key, of in term.items() if not _open(of, selected.get(key), least.get(key, 0), none)]
                 for term in terms
             ]
             if all(lacking):
@@ -52,17 +53,17 @@ def contradictions(job: Job, shape: Shape, identity: str) -> Iterator[str]:
             yield from _against(job, group, shape, identity)
 
 
-def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
+def _open(expressions: Sequence[Json], selected: Json, units: int, no_unit: str) -> bool:
     """Whether expressions and a selector leave a value of a label, or as many as pods need units."""
     wanted = [{*listed([one])} for one in expressions if one.get("operator") == "In"]
     wanted += [{selected}] if isinstance(selected, str) else []
     if any(one.get("operator") == "DoesNotExist" for one in expressions):
         return not wanted and not units
-    barred = [keys.NO_SERVER, *listed(expressions, "NotIn")]
+    barred = [no_unit, *listed(expressions, "NotIn")]
     return not wanted or len(set.intersection(*wanted).difference(barred)) >= max(units, 1)
 
 
-def _against(job: Job, group: Group, shape: Shape, identity: str) -> Iterator[str]:
+def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[str]:
     """Required terms on the shape's topology key that part the workers of a unit, or bring in others."""
     ours, size = {**job.peers(identity), keys.JOB: identity}, shape.node_config
     labels = {**map_at(group.template, ("metadata", "labels")), **ours}

@@ -9,36 +9,38 @@ from webhook.engine.opening import marked
 from webhook.engine.outcome import JobError
 from webhook.objects.templates import containers
 from webhook.objects.tree import maps_at, shown, text_of
-from webhook.rows.shapes import Shape
+from webhook.rows.families import Fitted
 from webhook.rows.workloads import WORKER
 
 
-def choose_shape(job: Job) -> Shape:
-    """The first shape that fits the job's size, and the node config where the job names one.
+def choose_shape(job: Job) -> Fitted:
+    """The first shape of its family that fits a job's size, and the node config where the job names one.
 
     Raises:
         JobError: if none does; the message names what would.
     """
-    nodes, table = job.nodes, job.table
+    nodes, family = job.nodes, job.family
     if nodes > MOST_WORKERS:
         raise JobError(f"{nodes} workers are more than the {MOST_WORKERS} that a job may have")
     wanted = _wanted(job)
-    fitting = [shape for shape in table.shapes if nodes in shape.workers]
+    sizes = {shape: size for shape in family.shapes if (size := shape.size(nodes))}
     if wanted is None:
-        if fitting:
-            return fitting[0]
-        rows = ", ".join(f"{shape.name} ({shape.workers})" for shape in table.shapes)
+        for shape, size in sizes.items():
+            return family.fitted(shape, size)
+        rows = ", ".join(f"{shape.name} ({shape.workers})" for shape in family.shapes)
         raise JobError(f"no shape of the rule table fits {nodes} workers; it has {rows}")
     place, value = wanted
-    known = sorted({str(shape.node_config) for shape in table.shapes}, reverse=True)
-    if value not in known:
+    known = sorted({str(shape.node_config) for shape in family.shapes}, reverse=True)
+    of_value = [shape for shape in family.shapes if shape.may_have("nodeConfig", [value])]
+    if not of_value:
         raise JobError(f"the node config must be one of {', '.join(known)}: {place} is {shown(value)}")
-    for shape in fitting:
-        if str(shape.node_config) == value:
-            return shape
-    counts = dict.fromkeys(str(s.workers) for s in table.shapes if str(s.node_config) == value)
-    takes = " or ".join(counts).replace("multiple", "a multiple")
-    others = " or ".join(dict.fromkeys(str(shape.node_config) for shape in fitting)) or "none"
+    for shape in of_value:
+        if shape.size(nodes, int(value)):
+            return family.fitted(shape, int(value))
+    takes = " or ".join(dict.fromkeys(str(shape.workers) for shape in of_value)).replace(
+        "multiple", "a multiple"
+    )
+    others = " or ".join(dict.fromkeys(map(str, sizes.values()))) or "none"
     workers = "1 worker does" if nodes == 1 else f"{nodes} workers do"
     raise JobError(
         f"{workers} not fit node config {value} of {place}: it takes {takes} workers; "

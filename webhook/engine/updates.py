@@ -136,7 +136,7 @@ def _copied(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
     found = record.read(stored)
     if not found or found.added.keys().isdisjoint(("/spec/initContainers", "/spec/containers")):
         return False
-    signs, resources = workload.main_container, table.candidates.requests
+    signs, resources = workload.main_container, table.resources
     before, now = (main_container(one, signs, resources) for one in (stored, new))
     return any(not same(before.get(key) or None, now.get(key) or None) for key in COPIED)
 

@@ -6,8 +6,8 @@ from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.selections import cluster_labels, contradictions
 from webhook.objects.tree import Json, map_at
+from webhook.rows.families import Fitted
 from webhook.rows.placeholders import ABSENT, OF_ROLE, ROLE_MAPS, SSH
-from webhook.rows.shapes import Shape
 
 
 def placeholder_values(job: Job) -> dict[str, Json]:
@@ -55,7 +55,7 @@ def _of_main(group: Group, name: str) -> Json:
     return text if isinstance(text, str) else ABSENT if name == "imagePullPolicy" else None
 
 
-def _of_a_candidate(job: Job, shape: Shape) -> dict[str, Json]:
+def _of_a_candidate(job: Job, shape: Fitted) -> dict[str, Json]:
     peers = job.peers(job.identity if job.table.labelling - job.off else "")
     values: dict[str, Json] = {
         "job.id": job.identity,

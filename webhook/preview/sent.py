@@ -38,7 +38,7 @@ def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
 
 def not_a_job(table: Table, obj: Json) -> str | None:
     """Returns what the webhook sees of a kind that makes jobs, such as a CronJob; None of any other."""
-    kind, devices = kind_of(obj), {*table.candidates.requests, *keys.DEVICES}
+    kind, devices = kind_of(obj), {*table.resources}
     asked = (path[-1] for path, _ in nodes(obj) if path[-3:-1] in _REQUESTS)
     if table.workloads_of(kind) or devices.isdisjoint(asked):
         return None

@@ -17,6 +17,7 @@ from contract.place import Placer
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import containers, has_volume, matches, takes
 from webhook.objects.tree import Json, Path, map_at, shown, text_of
+from webhook.rows.families import Family, Fitted
 from webhook.rows.shapes import Shape
 from webhook.rows.workloads import Workload
 from webhook.rows.written import (
@@ -65,7 +66,8 @@ class Job(Protocol):
     namespace: str
     numbered: bool
     nodes: int
-    shape: Shape | None
+    family: Family
+    shape: Fitted | None
     placer: Placer | None
     devices: Devices
 
@@ -77,6 +79,7 @@ class Reach(NamedTuple):
     """What of a table a rule is for."""
 
     workloads: Sequence[Workload]
+    families: Sequence[Family]
     shapes: Sequence[Shape]
     device_counts: Mapping[str, Sequence[int]]
 
@@ -132,6 +135,24 @@ class OfObject(Condition[T]):
         raise NotImplementedError
 
 
+class OfFamily(OfJob[tuple[str, ...]], written=Texts):
+    """Names of families."""
+
+    def allows(self, name: str) -> bool:
+        """Whether a family of this name meets it."""
+        return matches(name, self.value)
+
+    def failed(self, job: Job) -> str | None:
+        if self.allows(job.family.name):
+            return None
+        return f"its machines are {job.family.name}, not {either(self.value)}"
+
+    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
+        known = [family.name for family in of.families]
+        if not any(map(self.allows, known)):
+            yield (), f"unreachable: no family of the table is called so; known are {', '.join(known)}"
+
+
 class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
     """Values of name, nodeConfig, together or apart."""
 
@@ -144,14 +165,15 @@ class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
     ]
 
     def unlike(self, shape: Shape) -> str | None:
-        """The first key in which a shape differs."""
-        return next((key for key, allowed in self.value.items() if shape.facts[key] not in allowed), None)
+        """The first key in which no job of a shape can meet it."""
+        return next((key for key, allowed in self.value.items() if not shape.may_have(key, allowed)), None)
 
     def failed(self, job: Job) -> str | None:
         if not (shape := job.shape):
             return f"a {job.workload.name} has no shape"
-        if key := self.unlike(shape):
-            return f"shape {shape.name} has {key} {shape.facts[key]}, not {either(self.value[key])}"
+        for key, allowed in self.value.items():
+            if (fact := shape.fact(key)) not in allowed:
+                return f"shape {shape.name} has {key} {fact}, not {either(allowed)}"
         return None
 
     def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:

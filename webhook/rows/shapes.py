@@ -1,46 +1,60 @@
 """Shapes: rows about the size of jobs."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cached_property
+from math import inf
 from typing import Annotated, Literal
 
 from pydantic import Field as Limits
 
-from webhook.rows.written import Given, Message, Name, Positive, Row, written
+from webhook.rows.written import Message, Name, Positive, Row, written
 
 
 @dataclass(frozen=True)
 class Count:
-    """A set of worker counts: one number, or every multiple of one.
+    """A set of numbers: one, those of a range, or every multiple of one.
 
     Attributes:
-        number: the count, or the divisor; at least 1.
-        multiple: whether multiples of the number count too.
+        least: The smallest; at least 1.
+        most: The largest.
+        step: They are the multiples of it within these.
     """
 
-    number: int
-    multiple: bool = False
+    least: int
+    most: float
+    step: int = 1
 
-    def __contains__(self, workers: int) -> bool:
-        return workers % self.number == 0 and workers > 0 if self.multiple else workers == self.number
+    def __contains__(self, number: int) -> bool:
+        return self.least <= number <= self.most and number % self.step == 0
 
     def __str__(self) -> str:
-        return f"multiple of {self.number}" if self.multiple else str(self.number)
+        if self.most == inf:
+            return f"multiple of {self.step}"
+        return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
 
     def covers(self, other: "Count") -> bool:
-        """Whether every count of another is one of its own."""
-        return other.number % self.number == 0 if self.multiple else self == other
+        """Whether every number of another is one of its own."""
+        if other.least == other.most:
+            return other.least in self
+        return self.least <= other.least and other.most <= self.most and other.step % self.step == 0
 
 
 def _count(said: int | str) -> Count:
-    return Count(last_number(said), multiple=True) if isinstance(said, str) else Count(said)
+    if isinstance(said, int):
+        return Count(said, said)
+    first, _, last = said.partition(" to ")
+    if last and int(first) >= int(last):
+        raise ValueError(f"is {said!r}: the second number must be the larger")
+    number = last_number(said)
+    return Count(int(first), number) if last else Count(number, inf, number)
 
 
 def last_number(text: str) -> int:
     """The number at the end of a text."""
     return int(text.rpartition(" ")[2])
 
+
+_RANGE = "[1-9][0-9]{0,3} to [1-9][0-9]{0,3}"
 
 Strictness = Literal["required", "preferred", "none"]
 
@@ -50,10 +64,10 @@ class Shape(Row):
     """A size of jobs.
 
     Attributes:
-        name: Unique.
-        workers: A number of workers, or ``multiple of N``.
-        node_config: Nodes in a unit: 1, 2 or 4 on UltraServers.
-        topology_key: The node label whose value a unit's nodes share.
+        name: Unique in its family.
+        workers: A number of workers, ``A to B``, or ``multiple of N``.
+        node_config: How many workers share a unit: a number, or with ``A to B`` the most that leave equal
+            blocks. 1: each works alone, in no unit.
         together: How strictly workers share a unit: required, preferred or none (default).
         apart: The same, for keeping other jobs' workers off.
         warn: Message of a warning.
@@ -62,21 +76,31 @@ class Shape(Row):
 
     name: Name
     workers: Annotated[
-        Count, written(Positive | Annotated[str, Limits(pattern="^multiple of [1-9][0-9]{0,3}$")], _count)
+        Count,
+        written(
+            Positive | Annotated[str, Limits(pattern=f"^(multiple of [1-9][0-9]{{0,3}}|{_RANGE})$")], _count
+        ),
     ]
-    node_config: Annotated[Positive, Limits(le=1000)]
-    topology_key: Given[str] = None
+    node_config: Annotated[
+        Count,
+        written(Annotated[Positive, Limits(le=1000)] | Annotated[str, Limits(pattern=f"^{_RANGE}$")], _count),
+    ]
     together: Strictness = "none"
     apart: Strictness = "none"
     warn: Message = None
     deny: Message = None
 
-    @cached_property
-    def facts(self) -> Mapping[str, str]:
-        """What ``match.shape`` of a rule compares, by the names the table uses."""
-        return {
-            "name": self.name,
-            "nodeConfig": str(self.node_config),
-            "together": self.together,
-            "apart": self.apart,
-        }
+    def size(self, nodes: int, wanted: int | None = None) -> int | None:
+        """How many workers share a unit in a job of so many nodes; None where it fits no such job."""
+        config = self.node_config
+        if nodes not in self.workers:
+            return None
+        sizes = range(int(min(config.most, nodes)), config.least - 1, -1) if wanted is None else (wanted,)
+        return next((size for size in sizes if size in config and nodes % size == 0), None)
+
+    def may_have(self, fact: str, values: Collection[str]) -> bool:
+        """Whether one of the values of a key of ``match.shape`` can be that of a job of this shape."""
+        if fact == "nodeConfig":
+            sizes = range(self.node_config.least, int(self.node_config.most) + 1)
+            return any(str(size) in values for size in sizes)
+        return getattr(self, fact) in values

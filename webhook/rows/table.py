@@ -15,6 +15,7 @@ from webhook.objects.templates import matches
 from webhook.objects.tree import Json, map_at
 from webhook.rows import conditions
 from webhook.rows.conditions import Condition, Devices, OfJob, OfObject, OfTemplate
+from webhook.rows.families import Family
 from webhook.rows.placeholders import Filling, filling, names
 from webhook.rows.policies import Mode, ModeKey, Modes, Policies, Policy, Ruling
 from webhook.rows.shapes import Shape, last_number
@@ -88,6 +89,7 @@ class Match(Row):
     role: Role | Literal["any"]
     candidate: Annotated[bool | None, written(Flag | Literal["any"], _candidate)] = True
     workload: Texts = ()
+    family: Given[conditions.OfFamily] = None
     shape: Given[conditions.OfShape] = None
     placer: Given[conditions.PlacedBy] = None
     devices: Given[conditions.GetsDevices] = None
@@ -114,9 +116,10 @@ class Match(Row):
         named = not self.workload or matches(workload.name, self.workload)
         return named and (self.role == ANY or self.role in workload.roles)
 
-    def allows(self, shape: Shape) -> bool:
-        """Whether a shape meets its condition on shapes."""
-        return self.shape is None or self.shape.unlike(shape) is None
+    def allows(self, family: Family, shape: Shape) -> bool:
+        """Whether a shape of a family meets its conditions on them."""
+        named = self.family is None or self.family.allows(family.name)
+        return named and (self.shape is None or self.shape.unlike(shape) is None)
 
     @cached_property
     def given(self) -> Mapping[str, Condition[Any]]:
@@ -238,19 +241,19 @@ class File(Row):
         device_counts: By instance type, how many devices a container may request: a list, or ``up to N``.
             Other types: any number.
         workloads: Kinds of job.
-        shapes: Sizes of jobs.
+        families: Machines, with the sizes of jobs on them. A job is of the first whose nodes it asks for.
         rules: What is added, in this order.
         policies: Modes for some namespaces or labels; the first that fits counts.
     """
 
-    api_version: Literal["ultraserver-webhook.io/v1alpha1"]
+    api_version: Literal["ultraserver-webhook.io/v1alpha2"]
     kind: Literal["RuleTable"]
     extends: Given[Literal["default", "aws-document"]] = None
     mode: ModeKey = Mode.ENFORCE
     values: Mapping[Key, Annotated[str, AfterValidator(_without_values)]] = field(default_factory=dict)
     candidates: Candidates
     workloads: Annotated[tuple[Workload, ...], Limits(min_length=1)]
-    shapes: Annotated[tuple[Shape, ...], Limits(min_length=1)]
+    families: Annotated[tuple[Family, ...], Limits(min_length=1)]
     rules: tuple[Rule, ...]
     policies: tuple[Policy, ...] = ()
     device_counts: Mapping[
@@ -297,6 +300,21 @@ class Table(File):
         """Where a rule got one of its keys: the last place that gives it, or else the rule's first."""
         found = self.origins.get(rule, ())
         return next((one for one in reversed(found) if key in one.keys), next(iter(found), None))
+
+    @cached_property
+    def on(self) -> Sequence[Family]:
+        """The families whose jobs are placed."""
+        return [family for family in self.families if family.mode != "off"]
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """What jobs request nodes of them by."""
+        return tuple(dict.fromkeys(name for family in self.on for name in family.whole_node))
+
+    @cached_property
+    def shapes(self) -> Sequence[Shape]:
+        """Their shapes."""
+        return [shape for family in self.on for shape in family.shapes]
 
     @cached_property
     def modes(self) -> Modes:

@@ -22,7 +22,6 @@ from webhook.rows.written import (
     Name,
     Patterns,
     Pointer,
-    Positive,
     Role,
     Row,
     SomePatterns,
@@ -59,47 +58,18 @@ class Elsewhere(Row):
     owners: Patterns = field(default_factory=dict)
 
 
-NODE: Literal["node"] = "node"
-"""In place of a number of devices: all that a node has."""
-
-
-@dataclass(frozen=True)
-class Claimed(Row):
-    """What a claim takes.
-
-    Attributes:
-        takes: ``node``, or a number of devices (a node if it is wholeNode's).
-        node_config: The node config of its template. A job that says another is refused.
-    """
-
-    takes: Positive | Literal["node"]
-    node_config: Given[Positive] = None
-
-
 @dataclass(frozen=True)
 class Candidates(Row):
-    """Which jobs are placed.
+    """Which jobs are placed, whatever their machines.
 
     Attributes:
-        requests: Resources, one of which the workers request.
         instance_type_label: The node label with the instance type.
         older_type_labels: Other labels with the same value.
-        instance_types: UltraServer instance types. A job that excludes all is left alone;
-            $(job.instanceType) is the first that it does not exclude.
-        whole_node: How much a node has; jobs that request less are left alone. Of other resources any
-            amount counts.
-        claims: What a claim takes, by ResourceClaimTemplate; globs; the first that fits counts.
-        node_labels: Other labels of UltraServer nodes; globs. A job that selects others is left alone.
         other_labels: Labels that say nothing of the instance type; globs. Of others a rule can warn.
         elsewhere: See Elsewhere.
     """
 
-    requests: Unique[str]
     instance_type_label: str
-    instance_types: Unique[str]
-    whole_node: Mapping[str, Positive] = field(default_factory=dict)
-    claims: Mapping[str, Claimed] = field(default_factory=dict)
-    node_labels: Patterns = field(default_factory=dict)
     older_type_labels: Texts = ()
     other_labels: Texts = ()
     elsewhere: Elsewhere = Elsewhere()

@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from common.inner import INNER
 from common.pointers import pointer
 from common.texts import did_you_mean
 from webhook.documents import Document
@@ -15,10 +16,13 @@ from webhook.rules.problems import Problem
 
 ROWS: Final[Mapping[str, AbstractSet[str]]] = {
     "workloads": {"kinds", "groups"},
-    "shapes": {"workers", "nodeConfig"},
+    "families": {"instanceTypes", "wholeNode", "shapes"},
     "rules": {"match", "reason"},
 }
 """The sections of rows, and the keys that a new one has beside its name."""
+
+WITHIN: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shapes": {"workers", "nodeConfig"}}
+"""Lists of rows within a family, and the keys that a new one has beside that by which it is known."""
 
 MAPS = ("values", "candidates", "deviceCounts")
 
@@ -30,6 +34,8 @@ POLICIES: Final = "policies"
 Written = list[tuple[Document, Path]]
 """The files that a row stands in, and where: the one that has it first, then those that change it."""
 
+Rows = list[tuple[dict[str, Any], Written]]
+
 
 @dataclass
 class Draft:
@@ -38,18 +44,23 @@ class Draft:
     Attributes:
         raw: the whole table; ``extends`` is resolved.
         files: those that are laid over each other; the last counts.
-        rows: by section what is known of each row of ``raw``; of a single file nothing has to be.
+        rows: by the path of a list of rows what is known of each; of a single file nothing has to be.
     """
 
     raw: dict[str, Any]
     files: tuple[Document, ...]
-    rows: Mapping[str, list[Written]] = field(default_factory=dict)
+    rows: Mapping[Path, list[Written]] = field(default_factory=dict)
 
-    def written(self, section: str) -> list[Written]:
-        """For each row of a section the files that it stands in."""
-        first: Path = (section,)
-        alone = [[(self.files[0], (*first, at))] for at in range(len(self.raw.get(section, ())))]
-        return self.rows.get(section, alone)
+    def written(self, *path: str | int) -> list[Written]:
+        """For each row of a list the files that it stands in."""
+        alone = [[(self.files[0], (*path, at))] for at in range(len(get(self.raw, path) or ()))]
+        return self.rows.get(path, alone)
+
+    @property
+    def named(self) -> list[Path]:
+        """Where there are rows with names, those within families last."""
+        inner = [("families", at, "shapes") for at in range(len(self.raw["families"]))]
+        return [*((section,) for section in ROWS), *inner]
 
     def problem(self, path: Path, message: str) -> Problem:
         """A problem at a path of ``raw``, placed in the last file that has the value, or else its parent."""
@@ -67,11 +78,12 @@ class Draft:
         }
 
     def _origin(self, path: Path) -> tuple[Document, Path]:
-        if path and path[0] in self.rows and len(path) > 1:
-            row, inside = self.rows[str(path[0])][int(path[1])], path[2:]
-            changed = (at for at in reversed(row) if inside and inside[0] in map_at(at[0].value, at[1]))
-            document, start = next(changed, row[0])
-            return document, start + inside
+        for end in range(len(path) - 1, 0, -1):  # the innermost row counts
+            if path[:end] in self.rows:
+                row, inside = self.rows[path[:end]][int(path[end])], path[end + 1 :]
+                changed = (at for at in reversed(row) if inside and inside[0] in map_at(at[0].value, at[1]))
+                document, start = next(changed, row[0])
+                return document, start + inside
         for end in range(min(len(path), 2), 0, -1):
             for document in reversed(self.files):
                 if path[end - 1] in map_at(document.value, path[: end - 1]):
@@ -82,61 +94,96 @@ class Draft:
 def side_by_side(files: Sequence[Document]) -> Draft:
     """Returns the table of files of which each has sections of its own."""
     raw = {key: value for document in files for key, value in document.value.items()}
-    rows: dict[str, list[Written]] = {
-        section: [[(document, (section, at))] for at in range(len(document.value[section]))]
+    rows: dict[Path, list[Written]] = {
+        path: [[(document, (*path, at))] for at in range(len(get(document.value, path)))]
         for document in files
-        for section in ROWS
-        if section in document.value
+        for path in _lists(document)
     }
     return Draft(raw, tuple(files), rows)
 
 
+def _lists(document: Document) -> Iterator[Path]:
+    """Where a file has rows."""
+    yield from ((section,) for section in ROWS if section in document.value)
+    for at, family in enumerate(document.value.get("families", [])):
+        yield from (("families", at, key) for key in WITHIN if key in family)
+
+
 def strays(base: Draft, over: Document) -> Iterator[Problem]:
     """Rows of a table that change rows which the one below does not have."""
-    for section, needed in ROWS.items():
-        there = {row["name"] for row in base.raw[section]}
-        for at, row in enumerate(over.value.get(section, [])):
-            name = row["name"]
-            if name not in there and not needed & row.keys():
-                hint = did_you_mean(name, there)
-                path = (section, at)
+    for path in _lists(over):
+        kind = str(path[-1])
+        by, needed = (INNER[kind], WITHIN[kind]) if path[1:] else ("name", ROWS[kind])
+        below = get(base.raw, path)
+        if path[1:]:
+            own = get(over.value, path[:2])["name"]
+            there = [family for family in base.raw["families"] if family["name"] == own]
+            below = there[0].get(path[-1], []) if there else ()
+        known = {row[by] for row in below}
+        for at, row in enumerate(get(over.value, path)):
+            name, where = row[by], (*path, at)
+            if name not in known and not needed & row.keys():
+                hint = did_you_mean(name, known)
                 told = f"no row is called {name!r}{hint}; a new one says {' and '.join(sorted(needed))}"
-                yield Problem(over.source, over.line_of(path), pointer(path), told)
+                yield Problem(over.source, over.line_of(where), pointer(where), told)
 
 
 def laid_over(base: Draft, over: Document) -> Draft:
     """A table with another one laid over it, row by row and key by key."""
     raw: dict[str, Any] = {**base.raw}
-    rows: dict[str, list[Written]] = {}
+    laid: dict[Path, Rows] = {}
     if "mode" in over.value:
         raw["mode"] = over.value["mode"]
     for section in MAPS:
         raw[section] = {**base.raw.get(section, {}), **over.value.get(section, {})}
-    claims = [map_at(value, ("candidates", "claims")) for value in (over.value, base.raw)]
-    if all(claims):  # the first that fits counts
-        raw["candidates"]["claims"] = claims[0] | {k: v for k, v in claims[1].items() if k not in claims[0]}
     for section in ROWS:
-        laid = _laid(section, base, over)
-        raw[section], rows[section] = [value for value, _ in laid], [written for _, written in laid]
+        laid[section,] = _laid(_rows(base, section), _rows(Draft(over.value, (over,)), section))
+    laid |= {
+        path: rows for at, row in enumerate(laid["families",]) for path, rows in _inner(base, over, at, *row)
+    }
+    raw |= {section: [value for value, _ in laid[section,]] for section in ROWS}
+    rows = {path: [written for _, written in found] for path, found in laid.items()}
     # They have no names to be changed by; the first that is for an object counts.
     new: list[Written] = [[(over, (POLICIES, at))] for at in range(len(over.value.get(POLICIES, ())))]
     if policies := [*over.value.get(POLICIES, ()), *base.raw.get(POLICIES, ())]:
-        raw[POLICIES], rows[POLICIES] = policies, new + base.written(POLICIES)
+        raw[POLICIES], rows[POLICIES,] = policies, new + base.written(POLICIES)
     return Draft(raw, (*base.files, over), rows)
 
 
-def _laid(section: str, base: Draft, over: Document) -> list[tuple[dict[str, Any], Written]]:
-    names = {row["name"] for row in base.raw[section]}
-    changes: dict[str, list[tuple[dict[str, Any], Written]]] = defaultdict(list)
-    new: list[tuple[dict[str, Any], Written]] = []
-    for at, value in enumerate(over.value.get(section, [])):
-        (changes[value["name"]] if value["name"] in names else new).append((value, [(over, (section, at))]))
+def _rows(draft: Draft, *path: str | int) -> Rows:
+    return list(zip(get(draft.raw, path) or (), draft.written(*path), strict=True))
+
+
+def _inner(
+    base: Draft, over: Document, at: int, family: dict[str, Any], written: Written
+) -> Iterator[tuple[Path, Rows]]:
+    """The rows within a family that was laid over another, which gets them, and its claims."""
+    below = next((n for n, row in enumerate(base.raw["families"]) if row["name"] == family["name"]), None)
+    old = {} if below is None else base.raw["families"][below]
+    changed = [where for document, where in written if document is over]
+    for key, by in INNER.items():
+        known = _rows(base, "families", below, key) if below is not None else []
+        new = [row for where in changed for row in _rows(Draft(over.value, (over,)), *where, key)]
+        if rows := _laid(known, new, by, first=True):
+            family[key] = [value for value, _ in rows]
+            yield ("families", at, key), rows
+    if "claims" in family:
+        family["claims"] = {**family["claims"], **old.get("claims", {}), **family["claims"]}
+
+
+def _laid(base: Rows, over: Rows, by: str = "name", *, first: bool = False) -> Rows:
+    """Rows laid over others that are known by the same; new ones are behind those, or before them."""
+    known = {row[by] for row, _ in base}
+    changes: dict[str, Rows] = defaultdict(list)
+    new: Rows = []
+    for value, where in over:
+        (changes[value[by]] if value[by] in known else new).append(({**value}, where))
     # A row that is changed twice is there twice then, for lint to see.
     old = [
         ({**row, **value}, written + where)
-        for row, written in zip(base.raw[section], base.written(section), strict=True)
-        for value, where in changes[row["name"]] or [({}, [])]
+        for row, written in base
+        for value, where in changes[row[by]] or [({}, [])]
     ]
     # Where the first counts, new rows are tried before the packaged ones.
-    first = [row for row in new if section == "shapes" or FIRST & row[0].keys()]
-    return first + old + [row for row in new if section != "shapes" and not FIRST & row[0].keys()]
+    before = [row for row in new if first or FIRST & row[0].keys()]
+    return before + old + [row for row in new if not (first or FIRST & row[0].keys())]

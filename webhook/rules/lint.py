@@ -3,9 +3,13 @@
 from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
+from math import inf
+from typing import Any
 
 from common.quantities import thousandths
+from webhook.objects.templates import is_glob
 from webhook.objects.tree import Path
+from webhook.rows.families import Family, Unit
 from webhook.rows.placeholders import JOB, names
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Table
@@ -22,7 +26,7 @@ SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place"
 def problems_of(table: Table) -> Found:
     """Every problem of a table whose fragments still quote the table's own values."""
     yield from _duplicates(table)
-    yield from _claims(table)
+    yield from _families(table)
     broken = list(_workloads(table))
     yield from broken
     if not broken:  # what rules may quote follows from the workloads
@@ -32,11 +36,13 @@ def problems_of(table: Table) -> Found:
 
 
 def _duplicates(table: Table) -> Found:
-    for section in ROWS:
-        counts = Counter(row.name for row in getattr(table, section))
-        for index, row in enumerate(getattr(table, section)):
+    sections: dict[Path, Any] = {(section,): getattr(table, section) for section in ROWS}
+    sections |= {("families", at, "shapes"): row.shapes for at, row in enumerate(table.families)}
+    for path, rows in sections.items():
+        counts = Counter(row.name for row in rows)
+        for index, row in enumerate(rows):
             if counts[row.name] > 1:
-                yield (section, index, "name"), f"{row.name!r} is the name of {counts[row.name]} rows"
+                yield (*path, index, "name"), f"{row.name!r} is the name of {counts[row.name]} rows"
     seen: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
         content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.unless, rule.placer))
@@ -45,17 +51,41 @@ def _duplicates(table: Table) -> Found:
         seen.setdefault(content, rule.name)
 
 
-def _claims(table: Table) -> Found:
-    """Claims of every name, or of a node config that no job can have."""
-    known = sorted({shape.node_config for shape in table.shapes})
-    for name, claimed in table.candidates.claims.items():
-        at: Path = ("candidates", "claims", name)
-        if not name.strip("*"):
-            yield at, f"{name!r} says nothing of a name: each claim of a job would be one of these"
-        if claimed.node_config not in (None, *known):
+def _families(table: Table) -> Found:
+    known = {f"value.{name}": text for name, text in table.values.items()}
+    for index, family in enumerate(table.families):
+        at: Path = ("families", index)
+        yield from _claims(family, at)
+        if is_glob(family.instance_types[0]):
             yield (
-                (*at, "nodeConfig"),
-                f"no shape has node config {claimed.node_config}; known are {listed(map(str, known))}",
+                (*at, "instanceTypes"),
+                "the first is chosen for jobs that name none: it must have no * or ?",
+            )
+        for number, unit in enumerate(family.units):
+            label: Path = (*at, "units", number, "label")
+            for quoted in names(unit.label):
+                if quoted not in known:
+                    yield label, f"unknown placeholder $({quoted}); known here are {listed(known)}"
+                elif family in table.on and not known[quoted]:
+                    yield label, f"must be given, as {family.name} is on: set {quoted} in values"
+            if unit.most > unit.nodes:
+                yield (*at, "units", number, "usable"), f"must be at most its {unit.nodes} nodes"
+
+
+def _claims(family: Family, at: Path) -> Found:
+    """Claims of every name, or of a node config that no job can have."""
+    known = sorted({str(shape.node_config) for shape in family.shapes})
+    for name, claimed in family.claims.items():
+        if not name.strip("*"):
+            yield (
+                (*at, "claims", name),
+                f"{name!r} says nothing of a name: each claim of a job would be one of these",
+            )
+        config = claimed.node_config
+        if config and not any(config in shape.node_config for shape in family.shapes):
+            yield (
+                (*at, "claims", name, "nodeConfig"),
+                f"no shape has node config {config}; known are {', '.join(known)}",
             )
 
 
@@ -126,32 +156,36 @@ def _groups(workload: Workload, at: Path) -> Found:
 def _shapes(table: Table) -> Found:
     facts = chain.from_iterable(rule.match.shape.value.items() for rule in table.rules if rule.match.shape)
     acted_on: set[tuple[str, str]] = {(name, value) for name, allowed in facts for value in allowed}
-    for index, shape in enumerate(table.shapes):
-        at: Path = ("shapes", index)
-        same = (row for row in table.shapes[:index] if row.node_config == shape.node_config)
-        if hiding := next((row.name for row in same if row.workers.covers(shape.workers)), None):
-            why = f"{hiding} with the same node config fits every such count and is tried first"
-            yield (*at, "workers"), f"unreachable: {why}"
-        yield from _sizes(shape, at)
-        yield from _strictness(acted_on, shape, at)
-        for part in ("warn", "deny"):
-            for quoted in names(getattr(shape, part)):
-                if quoted not in SAID or (quoted == "shape.topologyKey" and not shape.topology_key):
-                    yield (*at, part), f"unknown placeholder $({quoted}); known are {listed(SAID)}"
+    for number, family in enumerate(table.families):
+        for index, shape in enumerate(family.shapes):
+            at: Path = ("families", number, "shapes", index)
+            unit = family.unit(shape)
+            same = (row for row in family.shapes[:index] if row.node_config == shape.node_config)
+            if hiding := next((row.name for row in same if row.workers.covers(shape.workers)), None):
+                why = f"{hiding} with the same node config fits every such count and is tried first"
+                yield (*at, "workers"), f"unreachable: {why}"
+            yield from _sizes(shape, at)
+            yield from _strictness(acted_on, shape, unit, at)
+            for part in ("warn", "deny"):
+                for quoted in names(getattr(shape, part)):
+                    if quoted not in SAID or (quoted == "shape.topologyKey" and not unit):
+                        yield (*at, part), f"unknown placeholder $({quoted}); known are {listed(SAID)}"
 
 
 def _sizes(shape: Shape, at: Path) -> Found:
-    if shape.workers.number % shape.node_config:
-        yield (*at, "workers"), f"{shape.workers} is not made of units of {shape.node_config} (nodeConfig)"
-    several = shape.workers.multiple or shape.workers.number > shape.node_config
-    # With node config 1 there is no unit: a table may keep such workers together by a topology of its own.
-    if shape.together == "required" and shape.node_config > 1 and several:
-        yield (*at, "together"), f"one unit of {shape.node_config} cannot hold {shape.workers}: use preferred"
+    workers, config = shape.workers, shape.node_config
+    if (
+        config.least == config.most
+        and (workers.step if workers.most == inf else workers.least) % config.least
+    ):
+        yield (*at, "workers"), f"{workers} is not made of units of {config} (nodeConfig)"
+    elif shape.together == "required" and config.most > 1 and workers.most > config.most:
+        yield (*at, "together"), f"one unit of {config} cannot hold {workers}: use preferred"
 
 
-def _strictness(acted_on: set[tuple[str, str]], shape: Shape, at: Path) -> Found:
+def _strictness(acted_on: set[tuple[str, str]], shape: Shape, unit: Unit | None, at: Path) -> Found:
     for name, wanted in (("together", shape.together), ("apart", shape.apart)):
-        if wanted != "none" and not shape.topology_key:
-            yield (*at, name), f"{name} needs a topologyKey"
+        if wanted != "none" and not unit:
+            yield (*at, name), f"{name} needs a unit of {shape.node_config} nodes: add one to `units`"
         elif wanted != "none" and (name, wanted) not in acted_on:
             yield (*at, name), f"no rule of the table acts on {name}: {wanted}; add one that matches it"

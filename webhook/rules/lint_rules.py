@@ -9,6 +9,7 @@ from contract import keys
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, map_at, maps_at, nodes
 from webhook.rows.conditions import Named, Reach
+from webhook.rows.families import Family
 from webhook.rows.placeholders import (
     CANDIDATES,
     DEVICES,
@@ -40,14 +41,16 @@ def rule_problems(table: Table) -> Found:
 
 
 def _node_configs(table: Table) -> Found:
-    """Shapes of UltraServers that the init script, which a rule runs for them, does not know."""
+    """Shapes that the init script, which a rule runs for them, does not know."""
     running = [rule for rule in table.rules if rule.mode is not Mode.OFF and CHOSEN in str(rule.add)]
-    for index, shape in enumerate(table.shapes):
-        ours = (shape.topology_key or keys.ULTRASERVER).startswith(keys.ULTRASERVER)
-        run = next((rule.name for rule in running if rule.match.allows(shape)), None)
-        if ours and run and shape.node_config not in {1, 2, 4}:
-            told = "is no node config of the init script, which rule"
-            yield ("shapes", index, "nodeConfig"), f"{shape.node_config} {told} {run} runs: say 1, 2 or 4"
+    for number, family in enumerate(table.families):
+        for index, shape in enumerate(family.shapes):
+            run = next((rule.name for rule in running if rule.match.allows(family, shape)), None)
+            unit = family.unit(shape)  # the script orders nodes by their numbers
+            if run and (unit is None or unit.number) and str(shape.node_config) not in {"1", "2", "4"}:
+                told = "is no node config of the init script, which rule"
+                at: Path = ("families", number, "shapes", index, "nodeConfig")
+                yield at, f"{shape.node_config} {told} {run} runs: say 1, 2 or 4"
 
 
 CHOSEN = "NEURON_ULTRASERVER_NODE_CONFIG"
@@ -74,9 +77,10 @@ class Rows:
         """Those that a rule matches."""
         return [row for row in self.table.workloads if rule.match.is_for(row)]
 
-    def shapes(self, rule: Rule) -> list[Shape]:
+    def shapes(self, rule: Rule) -> list[tuple[Family, Shape]]:
         """Those that a rule's match allows."""
-        return [row for row in self.table.shapes if rule.match.allows(row)]
+        every = ((family, shape) for family in self.table.families for shape in family.shapes)
+        return [each for each in every if rule.match.allows(*each)]
 
 
 def listed(known: Iterable[str]) -> str:
@@ -109,7 +113,8 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
     if not strange and not rows.workloads(rule):
         yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
     shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
-    among = Reach(rows.workloads(rule), rows.table.shapes, rows.table.device_counts)
+    shapes = [shape for family in rows.table.families for shape in family.shapes]
+    among = Reach(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
     for name, condition in rule.match.given.items():
         for path, why in condition.unreachable(among):
             yield (*at, "match", to_camel(name), *path), why
@@ -167,8 +172,8 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
                 # A shape that itself lacks a key is reported there, and once.
                 bare = [
                     row.name
-                    for row in rows.shapes(rule)
-                    if not row.topology_key and row.together == row.apart == "none"
+                    for family, row in rows.shapes(rule)
+                    if not family.unit(row) and row.together == row.apart == "none"
                 ]
                 if bare:
                     yield path, f"shape {bare[0]} has no topologyKey: match `shape` more narrowly"

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from common.tablefiles import MOST_BYTES, MOST_FILES, SUFFIXES, packaged, read_texts
 from webhook import initscript
 from webhook.documents import Document, DocumentError, read_documents
+from webhook.rows.families import Family
 from webhook.rows.placeholders import SCRIPTS, quoting
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
@@ -102,7 +103,7 @@ def load_texts(texts: Sequence[Text], where: str) -> Table:
 @cache
 def default_draft(profile: str = DEFAULT) -> Draft:
     """A packaged table as written; not to be changed, it is read once, and checked when it is built."""
-    return side_by_side([_read(text, f"packaged {name}") for name, text in packaged(profile).items()])
+    return side_by_side([document_of(text, f"packaged {name}") for name, text in packaged(profile).items()])
 
 
 @cache
@@ -130,7 +131,7 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
     alone, problems = list[Draft](), list[Problem]()
     for source, text in texts:
         try:
-            document = _read(text, source)
+            document = document_of(text, source)
         except TableError as error:
             problems += error.problems
         else:
@@ -187,7 +188,12 @@ def _revision(raw: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps([raw, initscript.text()], sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _read(text: str | bytes, source: str) -> Document:
+def document_of(text: str | bytes, source: str) -> Document:
+    """The document of a table's text.
+
+    Raises:
+        TableError: if it cannot be read, or is not one.
+    """
     try:
         documents = read_documents(text, source)
     except DocumentError as error:
@@ -222,5 +228,9 @@ def _with_values(table: Table) -> Table:
         }
         return replace(workload, fields=defaults)
 
-    rules = tuple(map(filled, table.rules))
-    return replace(table, workloads=tuple(map(told, table.workloads)), rules=rules)
+    def labelled(family: Family) -> Family:
+        units = (replace(unit, label=str(quoting(unit.label, known))) for unit in family.units)
+        return replace(family, units=tuple(units))
+
+    workloads, families = tuple(map(told, table.workloads)), tuple(map(labelled, table.families))
+    return replace(table, workloads=workloads, families=families, rules=tuple(map(filled, table.rules)))

@@ -8,13 +8,14 @@ from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from inspect import cleandoc
-from typing import Any, get_args, get_type_hints
+from typing import Any, Final, get_args, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, core_schema
 
+from common.inner import INNER
 from common.texts import did_you_mean
 from webhook.documents import read_documents
 from webhook.objects.tree import Json, Path, get, shown
@@ -35,8 +36,17 @@ def pod_template() -> dict[str, Any]:
     return dict(json.loads(files("webhook.rules").joinpath("podtemplate.schema.json").read_bytes()))
 
 
+OLD: Final = "ultraserver-webhook.io/v1alpha1"
+VERSION: Final = "ultraserver-webhook.io/v1alpha2"
+"""The form of tables of 0.2.0, and that of this version."""
+
+
 def violations(raw: Json) -> Found:
     """Where a table is not what it may be, and how: path and message of every violation."""
+    if isinstance(raw, dict) and raw.get("apiVersion") == OLD:
+        way_out = "`ultraserver-webhook rules convert FILE` writes it in that of this version"
+        yield ("apiVersion",), f"{OLD} is the form of 0.2.0: {way_out}, {VERSION}"
+        return
     try:
         _files().validate_python(raw)
     except ValidationError as error:
@@ -60,7 +70,9 @@ def _may_lack(path: Path, key: str) -> bool:
     """Whether a table that extends another may lack a key: a section, or of a row all but its name."""
     if not path:
         return key not in {"apiVersion", "kind"}
-    return path == ("candidates",) or (path[0] in ROWS and path[2:] == () and key != "name")
+    of = str(path[-2]) if len(path) % 2 == 0 else ""
+    is_row = of in (INNER if path[2:] else ROWS)
+    return path == ("candidates",) or (path[0] in ROWS and is_row and key != INNER.get(of, "name"))
 
 
 def _explained(raw: Json, broken: ValidationError) -> Found:
@@ -121,7 +133,8 @@ MESSAGES = {
 
 FORMS = {
     r"\S": "words that say why",
-    "multiple of": "'multiple of N'",
+    "multiple of": "'A to B' or 'multiple of N'",
+    " to ": "'A to B'",
     "up to": "'up to N'",
     "labels/": "name, labels/KEY or env/NAME",
     "~[01]": "a JSON pointer, such as /spec/replicas",
@@ -239,7 +252,7 @@ def bundled() -> dict[str, Any]:
     whole = _only_in_whole_tables(table)
     return {
         "$schema": pod["$schema"],
-        "$id": "https://ultraserver-webhook.io/schemas/v1alpha1/rule-table.json",
+        "$id": "https://ultraserver-webhook.io/schemas/v1alpha2/rule-table.json",
         "$comment": pod["$comment"],
         **table,
         "title": "Rule table of ultraserver-webhook",
@@ -256,7 +269,15 @@ def _only_in_whole_tables(table: dict[str, Any]) -> dict[str, Any]:
         if row is section and "$ref" in section:
             sections[name] = _taken_out(forms(row, table)[-1], (name,))
         elif "$ref" in row:
-            items = _taken_out(forms(row, table)[-1], (name, 0))
+            form = forms(row, table)[-1]
+            items = _taken_out(form, (name, 0))
+            inner = {
+                key: forms(form["properties"][key]["items"], table)[-1]
+                for key in INNER
+                if key in form["properties"]
+            }
+            rows = {key: {"items": _taken_out(each, (name, 0, key, 0))} for key, each in inner.items()}
+            items |= {"properties": rows} if rows else {}
             sections[name] = {"items": items, "minItems": section.pop("minItems", 0)}
     return _taken_out(table, ()) | {"properties": sections}
 

@@ -9,18 +9,27 @@ from pydantic.alias_generators import to_camel
 from common.texts import columns
 from common.times import stamp
 from webhook.documents import dump_yaml
-from webhook.objects.tree import Json
+from webhook.objects.tree import Json, get
 from webhook.rows.conditions import Condition, one_of, ranges
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import Match, MountFree, Rule, Table
-from webhook.rules.draft import ROWS, Draft
+from webhook.rules.draft import Draft
 
 
 def overview(table: Table, width: int = 0) -> str:
     """Shapes and rules, a line each, and why each rule is there; with a width, wrapped within it."""
     shapes = [
-        (row.name, str(row.workers), str(row.node_config), row.together, row.apart, row.topology_key or "-")
-        for row in table.shapes
+        (
+            row.name,
+            str(row.workers),
+            str(row.node_config),
+            row.together,
+            row.apart,
+            unit.label if unit else "-",
+        )
+        for family in table.on
+        for row in family.shapes
+        for unit in [family.unit(row)]
     ]
     devices = [(name, ranges(counts)) for name, counts in table.device_counts.items()]
     head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
@@ -53,9 +62,9 @@ def row_of(draft: Draft, name: str) -> str:
     """Returns the rows of a name as YAML, each below the places where it is written; empty without one."""
     return "".join(
         "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in written)
-        + dump_yaml({section: [row]})
-        for section in ROWS
-        for row, written in zip(draft.raw[section], draft.written(section), strict=True)
+        + dump_yaml({str(path[-1]): [row]})
+        for path in draft.named
+        for row, written in zip(get(draft.raw, path), draft.written(*path), strict=True)
         if row["name"] == name
     )
 

@@ -21,13 +21,17 @@
 {{- if and (eq $v.failurePolicy "Fail") (lt (int $v.replicas.min) 2) }}
 {{- fail "failurePolicy: Fail with one replica refuses every job while its node is drained: set replicas.min to 2 or more" }}{{ end }}
 {{- $table := fromYaml $v.table }}
-{{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha1 RuleTable") (include "odd-shapes" $table) }}
-{{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha1` and `kind: RuleTable`, and its shapes are a list of maps (docs/rule-table.md); `ultraserver-webhook rules lint FILE` shows what is wrong" }}{{ end }}
+{{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha2 RuleTable") (include "odd-families" $table) }}
+{{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha2` and `kind: RuleTable`, and its families, and their units, are lists of maps (docs/rule-table.md); `ultraserver-webhook rules lint FILE` shows what is wrong, and `rules convert FILE` writes a table of 0.2.0 in this form" }}{{ end }}
 {{- end }}
-{{/* Not empty if a table's shapes are not a list of maps whose topologyKeys are texts. */}}
-{{- define "odd-shapes" }}
-{{- if not (or (kindIs "invalid" .shapes) (kindIs "slice" .shapes)) }}odd{{ else }}
-{{- range .shapes }}{{ if not (kindIs "map" .) }}odd{{ else if not (has (kindOf .topologyKey) (list "invalid" "string")) }}odd{{ end }}{{ end }}
+{{/* Not empty if a table's families, or their units, are not lists of maps, or labels are not texts. */}}
+{{- define "odd-families" }}
+{{- if not (has (kindOf .families) (list "invalid" "slice")) }}odd{{ else }}
+{{- range .families }}
+{{- if not (kindIs "map" .) }}odd{{ else if not (has (kindOf .units) (list "invalid" "slice")) }}odd{{ else }}
+{{- range .units }}{{ if not (kindIs "map" .) }}odd{{ else if not (kindIs "string" .label) }}odd{{ end }}{{ end }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{/* Metadata of a component's object: (list NAME COMPONENT), in the namespace or, "wide", of the cluster. */}}

@@ -50,7 +50,7 @@ def with_others(rows: int) -> Table:
         }
         for number in range(rows)
     ]
-    head = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "RuleTable", "extends": "default"}
+    head = {"apiVersion": "ultraserver-webhook.io/v1alpha2", "kind": "RuleTable", "extends": "default"}
     return load_text(json.dumps({**head, "rules": rules}), "more rows")
 
 
@@ -63,7 +63,7 @@ def with_policies(count: int) -> Table:
         for number in range(count - 1)
     ]
     rows.append({"namespaces": ["res*"], "rules": {"job-label": "enforce"}, "reason": "As it was."})
-    head = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "RuleTable", "extends": "default"}
+    head = {"apiVersion": "ultraserver-webhook.io/v1alpha2", "kind": "RuleTable", "extends": "default"}
     return load_text(json.dumps({**head, "policies": rows}), "policies")
 
 

@@ -55,7 +55,7 @@ def test_where_it_fails_closed_only_jobs_of_people_are_refused_and_every_way_out
         for namespace in ("kube-system", "kube-public", "kube-node-lease", NAMESPACE):
             assert restored.dry_run(namespace) == (False, "")
         # Everything that a recovery needs, the table of the kill switch among it.
-        text = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+        text = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\nextends: default\n"
         assert put_table(restored.own, text + "# changed\n") == ""
         # Other people's launchers do not depend on the webhook, those of jobs that it has added to do.
         restored.team.create(launcher({}), "--dry-run=server")

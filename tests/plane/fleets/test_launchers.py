@@ -19,11 +19,15 @@ from webhook import initscript
 LAUNCHERS = "launchers.ultraserver-webhook.io"
 HOSTFILE = "OMPI_MCA_orte_default_hostfile"
 THEIRS = f"""
-apiVersion: ultraserver-webhook.io/v1alpha1
+apiVersion: ultraserver-webhook.io/v1alpha2
 kind: RuleTable
-candidates: {{requests: [none], instanceTypeLabel: none, instanceTypes: [none]}}
+candidates: {{instanceTypeLabel: none}}
 workloads: [{{name: pod, kinds: [v1/Pod], groups: [{{role: pod, template: ""}}]}}]
-shapes: [{{name: one, workers: 1, nodeConfig: 1}}]
+families:
+  - name: none
+    instanceTypes: [none]
+    wholeNode: {{none: 0}}
+    shapes: [{{name: one, workers: 1, nodeConfig: 1}}]
 rules:
   - name: theirs
     reason: Another webhook has another opinion.

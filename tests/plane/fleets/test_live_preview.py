@@ -34,7 +34,7 @@ NAME = "ultraserver-webhook"
 CASE = f"{keys.PREFIX}case"
 ROWS = chart.RULES / "20-pods.yaml"
 SELECTOR = pointer((*WORKER, "spec", "nodeSelector", INSTANCE_TYPE))
-HEAD = "apiVersion: ultraserver-webhook.io/v1alpha1\nkind: RuleTable\nextends: default\n"
+HEAD = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\nextends: default\n"
 REFUSED = mpijob(6, annotations={keys.NODE_CONFIG: "4"})
 
 

@@ -26,7 +26,7 @@ SECONDS = 15
 """How long the exemption lasts: longer than a webhook takes to start."""
 
 TABLE = """
-apiVersion: ultraserver-webhook.io/v1alpha1
+apiVersion: ultraserver-webhook.io/v1alpha2
 kind: RuleTable
 extends: default
 rules:

@@ -35,13 +35,16 @@ PLACED = {
 }
 """What whole-job admission reads from a pod, as a person would write it to hold a zone."""
 TABLE = """\
-apiVersion: ultraserver-webhook.io/v1alpha1
+apiVersion: ultraserver-webhook.io/v1alpha2
 kind: RuleTable
 extends: default
-shapes:
-  - {name: rack, workers: 18, nodeConfig: 18, topologyKey: example.com/rack, apart: required}
-  - {name: racks, workers: multiple of 18, nodeConfig: 18, topologyKey: example.com/rack, apart: required}
-  - {name: row, workers: 50, nodeConfig: 50, topologyKey: example.com/row, apart: required}
+families:
+  - name: trn2u
+    units: [{label: example.com/rack, nodes: 18}, {label: example.com/row, nodes: 50}]
+    shapes:
+      - {name: rack, workers: 18, nodeConfig: 18, apart: required}
+      - {name: racks, workers: multiple of 18, nodeConfig: 18, apart: required}
+      - {name: row, workers: 50, nodeConfig: 50, apart: required}
 rules:
   - name: zones
     reason: A key of a rule is no unit.
@@ -51,7 +54,7 @@ rules:
         topologySpreadConstraints:
           - {maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}
 """
-"""A table with units of its own: the keys of its shapes, and no other."""
+"""A table with units of its own: the labels of these, and no other."""
 CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"
 
 # The rights that each has beside what Kubernetes itself gives them: verbs and resources.

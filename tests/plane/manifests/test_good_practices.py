@@ -172,7 +172,7 @@ def test_of_workers_only_those_are_sent_that_can_get_a_block(
     # The value sends more, by one condition, and changes nothing else.
     (more,) = [row for row in missed["matchConditions"] if row not in base["matchConditions"]]
     assert more["name"] == "of-a-job-that-was-added-to-or-missed"
-    resources = load_default().candidates.requests
+    resources = load_default().resources
     assert all(f"'{name}'" in more["expression"] for name in resources)
     assert {key: value for key, value in missed.items() if key != "matchConditions"} == {
         key: value for key, value in base.items() if key != "matchConditions"

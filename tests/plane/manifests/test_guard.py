@@ -60,9 +60,9 @@ def test_the_guard_knows_the_units_of_the_packaged_table(guard: Build) -> None:
         for variable in item["spec"].get("variables", ())
         if variable["name"] == "units"
     )
-    shapes = load_default().shapes
+    (family,) = load_default().on
     assert set(re.findall(r"'([^' ]+/[^']+)'", units)) == {keys.HOSTNAME} | {
-        shape.topology_key for shape in shapes if shape.topology_key
+        unit.label for unit in family.units
     }
 
 

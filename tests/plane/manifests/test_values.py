@@ -52,19 +52,23 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a table that is none": (
         {"table": "rules: []"},
-        "begins with `apiVersion: ultraserver-webhook.io/v1alpha1`",
+        "begins with `apiVersion: ultraserver-webhook.io/v1alpha2`",
     ),
-    "a table with a shape that is no map": (
-        {"table": EXTENDS + "shapes: [{topologyKey: example.com/rack}, rack]\n"},
-        "its shapes are a list of maps",
+    "a table with a family that is no map": (
+        {"table": EXTENDS + "families: [{name: a}, b]\n"},
+        "its families, and their units, are lists of maps",
     ),
-    "a table with a topology key that is no text": (
-        {"table": EXTENDS + "shapes: [{topologyKey: example.com/rack}, {topologyKey: {a: b}}]\n"},
-        "its shapes are a list of maps",
+    "a table with a unit whose label is no text": (
+        {"table": EXTENDS + "families: [{name: a, units: [{label: b}, {label: {a: b}}]}]\n"},
+        "its families, and their units, are lists of maps",
     ),
-    "a table whose shapes are no list": (
-        {"table": EXTENDS + "shapes: rack\n"},
-        "its shapes are a list of maps",
+    "a table whose units are no list": (
+        {"table": EXTENDS + "families: [{name: a, units: rack}]\n"},
+        "its families, and their units, are lists of maps",
+    ),
+    "a table of 0.2.0": (
+        {"table": EXTENDS.replace("v1alpha2", "v1alpha1")},
+        "`rules convert FILE` writes a table of 0.2.0 in this form",
     ),
     "the kind that is always sent": ({"kinds": ["mpijobs.v2beta1.kubeflow.org"]}, "always sent"),
     "a kind without a version": (
@@ -157,10 +161,10 @@ def test_images_pods_and_programs_are_as_the_values_say(built: Callable[..., Bui
     assert one(objects, "HorizontalPodAutoscaler")["spec"]["minReplicas"] == 3
 
 
-def test_the_guard_is_told_the_units_of_the_tables_shapes(built: Callable[..., Build], base: Build) -> None:
+def test_the_guard_is_told_the_units_of_the_table(built: Callable[..., Build], base: Build) -> None:
     data = one(built(table=TABLE), "ConfigMap", RULES)["data"]
     found, packaged = (
-        {shape.topology_key for shape in table.shapes if shape.topology_key}
+        {unit.label for row in table.on for unit in row.units}
         for table in (load_text(data["rules.yaml"], "own"), load_default())
     )
     assert sorted(data["units"].split(" ")) == sorted(found - packaged)
@@ -215,7 +219,7 @@ def test_on_hyperpod_the_prefixed_instance_type_is_the_first(built: Callable[...
     assert config["metadata"]["labels"]["ultraserver-webhook.io/rules"] == "true"
     assert sorted(config["data"]) == ["10-hyperpod.yaml", "30-placement.yaml", "rules.yaml"]
     table = load_texts([*config["data"].items()], "hyperpod")
-    assert table.candidates.instance_types[0] == "ml.trn2u.48xlarge"
+    assert table.on[0].instance_types[0] == "ml.trn2u.48xlarge"
 
 
 @pytest.mark.parametrize("values", FROM_ELSEWHERE.values(), ids=FROM_ELSEWHERE)

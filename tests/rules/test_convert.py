@@ -1,0 +1,218 @@
+"""Tables of 0.2.0, converted: what the packaged ones did to every packaged case, and what a person wrote."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from testbed.mpijob import mpijob
+from testbed.release import source
+from tests.helpers import load_text, requested
+from tests.rules.packaged import RULES, TABLES, cases
+from tests.rules.tables import EXTENDS, SOURCE, parsed
+from webhook.cli import main
+from webhook.documents import dump_yaml
+from webhook.engine import admit
+from webhook.engine.outcome import Request
+from webhook.rows.families import Unit
+from webhook.rows.table import Table
+from webhook.rules.convert import converted
+from webhook.rules.problems import TableError
+from webhook.ruletests.expected import comparable
+
+RELEASE = "61684e23369530e2b72a7f2ba1622156889b0023"
+OUTCOMES = Path(__file__).parent / "outcomes-0.2.0.json"
+"""By a digest of a request one of what 0.2.0's tables did with it, before there were families."""
+
+OLD = EXTENDS.replace("v1alpha2", "v1alpha1")
+FILES = {
+    "packaged": [],
+    "hyperpod": ["10-hyperpod", "15-kueue"],
+    "everything": [
+        "10-hyperpod",
+        "15-kueue",
+        "16-kueue-level",
+        "20-pods",
+        "30-neuron-scheduler",
+        "30-placement",
+        "40-missed-jobs",
+    ],
+}
+"""Sets of the chart's files that are laid over the packaged table."""
+
+pytestmark = pytest.mark.skipif(not source.held(RELEASE), reason="this clone is shallow")
+
+
+def digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+
+@cache
+def old(path: str) -> Any:
+    """A file of the release, as a value."""
+    return parsed(source.git("show", f"{RELEASE}:{path}"))
+
+
+def whole(*files: str) -> str:
+    """The packaged table of the release with files of the chart laid over it."""
+    table = dict(old("webhook/rules/default.yaml"))
+    for over in (old(f"manifests/chart/rules/{file}.yaml") for file in files):
+        for key in ("values", "candidates"):
+            table[key] = {**table[key], **over.get(key, {})}
+        for key in ("workloads", "rules"):
+            rows = {row["name"]: row for row in table[key]}
+            rows |= {row["name"]: {**rows.get(row["name"], {}), **row} for row in over.get(key, [])}
+            table[key] = [*rows.values()]
+    return dump_yaml(table)
+
+
+def tables() -> Mapping[str, Table]:
+    return {name: load_text(converted((name, whole(*files))), name) for name, files in FILES.items()}
+
+
+def requests() -> Iterator[tuple[Request, Any]]:
+    """The requests of all packaged cases, and MPIJobs of many sizes and of each node config."""
+    yield from ((case.request, case.stored) for folder in TABLES for case in cases(folder))
+    for workers in (*range(13), 24, 31, 100_001):
+        yield requested(mpijob(workers)), None
+        for config in "124":
+            annotations = {"ultraserver-webhook.io/node-config": config}
+            yield requested(mpijob(workers, annotations=annotations)), None
+
+
+def outcome(table: Table, request: Request, stored: Any) -> Any:
+    found = admit(table, request, stored)
+    return [comparable(found.after), sorted(found.fired()), bool(found.denials), len(found.warnings)]
+
+
+@pytest.mark.limit(8, "four hundred requests by five tables")
+def test_the_tables_of_the_release_before_do_the_same_with_every_packaged_case() -> None:
+    known = json.loads(OUTCOMES.read_text(encoding="utf-8"))
+    every, seen = tables(), 0
+    for request, stored in requests():
+        key = digest([request.object, request.namespace, request.uid, stored])
+        if key in known:  # a case that came later is not
+            done = {name: outcome(table, request, stored) for name, table in every.items()}
+            assert digest(done) == known[key], request.object
+            seen += 1
+    assert seen >= 0.8 * len(known)
+
+
+def test_files_that_the_chart_of_the_release_laid_over_the_packaged_table_are_as_those_of_today() -> None:
+    for path in sorted(RULES.glob("*.yaml")):
+        if path.stem != "30-placement":  # which the packaged table has itself now
+            name = f"manifests/chart/rules/{path.name}"
+            text = converted((name, source.git("show", f"{RELEASE}:{name}")))
+            then, now = (load_text(each, name) for each in (text, path.read_bytes()))
+            assert (then.values, then.candidates, then.families) == (now.values, now.candidates, now.families)
+            assert (then.rules, then.workloads) == (now.rules, now.workloads), name
+
+
+MINE = """\
+# Ours.
+values: {waitSeconds: "60"}  # a minute
+
+# Which jobs.
+candidates:
+  requests: [example.com/chip, aws.amazon.com/neuron]
+  instanceTypes: [big]
+  elsewhere: {labels: {queue: other}}
+
+# Sizes.
+shapes:
+  - {name: four-node, together: preferred}
+  - {name: rack, workers: 18, nodeConfig: 18, topologyKey: example.com/rack, apart: required}
+# Rules.
+rules:
+  - {name: job-label, mode: off}  # not here
+"""
+
+
+def test_what_a_person_wrote_stays_with_its_comments_and_machines_become_a_family() -> None:
+    text = converted((SOURCE, OLD + MINE))
+    head, _, rest = text.partition("# Which jobs.")
+    assert head == EXTENDS + '# Ours.\nvalues: {waitSeconds: "60"}  # a minute\n\n'
+    assert rest.startswith("\ncandidates:\n  elsewhere:\n")
+    assert "# Sizes.\nfamilies:\n" in rest
+    assert rest.endswith("# Rules.\nrules:\n  - {name: job-label, mode: off}  # not here\n")
+    table = load_text(text, SOURCE)
+    (family,) = table.on
+    assert (family.name, family.instance_types) == ("trn2u", ("big",))
+    assert family.whole_node == {"example.com/chip": 0, "aws.amazon.com/neuron": 16}
+    assert family.units[0] == Unit("example.com/rack", 18)
+    assert family.shapes[0].name == "rack"
+    assert {shape.name: shape.together for shape in family.shapes}["four-node"] == "preferred"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{{{OLD.strip().replace(chr(10), ', ')}, candidates: {{instanceTypes: [a]}}}}",
+        OLD
+        + "candidates: {requests: &two [a, b], instanceTypes: [a]}\n"
+        + "rules: [{name: job-label, replaces: *two}]\n",
+    ],
+    ids=["one line", "an anchor that goes"],
+)
+def test_what_cannot_be_kept_line_by_line_is_written_again(text: str) -> None:
+    assert "\nfamilies:\n- name: trn2u\n" in converted((SOURCE, text))
+
+
+def test_a_rule_in_the_place_of_another_switches_that_off() -> None:
+    replaces = "replaces: [nodes-with-server-id, gone]"
+    rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"
+    assert parsed(converted((SOURCE, f"{OLD}rules: [{rule}]\n")))["rules"] == [
+        {"name": "nodes-with-server-id", "mode": "off"},
+        {"name": "mine", "reason": "r", "match": {"role": "worker"}, "warn": "w"},
+    ]
+
+
+def test_a_rule_that_is_gone_may_be_off() -> None:
+    assert parsed(converted((SOURCE, OLD + "rules: [{name: wait-hostfilename, mode: off}]\n")))["rules"] == []
+
+
+REFUSED = {
+    "shapes: [{name: four-node, topologyKey: example.com/four}]": (
+        "shape multi-node has units of 4 nodes by neuron.amazonaws.com/ultraserver-server-id-4, and "
+        "others by example.com/four: let both have the same, or write two families"
+    ),
+    "shapes: [{name: alone, workers: 3, nodeConfig: 1, topologyKey: zone, together: preferred}]": (
+        "shape alone keeps single nodes together or apart by zone: give it a unit"
+    ),
+    "shapes: [{name: a, workers: 3, nodeConfig: 3}]": "shape a has units of 3 nodes by no label, and others",
+    "shapes: [{workers: 3}]": "no table that 0.2.0 takes: KeyError: 'name'",
+    "rules: [{name: init-in-job-image, mode: off}]": (
+        "rule init-in-job-image left jobs to the AWS document's own rule, which `extends: aws-document` has"
+    ),
+    "rules: [{name: driver-sets-mode, mode: off}]": "rule driver-sets-mode is not in the packaged table any",
+    "rules: [{name: a, reason: r, match: {role: worker, named: true}, replaces: job-label}]": (
+        "rule a replaces job-label for some jobs only: change job-label's match, and take replaces out"
+    ),
+    "candidates: []": "no table that 0.2.0 takes: ",
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_cannot_be_said_is_refused_with_the_way_out(text: str) -> None:
+    with pytest.raises(TableError) as refused:
+        converted((SOURCE, OLD + text))
+    assert REFUSED[text] in str(refused.value)
+
+
+def test_the_command_prints_a_table_that_loads_and_refuses_what_is_none_of_0_2_0(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(OLD + MINE, encoding="utf-8")
+    done = CliRunner().invoke(main, ["rules", "lint", str(file)])
+    assert "`ultraserver-webhook rules convert FILE` writes it in that of this version" in done.output
+    done = CliRunner().invoke(main, ["rules", "convert", str(file)])
+    assert (done.exit_code, done.stdout) == (0, converted((SOURCE, OLD + MINE)))
+    file.write_text(done.stdout, encoding="utf-8")
+    assert CliRunner().invoke(main, ["rules", "lint", str(file)]).exit_code == 0
+    done = CliRunner().invoke(main, ["rules", "convert", str(file)])
+    assert done.exit_code == 2
+    assert "is no table of 0.2.0" in done.output

@@ -1,0 +1,130 @@
+"""Families: rows about machines of one sort, with the sizes of jobs on them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BeforeValidator
+from pydantic import Field as Limits
+
+from webhook.objects.templates import is_glob
+from webhook.rows.shapes import Shape
+from webhook.rows.written import Given, Name, Patterns, Positive, Row, Unique, Whole
+
+NODE: Literal["node"] = "node"
+"""In place of a number of devices: all that a node has."""
+
+
+@dataclass(frozen=True)
+class Claimed(Row):
+    """What a claim takes.
+
+    Attributes:
+        takes: ``node``, or a number of devices (a node if it is that of wholeNode's first resource).
+        node_config: The node config of its template. A job that says another is refused.
+    """
+
+    takes: Positive | Literal["node"]
+    node_config: Given[Positive] = None
+
+
+@dataclass(frozen=True)
+class Unit(Row):
+    """Nodes that work as one.
+
+    Attributes:
+        label: The node label whose value they share.
+        nodes: How many there are.
+        usable: How many of them a job can count on. Default: all.
+        number: The node label with a node's number in its unit; -1: it is in none.
+    """
+
+    label: Annotated[str, Limits(min_length=1)]
+    nodes: Positive
+    usable: Given[Positive] = None
+    number: Given[str] = None
+
+    @property
+    def most(self) -> int:
+        """Nodes that a job can have in one."""
+        return self.nodes if self.usable is None else self.usable
+
+
+class Fitted(NamedTuple):
+    """A shape as a job has it.
+
+    Attributes:
+        node_config: how many of its workers share a unit.
+        topology_key: the label of its units; None where each worker is alone.
+    """
+
+    shape: Shape
+    node_config: int
+    topology_key: str | None
+
+    @property
+    def name(self) -> str:
+        """That of the shape."""
+        return self.shape.name
+
+    def fact(self, key: str) -> str:
+        """The value of a key of ``match.shape``."""
+        return str(self.node_config if key == "nodeConfig" else getattr(self.shape, key))
+
+
+@dataclass(frozen=True)
+class Family(Row):
+    """Machines of one sort.
+
+    Attributes:
+        name: Unique.
+        mode: enforce (default), or off: jobs for such machines are left alone.
+        instance_types: Globs. The first is none, and is chosen for a job that names no type. A job that
+            excludes all is left alone.
+        whole_node: The resources by which workers request nodes, and how much of each a node has; a job that
+            requests less is left alone. 0: any amount counts.
+        claims: What a claim takes, by ResourceClaimTemplate; globs; the first that fits counts.
+        node_labels: Other labels of its nodes; globs. A job that selects others is left alone.
+        units: Which nodes work as one. A shape has the smallest that has enough nodes.
+        no_unit: A value of the units' labels at which a node is in no unit.
+        shapes: Sizes of jobs; the first that fits is taken, of a job that asks for a node config the first
+            with that.
+    """
+
+    name: Name
+    instance_types: Unique[str]
+    whole_node: Annotated[Mapping[str, Whole], Limits(min_length=1)]
+    shapes: Annotated[tuple[Shape, ...], Limits(min_length=1)]
+    mode: Annotated[
+        Literal["enforce", "off"],
+        BeforeValidator(
+            lambda said: "off" if said is False else said,
+            json_schema_input_type=Literal["enforce", "off", False],
+        ),
+    ] = "enforce"
+    claims: Mapping[str, Claimed] = field(default_factory=dict)
+    node_labels: Patterns = field(default_factory=dict)
+    units: tuple[Unit, ...] = ()
+    no_unit: str = ""
+
+    @property
+    def device(self) -> tuple[str, int]:
+        """The first resource of a whole node, and its amount."""
+        return next(iter(self.whole_node.items()))
+
+    def unit(self, shape: Shape) -> Unit | None:
+        """The unit of a shape: the smallest that has enough nodes; None where its workers are alone."""
+        most = shape.node_config.most
+        enough = [unit for unit in self.units if unit.most >= most] if most > 1 else ()
+        return min(enough, key=lambda unit: unit.nodes, default=None)
+
+    def fitted(self, shape: Shape, node_config: int) -> Fitted:
+        """A shape for a job of whose workers so many share a unit."""
+        unit = self.unit(shape)
+        return Fitted(shape, node_config, unit.label if unit else None)
+
+    @cached_property
+    def other_types(self) -> bool:
+        """Whether there are types that are not listed one by one."""
+        return any(map(is_glob, self.instance_types))

@@ -1,0 +1,196 @@
+"""A rule table of 0.2.0 in the form of this version: its machines and sizes become a family."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from common.texts import cut
+from webhook.documents import Document, DocumentError, dump_yaml, read_documents
+from webhook.rules.load import Text, default_draft, document_of
+from webhook.rules.problems import Problem, TableError
+from webhook.rules.schema import OLD, VERSION
+
+REPLACED: Final = ("candidates", "shapes")
+"""Sections of which a family is made."""
+
+MOVED: Final = ("instanceTypes", "claims", "nodeLabels")
+"""Keys of ``candidates`` that a family has as they were."""
+
+RESTORED: Final = frozenset(
+    {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
+)
+"""Rules in whose place 0.2.0 applied the AWS document's own, where these did not fire."""
+
+Row = dict[str, Any]
+
+
+def converted(text: Text) -> str:
+    """The text of a table in the new form; sections that it has in the old one as well stay as written.
+
+    Raises:
+        TableError: if it is no table of 0.2.0, or says what a family cannot say.
+    """
+    source, document = text[0], document_of(text[1], text[0])
+    if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD:
+        raise TableError([Problem(source, 1, "/apiVersion", f"is no table of 0.2.0, which says {OLD}")])
+    try:
+        new = dict(_sections(document.value))
+    except ValueError as error:
+        raise TableError([Problem(source, 1, "", str(error))]) from error
+    except (AttributeError, LookupError, TypeError) as error:
+        said = cut(f"no table that 0.2.0 takes: {type(error).__name__}: {error}")
+        raise TableError([Problem(source, 1, "", said)]) from error
+    raw = text[1] if isinstance(text[1], str) else text[1].decode()
+    return _written(document, raw, new)
+
+
+def _sections(old: Row) -> Iterator[tuple[str, Any]]:
+    """The sections in the new form; those of which nothing is left are none."""
+    for key, value in old.items():
+        if key == "candidates":
+            moved = (*MOVED, "requests", "wholeNode")
+            if left := {name: said for name, said in value.items() if name not in moved}:
+                yield key, left
+        elif key == "rules":
+            yield key, _laid_over(value) if "extends" in old else _in_turn(value)
+        elif key != "shapes":
+            yield key, VERSION if key == "apiVersion" else value
+    if family := _family(old):
+        yield "families", [family]
+
+
+def _family(old: Row) -> Row:
+    """What a table says of machines and sizes, laid over the packaged ones if it extends them; or nothing."""
+    below, extends = default_draft().raw["families"][0], "extends" in old
+    said, shapes = old.get("candidates", {}), old.get("shapes", [])
+    family = {key: said[key] for key in MOVED if key in said}
+    if "requests" in said or "wholeNode" in said:
+        whole = said.get("wholeNode", below["wholeNode"] if extends else {})
+        requests = said.get("requests", [*below["wholeNode"]])
+        family["wholeNode"] = {name: whole.get(name, 0) for name in requests}
+    if units := _units(shapes, below, extends=extends):
+        family["units"] = units
+    if not extends:
+        family["noUnit"] = below["noUnit"]
+    if shapes:
+        family["shapes"] = [{k: v for k, v in shape.items() if k != "topologyKey"} for shape in shapes]
+    return {"name": below["name"], **family} if family else {}
+
+
+def _units(shapes: list[Row], below: Row, *, extends: bool) -> list[Row]:
+    """The units of shapes, as far as the packaged family does not have them.
+
+    Raises:
+        ValueError: if shapes of one node config have units by several labels: a family has one for a size.
+    """
+    packaged = {unit["label"]: unit for unit in below["units"]}
+    labels = {unit["nodes"]: label for label, unit in packaged.items()}
+    known = (
+        [{**row, "topologyKey": labels.get(row["nodeConfig"])} for row in below["shapes"]] if extends else []
+    )
+    rows: dict[str, Row] = {row["name"]: row for row in known}
+    rows |= {row["name"]: {**rows.get(row["name"], {}), **row} for row in shapes}
+    own = [row for row in rows.values() if row.get("topologyKey") and row not in known]
+    chosen = (labels if extends else {}) | {row["nodeConfig"]: row["topologyKey"] for row in own}
+    for row in rows.values():
+        size, key = row["nodeConfig"], row.get("topologyKey")
+        if size == 1 and (row.get("together", "none") != "none" or row.get("apart", "none") != "none"):
+            raise ValueError(
+                f"shape {row['name']} keeps single nodes together or apart by {key}: give it a unit"
+            )
+        if size > 1 and key != _label(chosen, size):
+            raise ValueError(
+                f"shape {row['name']} has units of {size} nodes by {key or 'no label'}, and others by "
+                f"{_label(chosen, size)}: let both have the same, or write two families"
+            )
+    new = {key: size for size, key in chosen.items() if size > 1 and not (extends and key in packaged)}
+    return [packaged.get(key, {"label": key, "nodes": size}) for key, size in new.items()]
+
+
+def _label(chosen: Mapping[int, str], size: int) -> str | None:
+    """The label of the smallest units with so many nodes."""
+    return chosen.get(min((known for known in chosen if known >= size), default=0))
+
+
+def _in_turn(rules: list[Row]) -> list[Row]:
+    """The rules of a whole table: each behind those that were applied in its place, as `unless` wants it."""
+    named = {row["name"]: row for row in rules}
+    instead = {name: [row["name"] for row in rules if name in _texts(row, "replaces")] for name in named}
+    at = {name: index for index, name in enumerate(named)}
+    seen, made = set[str](), list[Row]()
+
+    def turn(name: str) -> None:
+        if name in seen or name not in named:
+            return
+        seen.add(name)
+        row = {key: value for key, value in named[name].items() if key != "replaces"}
+        for before in (*instead[name], *_texts(row, "needs")):
+            turn(before)
+        made.append(row | {"unless": instead[name]} if instead[name] else row)
+
+    for row in sorted(rules, key=lambda row: at.get(next(iter(_texts(row, "replaces")), row["name"]), 0)):
+        turn(row["name"])
+    return made
+
+
+def _laid_over(rules: list[Row]) -> list[Row]:
+    """The rules of a table that extends the packaged one, which states each of its own once.
+
+    Raises:
+        ValueError: if one leans on a rule that the packaged table does not have any more.
+    """
+    packaged = {row["name"]: row for row in default_draft().raw["rules"]}
+    made = list[Row]()
+    for row in rules:
+        name, off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
+        if name in RESTORED and (off or "match" in row):
+            raise ValueError(
+                f"rule {name} left jobs to the AWS document's own rule, which `extends: aws-document` has"
+            )
+        if name not in packaged and not {"match", "reason"} <= row.keys():
+            if off and name != "driver-sets-mode":
+                continue
+            raise ValueError(
+                f"rule {name} is not in the packaged table any more: take the row out (CHANGELOG.md)"
+            )
+        for other in _texts(row, "replaces") if name not in packaged else ():
+            if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
+                raise ValueError(
+                    f"rule {name} replaces {other} for some jobs only: change {other}'s match, "
+                    "and take replaces out"
+                )
+            made += [{"name": other, "mode": "off"}] if other in packaged else []
+        made.append({key: value for key, value in row.items() if key != "replaces"})
+    return made
+
+
+def _texts(row: Row, key: str) -> list[str]:
+    found = row.get(key, [])
+    return found if isinstance(found, list) else [found]
+
+
+def _written(document: Document, text: str, new: Mapping[str, Any]) -> str:
+    """A table, with the lines of every section that stays, and the new one in the place of the old ones."""
+    lines, old, made = text.splitlines(keepends=True), document.value, ""
+    starts = [document.line_of((key,)) - 1 for key in old]
+    begins = list(map(partial(_above, lines), starts))
+    last = [key for key in old if key in REPLACED][-1:]
+    for key, begin, start, end in zip(old, begins, starts, [*begins[1:], len(lines)], strict=True):
+        now = [key] if key in new else []
+        if now and new[key] == old[key]:
+            made += "".join(lines[begin:end])
+        elif now or [key] == last:
+            now += ["families"] if [key] == last else []
+            made += "".join(lines[begin:start]) + dump_yaml({name: new[name] for name in now if name in new})
+    try:
+        (again,) = read_documents(made)
+    except (DocumentError, ValueError):
+        return dump_yaml(new)
+    return made if again.value == new else dump_yaml(new)
+
+
+def _above(lines: Sequence[str], start: int) -> int:
+    """Where the comments begin that stand above a line."""
+    while start and lines[start - 1].startswith(("#", "\n")):
+        start -= 1
+    return start
