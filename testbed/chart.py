@@ -1,4 +1,4 @@
-"""The chart: its values rendered by Helm, and what of it stands in the repository as files.
+"""The chart: its values rendered by Helm, and the rendered files in the repository.
 
 As a program, ``python -m testbed.chart``, it writes ``manifests/install.yaml``, and before it the chart's
 copy of the rows of whole-job admission.
@@ -26,9 +26,9 @@ PLACEMENT = REPOSITORY / "webhook" / "rules" / "packaged" / "placement.yaml"
 RULES = CHART / "rules"
 """The files of the rule table that values bring."""
 INSTALL = REPOSITORY / "manifests" / "install.yaml"
-"""The default as Helm renders it, for whoever has no Helm."""
+"""The default as Helm renders it, for users without Helm."""
 NAME: Final = "ultraserver-webhook"
-"""Of the release, and of its namespace."""
+"""The name of the release, and of its namespace."""
 RECOMMENDED: Final[dict[str, dict[str, Any]]] = {
     "cert-manager": {"certificates": "certManager"},
     "failclosed": {"failurePolicy": "Fail"},
@@ -40,7 +40,7 @@ RECOMMENDED: Final[dict[str, dict[str, Any]]] = {
     "opt-in": {"optIn": True},
     "without-placement": {"placement": False},
 }
-"""Values, by the name of the file that a release has of them beside the default's."""
+"""Recommended values, by the name of the manifest that a release has for them."""
 
 
 class ChartError(RuntimeError):
@@ -48,7 +48,7 @@ class ChartError(RuntimeError):
 
 
 def helm() -> Path:
-    """The helm of the testbed, or else the machine's own.
+    """Returns the helm of the testbed, or else the machine's own.
 
     Raises:
         FileNotFoundError: there is none.
@@ -57,7 +57,7 @@ def helm() -> Path:
 
 
 def rendered(values: Mapping[str, Any] | None = None, chart: Path = CHART) -> str:
-    """What ``helm template`` prints, with the namespace: what kubectl applies.
+    """Returns what ``helm template`` prints, with the namespace: what kubectl applies.
 
     Args:
         values: other than the chart's own.
@@ -80,7 +80,7 @@ def _rendered(values: str, chart: Path) -> str:
 
 
 def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
-    """The objects of an installation with these values; of the default's without, which needs no Helm.
+    """Returns the objects of an installation with these values; those of the default need no Helm.
 
     Raises:
         ChartError: see ``rendered``.

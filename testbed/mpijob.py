@@ -22,7 +22,7 @@ def mpijob(  # noqa: PLR0913 - each is something that a job may say
     amount: int | None = None,
     claim: str | None = None,
 ) -> dict[str, Any]:
-    """A plain MPIJob of a number of workers, as a data scientist writes it.
+    """Returns a plain MPIJob of a number of workers, as a data scientist writes it.
 
     Args:
         workers: how many.

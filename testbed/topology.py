@@ -9,7 +9,7 @@ SERVERS = ("1f2e3d4c5b6a7988", "0a1b2c3d4e5f6071", "2233445566778899", "00112233
 
 
 def trn2u(server: str, node: int) -> Sysfs:
-    """A node of a whole Trn2 UltraServer: four good links, two-node ids of its vertical pairs."""
+    """Returns a node of a whole Trn2 UltraServer: four good links, two-node ids of its vertical pairs."""
     pair = f"{int(server, 16) - node // 2:016x}"
     return {
         "ultraserver_mode": "1,3,4",
@@ -21,7 +21,7 @@ def trn2u(server: str, node: int) -> Sysfs:
 
 
 def trn3(reservation: str, node: int) -> Sysfs:
-    """A node of a Trn3 UltraServer."""
+    """Returns a node of a Trn3 UltraServer."""
     return {"ultraserver_mode": "1,3,4", "reservation_id": reservation, "node_id": str(node), "node_cnt": "4"}
 
 
@@ -48,7 +48,7 @@ def pairs(workers: int) -> list[Sysfs]:
 
 
 def single() -> Sysfs:
-    """A node that is not in a working UltraServer."""
+    """Returns a node that is not in a working UltraServer."""
     return {
         "ultraserver_mode": "4",
         "server_id_4": "0000000000000000",
@@ -59,14 +59,14 @@ def single() -> Sysfs:
 
 
 def changed(topology: Iterable[Sysfs], number: int, **files: str) -> list[Sysfs]:
-    """The same workers with some files of one of them replaced."""
+    """Returns the same workers with some files of one of them replaced."""
     result = [dict(sysfs) for sysfs in topology]
     result[number].update(files)
     return result
 
 
 def write(device: Path, sysfs: Mapping[str, str]) -> None:
-    """Write files that may be read meanwhile: each value whole, the mode once the ids are there."""
+    """Writes files that may be read meanwhile: each value whole, the mode once the ids are there."""
     device.mkdir(parents=True, exist_ok=True)
     for file in sorted(sysfs, key="ultraserver_mode".__eq__):
         fresh = device.with_name(f"{device.name}.new")

@@ -14,7 +14,7 @@ PATIENCE = 90.0
 EVERY = 0.1
 
 _ends = math.inf
-"""When what now waits is ended by somebody else, who cannot say what it waited for."""
+"""Why another program ended a wait, without knowing what the wait was for."""
 
 
 class NotYetError(AssertionError):
@@ -33,7 +33,7 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def left(seconds: float) -> float:
-    """How many of the seconds that a wait would take it may take."""
+    """Returns how many of the seconds that a wait would take it may take."""
     return max(min(seconds, _ends - time.monotonic()), 0.0)
 
 

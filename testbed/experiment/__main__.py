@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from testbed.experiment import hostile
-from testbed.experiment.beside import TENANTS, beside
+from testbed.experiment.attackers import USERS, attack
 from testbed.experiment.experiment import burst, one_by_one, summary
 from testbed.experiment.stage import PLACING, POLICIES, make_sick, staged
 from testbed.experiment.trace import command
@@ -22,7 +22,7 @@ from testbed.plane.process import ClusterError
 
 
 def main() -> int:
-    """Run it, and end with one line: ``whole W straddle S stuck K held H of N``."""
+    """Runs it, and end with one line: ``whole W straddle S stuck K held H of N``."""
     if any(argument.split("=")[0] == "--trace" for argument in sys.argv[1:]):
         return command.main(sys.argv[1:])
     parser = argparse.ArgumentParser(prog="python -m testbed.experiment", description=__doc__)
@@ -34,8 +34,8 @@ def main() -> int:
         "--jobs", type=int, default=20, help="how many, one by one; a burst has its own number"
     )
     parser.add_argument("--ultraservers", type=int, default=24)
-    parser.add_argument("--hostile", type=int, default=0, help="Pods of somebody who would stop the fleet")
-    parser.add_argument("--beside", nargs="*", choices=TENANTS, default=[], help="tenants who attack")
+    parser.add_argument("--hostile", type=int, default=0, help="Pods of a user who tries to stop the fleet")
+    parser.add_argument("--attackers", nargs="*", choices=USERS, default=[], help="users who attack")
     parser.add_argument("--bound", type=float, default=120.0, help="seconds until an admission was in vain")
     options = parser.parse_args()
     chance = random.Random(options.seed)  # noqa: S311 - an experiment that can be had again
@@ -50,7 +50,7 @@ def main() -> int:
             if options.policy in PLACING:
                 program = stage.start_program(bound_seconds=options.bound)
             with contextlib.ExitStack() as attacked:
-                writes = attacked.enter_context(beside(stage, options.beside)) if options.beside else []
+                writes = attacked.enter_context(attack(stage, options.attackers)) if options.attackers else []
                 if options.mode == "burst":
                     run = burst(stage, chance, say)
                 else:

@@ -1,7 +1,7 @@
-"""What somebody does, with all rights in a namespace of their own, to keep others' jobs off their nodes.
+"""Attacks by a user with all rights in one namespace, which keep other users' jobs off their nodes.
 
-The neighbours of what `hostile` has. An attack is a generator: it yields when it stands, and says how many
-workers a job of somebody else can have all the same; what goes on beside that job ends when it is closed.
+They come in addition to the Pods of `hostile`. An attack is a generator: it yields when it is complete, and
+yields how many workers another user's job can still have; what it does meanwhile ends when it is closed.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from testbed.plane.kubectl import Kubectl, Object
 
 Goes = Generator[int, None, None]
 ALL, HALF = 8, 4
-"""Workers for which there are nodes: in both UltraServers that are free, or in one."""
+"""Workers for which there are nodes: in both free UltraServers, or in one."""
 PORT = 2222
-"""The host port of others' workers."""
+"""The host port of other users' workers."""
 PRIORITIES = {"attack-huge": 10**9, "attack-low": -(10**9)}
-"""Classes that the cluster has beside its own."""
+"""Priority classes of the cluster, in addition to its own."""
 DEVICES = {"resources": {"limits": {"aws.amazon.com/neuron": "16"}}}
 MOST = 256 << 10
 """Bytes of a Pod's annotations."""
@@ -38,16 +38,16 @@ MERGE, STRATEGIC = "merge-patch+json", "strategic-merge-patch+json"
 
 @dataclass
 class Tenant:
-    """Who attacks.
+    """The user who attacks.
 
     Attributes:
-        kubectl: Theirs, in their namespace.
-        weak: Of somebody there who may create Pods and nothing else.
+        kubectl: The user's, in their namespace.
+        weak: That of another user there, who may create Pods and nothing else.
         plain: A node that is in no UltraServer.
-        free: The nodes of the two UltraServers that are free; a job gets the first four first.
+        free: The nodes of the two free UltraServers; a job gets the first four first.
         running: The job label of a job that runs.
-        victim: The job label of the job that is to come.
-        answers: The API server's to what they forged.
+        victim: The job label of the job that comes later.
+        answers: The API server's answers to forged objects.
     """
 
     kubectl: Kubectl
@@ -59,20 +59,20 @@ class Tenant:
     answers: list[int] = field(default_factory=list)
 
     def send(self, verb: str, where: str = "", body: object = None, kind: str = "json") -> int:
-        """A request about their Pods."""
+        """Sends a request about the user's Pods; returns the status."""
         return self.kubectl.api.send(verb, f"{PODS}{where}", body, f"application/{kind}")[0]
 
     def forge(self, *pods: Object) -> None:
-        """Create Pods that say what is not true, without any other right."""
+        """Creates Pods with false marks, without any other right."""
         self.answers += [self.weak.api.send("POST", PODS, pod, "application/json")[0] for pod in pods]
 
     def job(self, name: str, workers: int, bound: int = 0, **spec: Any) -> list[Object]:
-        """Create an MPIJob; its workers, when all are there and so many of them have a node."""
+        """Creates an MPIJob; returns its workers, when all exist and so many of them have a node."""
         self.kubectl.create(mpijob(workers, name=name, worker_spec=spec))
         return self.bound(name, workers, bound)
 
     def bound(self, name: str, workers: int, bound: int | None = None) -> list[Object]:
-        """The workers of a job, when all are there and so many of them have a node; by default all."""
+        """Returns the workers of a job, when all exist and so many of them have a node; by default all."""
         bound = workers if bound is None else bound
         there = [False] * (workers - bound) + [True] * bound
         found = self.kubectl.wait_for(
@@ -82,7 +82,7 @@ class Tenant:
         return list(found["items"])
 
     def told(self, text: str) -> None:
-        """Wait until an Event says so, if the guard let them be created."""
+        """Waits until an Event contains a text, if the guard let the objects be created."""
         if 403 in self.answers:
             return
         self.kubectl.wait_for(
@@ -90,7 +90,7 @@ class Tenant:
         )
 
     def clear(self) -> None:
-        """End all that is theirs."""
+        """Ends all that is the user's."""
         self.kubectl.delete("resourcequotas")
         for pod in self.kubectl.get_json("pods")["items"]:
             if "finalizers" in pod["metadata"]:
@@ -101,28 +101,28 @@ class Tenant:
 
 
 def ordinary(name: str, **spec: Any) -> Object:
-    """A Pod that says nothing of a place, and asks for no devices."""
+    """Returns a Pod without a placement annotation and without devices."""
     pod = claiming(name, {}, **spec)
     del pod["metadata"]["annotations"]
     return pod
 
 
 def repelling(*terms: Object, key: str = "topology.kubernetes.io/zone") -> Object:
-    """Affinity that keeps workers of any job off, by each of the terms."""
+    """Returns affinity that keeps workers of any job off, by each of the terms."""
     selector = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
     found = [selector | term for term in terms]
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": found}}
 
 
 def what_once_stopped_the_fleet(tenant: Tenant) -> Goes:
-    """A few Pods of each sort of `hostile`."""
+    """Creates a few Pods of each sort of `hostile`."""
     tenant.forge(*(forged(tenant.plain, tenant.free[0], number) for number in range(40)))
     tenant.told(f"by the label '{nodes.INSTANCE_TYPE}': there are none here")
     yield ALL
 
 
 def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Goes:
-    """Three Pods of a job of eight, older than anybody else's."""
+    """Creates three Pods of a job of eight, older than all others."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
     tenant.kubectl.create(quota | {"spec": {"hard": {"pods": "3"}}})
     tenant.kubectl.create(mpijob(ALL, name="rationed"))
@@ -131,7 +131,7 @@ def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Goes:
 
 
 def annotations_without_room(tenant: Tenant) -> Goes:
-    """A job of which one worker's annotations leave no room for another, older than anybody else's."""
+    """Creates a job with a worker whose annotations have no room for another, older than all others."""
     for number in range(ALL):
         pod = claiming(f"full-{number}", place(ALL, 4, job="evil.full"), **GATED)
         pod["spec"]["containers"][0] |= DEVICES
@@ -144,7 +144,7 @@ def annotations_without_room(tenant: Tenant) -> Goes:
 
 
 def a_host_port(tenant: Tenant) -> Goes:
-    """A Pod without devices has the port of others' workers on one node."""
+    """Creates a Pod without devices that has the port of other workers on one node."""
     listening = ordinary("port", nodeName=tenant.free[0])
     listening["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": PORT}]
     tenant.forge(listening)
@@ -152,7 +152,7 @@ def a_host_port(tenant: Tenant) -> Goes:
 
 
 def jobs_again_and_again(tenant: Tenant) -> Goes:
-    """Jobs that each take all, without end: the next waits already when the last is deleted."""
+    """Creates jobs that each take all nodes, without end: the next waits when the last is deleted."""
     tenant.job("again-0", ALL, ALL)
     ended = threading.Event()
 
@@ -173,7 +173,7 @@ def jobs_again_and_again(tenant: Tenant) -> Goes:
 
 
 def workers_that_disagree(tenant: Tenant) -> Goes:
-    """The workers of a job that runs are made to say that they hold other units, or none."""
+    """Changes the workers of a running job so that their annotations name other units, or none."""
     claims: list[dict[str, str | None]] = [
         {**place(99_999, 4)},
         {**place(HALF, 2, nodes.SERVER_ID_2)},
@@ -187,7 +187,7 @@ def workers_that_disagree(tenant: Tenant) -> Goes:
 
 
 def names_of_others_jobs(tenant: Tenant) -> Goes:
-    """Pods that pass for workers and launchers of a job that runs, and of one that is to come."""
+    """Creates Pods with the marks of workers and launchers of a running job, and of a later one."""
     for number, job in enumerate((tenant.running, tenant.victim) * 2):
         where = GATED if number % 2 else {"nodeName": tenant.plain}
         for index, role in enumerate(("worker", "worker", "launcher")):
@@ -199,7 +199,7 @@ def names_of_others_jobs(tenant: Tenant) -> Goes:
 
 
 def names_of_workers_to_come(tenant: Tenant) -> Goes:
-    """Two Pods have names that a job's workers are to have, and one of them says that it is that job's."""
+    """Creates two Pods with names of a job's later workers; one of them has that job's marks."""
     job = mpijob(HALF, name="taken")
     job["spec"]["runPolicy"] = {"suspend": True}
     made = tenant.kubectl.create(job)
@@ -216,7 +216,7 @@ def names_of_workers_to_come(tenant: Tenant) -> Goes:
 
 
 def every_verb(tenant: Tenant) -> Goes:
-    """All ways to write to one's own Pods: of a job that waits, with annotations as if it held a zone."""
+    """Writes to the user's own Pods in all ways: a waiting job's, with annotations as if it held a zone."""
     pods = tenant.job("waits", ALL + HALF)
     said = place(HALF, 2, nodes.INSTANCE_TYPE) | {JOB: tenant.running}
     marks = {"metadata": {"annotations": said, "labels": {JOB: tenant.running}}}
@@ -234,7 +234,7 @@ def every_verb(tenant: Tenant) -> Goes:
             pod["metadata"]["annotations"] |= said
             tenant.answers.append(tenant.send("PATCH" if body else "PUT", where, body or pod, kind))
     waits, gone = (pod["metadata"]["name"] for pod in pods)
-    bare = ordinary("bare", schedulerName="nobody")
+    bare = ordinary("bare", schedulerName="absent")
     bare["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
     tenant.send("POST", "", bare)
     target = {"target": {"kind": "Node", "name": tenant.free[0]}}
@@ -257,7 +257,7 @@ def every_verb(tenant: Tenant) -> Goes:
 
 
 def pods_that_end_for_ever(tenant: Tenant) -> Goes:
-    """Those of a job that ran, others without devices on all nodes that are free, and some that wait."""
+    """Ends Pods of a job that ran, others without devices on all free nodes, and some that wait."""
     pods = [ordinary(f"e-{at}", nodeName=on) for at, on in enumerate(tenant.free)]
     pods += [claiming(f"g-{at}", place(HALF, 4, job="evil.gone"), **GATED) for at in range(HALF)]
     tenant.forge(*pods)
@@ -268,7 +268,7 @@ def pods_that_end_for_ever(tenant: Tenant) -> Goes:
 
 
 def ended_pods_that_stay(tenant: Tenant) -> Goes:
-    """Pods that had all devices of the free nodes have ended, and finalizers keep them."""
+    """Ends Pods that had all devices of the free nodes; finalizers keep the objects."""
     for number, name in enumerate(tenant.free):
         pod = ordinary(f"over-{number}", nodeName=name)
         pod["metadata"]["finalizers"] = [FOR_EVER]
@@ -281,11 +281,11 @@ def ended_pods_that_stay(tenant: Tenant) -> Goes:
 
 
 def another_scheduler(tenant: Tenant) -> Goes:
-    """A job and Pods that ask for all devices, before all others, wait for a scheduler that is not there."""
-    tenant.job("nobodys", HALF, schedulerName="nobody")
+    """Creates a job and Pods for all devices, before all others; their scheduler does not exist."""
+    tenant.job("waits", HALF, schedulerName="absent")
     for number, name in enumerate(tenant.free):
         first, *_ = PRIORITIES
-        pod = ordinary(f"o-{number}", schedulerName="nobody", priorityClassName=first)
+        pod = ordinary(f"o-{number}", schedulerName="absent", priorityClassName=first)
         pod["spec"] |= {"nodeSelector": {HOSTNAME: name}}
         pod["spec"]["containers"][0] |= DEVICES
         tenant.forge(pod)
@@ -293,7 +293,7 @@ def another_scheduler(tenant: Tenant) -> Goes:
 
 
 def odd_priorities(tenant: Tenant) -> Goes:
-    """Jobs and Pods that wait for what is not there, before all others and after."""
+    """Creates jobs and Pods that wait for missing nodes, before all others and after."""
     for number, priority in enumerate((*PRIORITIES, "system-node-critical")):
         tenant.job(f"odd-{number}", ALL + HALF, priorityClassName=priority)
         pod = claiming(f"p-{number}", place(400, 4, job="evil.p"), priorityClassName=priority, **GATED)
@@ -303,7 +303,7 @@ def odd_priorities(tenant: Tenant) -> Goes:
 
 
 def a_place_that_is_kept(tenant: Tenant) -> Goes:
-    """Pods that no node suits say in their status which nodes they are about to get."""
+    """Creates Pods that suit no node; their status nominates nodes."""
     for number, name in enumerate(tenant.free):
         pod = ordinary(f"s-{number}", nodeSelector={"no": "such-node"})
         pod["spec"]["containers"][0] |= DEVICES
@@ -314,14 +314,14 @@ def a_place_that_is_kept(tenant: Tenant) -> Goes:
 
 
 def a_zone_that_repels(tenant: Tenant) -> Goes:
-    """A Pod whose anti-affinity keeps every worker off the zone."""
+    """Creates a Pod whose anti-affinity keeps every worker off the zone."""
     affinity = repelling({"namespaceSelector": {}})
     tenant.forge(ordinary("repels", nodeName=tenant.plain, affinity=affinity))
     yield ALL
 
 
 def nodes_that_repel(tenant: Tenant) -> Goes:
-    """A Pod on every free node, whose anti-affinity keeps every worker off it, or off its UltraServer."""
+    """Creates Pods on all free nodes, whose anti-affinity keeps workers off these or their UltraServers."""
     for number, name in enumerate(tenant.free):
         key = (HOSTNAME, nodes.SERVER_ID_4)[number % 2]
         pod = ordinary(f"r-{number}", nodeName=name, affinity=repelling({"namespaceSelector": {}}, key=key))
@@ -332,7 +332,7 @@ def nodes_that_repel(tenant: Tenant) -> Goes:
 
 
 def workers_without_devices(tenant: Tenant) -> Goes:
-    """A job whose workers are on all free UltraServers and use nothing: not even its labels close them."""
+    """Creates a job on all free UltraServers that uses nothing: its labels must not block them."""
     chosen = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
     tenant.kubectl.create(mpijob(ALL, name="idle", resource=None, worker_spec=chosen))
     tenant.bound("idle", ALL)
@@ -340,7 +340,7 @@ def workers_without_devices(tenant: Tenant) -> Goes:
 
 
 def one_core_that_repels(tenant: Tenant) -> Goes:
-    """A Pod with one device keeps everybody off an UltraServer that a job of two would choose first."""
+    """Creates a Pod with one device on the UltraServer that a job of two would choose first."""
     term = {"labelSelector": {}, "namespaceSelector": {}}
     core = ordinary("core", affinity=repelling(term, key=nodes.SERVER_ID_4))
     core["spec"]["nodeSelector"] = {HOSTNAME: tenant.free[0]}
@@ -377,4 +377,4 @@ REFUSED: tuple[Attack, ...] = (
     a_zone_that_repels,
     nodes_that_repel,
 )
-"""What the guard refuses; of these nothing else stops the last two, and `a_place_that_is_kept`."""
+"""Attacks that the guard refuses; only the guard stops the last two, and `a_place_that_is_kept`."""

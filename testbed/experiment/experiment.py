@@ -1,4 +1,4 @@
-"""Jobs one by one or in a burst, through MPIJob, webhook, operator and scheduler; what became of them."""
+"""Applies jobs one by one or in a burst, through MPIJob, webhook, operator and scheduler; judges them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ OVERLOAD = 1.5
 """A burst asks for so many times the nodes that are healthy, in whole UltraServers."""
 
 QUIET_SECONDS = 10.0
-"""Without any change for so long, jobs stand where they stand: Kueue takes seconds for its turn."""
+"""Seconds without any change after which jobs are final: Kueue takes seconds for its turn."""
 
 
 @dataclass
 class Result:
-    """What became of the jobs.
+    """The results of the jobs.
 
     Attributes:
         whole: Jobs that were placed whole.
@@ -44,14 +44,14 @@ class Result:
     at_work: tuple[int, int] = (0, 0)
 
     def count(self, standing: Standing) -> None:
-        """Count a job where it stands."""
+        """Counts a job by its result."""
         self.jobs += 1
         self.whole += standing.whole
         self.straddle += standing.straddles
         self.stuck += not standing.placed
 
     def line(self) -> str:
-        """The last line."""
+        """Returns the last line."""
         return (
             f"whole {self.whole} straddle {self.straddle} stuck {self.stuck} held {self.held} of {self.jobs}"
         )
@@ -64,7 +64,7 @@ def one_by_one(
     say: Callable[[str], object],
     settle: float = QUIET_SECONDS,
 ) -> Result:
-    """Apply jobs for which there is room, each when the one before stands; end some to make room."""
+    """Applies jobs for which there is room, each after the one before is final; ends some to make room."""
     result = Result()
     fits = tuple(size for size in SIZES["one"] if size <= len(stage.healthy))
     for number in range(jobs):
@@ -98,13 +98,13 @@ def burst(
     settle: float = QUIET_SECONDS,
     patience: float = 0.0,
 ) -> Result:
-    """Apply jobs for more nodes than there are, at once; then let those end that work, until none is left.
+    """Applies jobs for more nodes than there are, at once; then ends those that run, until none is left.
 
     Args:
-        stage: Where.
+        stage: The cluster.
         chance: Decides about sizes and namespaces.
-        say: Told how it goes.
-        settle: Seconds without any change after which jobs stand where they stand.
+        say: Prints the progress.
+        settle: Seconds without any change after which jobs are final.
         patience: The same while something could be done still; see `Stage.quiet`.
     """
     healthy, asked, number = len(stage.healthy), 0, 0
@@ -135,7 +135,7 @@ def burst(
 
 
 def summary(result: Result) -> list[str]:
-    """The figures beside the last line."""
+    """Returns the figures in addition to the last line."""
     lines = []
     if result.seconds:
         times = sorted(result.seconds)
@@ -150,7 +150,7 @@ def _taken(now: dict[Key, Standing]) -> set[str]:
 
 
 def _stand(stage: Stage, key: Key, settle: float) -> Standing:
-    """Where a job stands when it has all its nodes, or nothing moves any more."""
+    """Returns the result of a job when it has all its nodes, or nothing changes any more."""
     deadline, since, before = time.monotonic() + max(60.0, 3 * settle), time.monotonic(), -1
     while True:
         found = stage.standings()[key]

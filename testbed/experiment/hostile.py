@@ -1,4 +1,4 @@
-"""A namespace whose user may create Pods and nothing else, and what somebody there would try."""
+"""A namespace whose user may create Pods and nothing else, and what such a user would try."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from testbed.plane.kubectl import Kubectl
 from testbed.plane.process import Program
 
 MEMORY = 256 << 20
-"""Bytes that the program may have, whatever they do; half of what the manifests allow it."""
+"""Most bytes of the program's memory during the attack; half of what the manifests allow."""
 NAMESPACE, USER = "evil", "mallory"
 GATED: dict[str, Any] = {"schedulingGates": [{"name": GATE}]}
 PIECE = 50
 FOR_EVER = "example.com/for-ever"
 ENDLESS = 3
-"""Of so many Pods one has a finalizer that nobody takes away, and is deleted."""
+"""One Pod in so many has a finalizer that stays, and is deleted."""
 FULL = 300
-"""From this number on no Pod is on a node of an UltraServer: a node takes 110 Pods, whosever they are."""
+"""From this number on no Pod is on a node of an UltraServer: a node takes 110 Pods of all users."""
 LARGE = 8_000
 """Terms of a node affinity with which a Pod is nearly as large as the API server stores."""
 
 
 def intruder(admin: Kubectl) -> Kubectl:
-    """Kubectl for somebody who may create Pods in a new namespace and nothing else."""
+    """Returns kubectl for a user who may create Pods in a new namespace and nothing else."""
     inside = admin.create_namespace(NAMESPACE)
     inside.run("create", "role", "theirs", "--verb=create", "--resource=pods")
     inside.run("create", "rolebinding", "theirs", "--role=theirs", f"--user={USER}")
@@ -39,7 +39,7 @@ def intruder(admin: Kubectl) -> Kubectl:
 
 
 def claiming(name: str, said: dict[str, str], **spec: Any) -> dict[str, Any]:
-    """A Pod that says about its place what its author likes; it asks for no devices."""
+    """Returns a Pod with any placement annotation; it requests no devices."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -51,13 +51,13 @@ def claiming(name: str, said: dict[str, str], **spec: Any) -> dict[str, Any]:
 def place(
     workers: int, size: int, key: str = nodes.SERVER_ID_4, job: str = "", index: str = "name"
 ) -> dict[str, str]:
-    """The annotations of a worker."""
+    """Returns the annotations of a worker."""
     said = {PLACE: str(Place(Placer.GATE, workers, size, key, Index((Term(index),))))}
     return said | ({JOB: job} if job else {})
 
 
 def affinity(terms: int) -> dict[str, Any]:
-    """A required node affinity of so many terms."""
+    """Returns a required node affinity of so many terms."""
     found = [
         {"matchExpressions": [{"key": f"key-{number}", "operator": "In", "values": ["v" * 60]}]}
         for number in range(terms)
@@ -67,7 +67,7 @@ def affinity(terms: int) -> dict[str, Any]:
 
 
 def forged(plain: str, taken: str, number: int) -> dict[str, Any]:
-    """The Pod of this number: every sort that was once seen to stop the fleet, one after the other.
+    """Returns the Pod of this number, of each sort that has once stopped the fleet, in turn.
 
     Args:
         plain: A node that is in no UltraServer.
@@ -99,7 +99,7 @@ def forged(plain: str, taken: str, number: int) -> dict[str, Any]:
 
 
 def gated(_plain: str, _taken: str, number: int) -> dict[str, Any]:
-    """A Pod that waits for devices, a job by itself; twenty kinds of them look for other nodes."""
+    """Returns a Pod that waits for devices, a job by itself; twenty kinds of them look for other nodes."""
     said = place(1, 1, HOSTNAME, f"evil.g{number}", "labels/i")
     pod = claiming(f"p-{number}", said, **GATED, **affinity(number % 20 + 1))
     pod["metadata"]["labels"] = {"i": "0"}
@@ -113,7 +113,7 @@ Sort = Callable[[str, str, int], dict[str, Any]]
 
 
 def fill(stage: Stage, count: int, sort: Sort = forged) -> int:
-    """Have somebody create so many Pods of a sort, of which some end for ever; how many were taken."""
+    """Creates so many Pods of a sort as that user, some of them endless; returns how many were accepted."""
     weak = intruder(stage.plane.kubectl)
     plain = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 not in found)
     taken = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 in found)
@@ -132,11 +132,11 @@ def fill(stage: Stage, count: int, sort: Sort = forged) -> int:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of them and of the program.
+    """The result for these Pods and for the program.
 
     Attributes:
-        created: Pods that the API server took.
-        touched: Of these, the ones that somebody else deleted.
+        created: Pods that the API server accepted.
+        touched: Those among them that another client deleted.
         peak: The most memory that the program had, in bytes; 0 without one.
     """
 
@@ -145,15 +145,15 @@ class Outcome:
     peak: int
 
     def lines(self) -> list[str]:
-        """The same for people."""
+        """Returns the same for people."""
         return [
-            f"hostile Pods: {self.created} created, {self.touched} of them deleted by somebody else",
+            f"hostile Pods: {self.created} created, {self.touched} of them deleted by another client",
             f"memory of the program: {self.peak >> 20} MiB at most",
         ]
 
 
 def outcome(stage: Stage, created: int, program: Program | None) -> Outcome:
-    """What became of Pods of which so many were created, and of the program while it ran beside them."""
+    """Returns the result for so many created Pods, and for the program that ran meanwhile."""
     pods = stage.plane.kubectl.in_namespace(NAMESPACE).get_json("pods")["items"]
     kept = [
         pod for pod in pods if "finalizers" in pod["metadata"] or "deletionTimestamp" not in pod["metadata"]
@@ -162,6 +162,6 @@ def outcome(stage: Stage, created: int, program: Program | None) -> Outcome:
 
 
 def peak(program: Program) -> int:
-    """The most memory that a program had, in bytes; nothing is found of one that has ended."""
+    """Returns the most memory that a program had, in bytes; 0 for one that has ended."""
     status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))

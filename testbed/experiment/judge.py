@@ -1,4 +1,4 @@
-"""What became of jobs, from the labels of nodes and where their workers are."""
+"""Judges jobs by the labels of nodes and the nodes of their workers."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Key = tuple[str, str]
 
 
 def config_of(workers: int) -> int:
-    """The node config that the packaged table gives to a number of workers."""
+    """Returns the node config that the packaged table gives to a number of workers."""
     return 4 if workers % 4 == 0 else 2 if workers % 2 == 0 else 1
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a job stands.
+    """The placement of a job.
 
     Attributes:
-        workers: How many it has.
+        workers: The number of its workers.
         nodes: The nodes that its workers are bound to.
-        units: How many units those are in.
+        units: The number of units with these nodes.
     """
 
     workers: int
@@ -56,19 +56,19 @@ class Standing:
 
 
 def all_whole(found: Mapping[Key, Standing]) -> bool:
-    """Whether there are jobs, and every one is whole."""
+    """Returns whether there are jobs, and every one is whole."""
     return bool(found) and all(standing.whole for standing in found.values())
 
 
 def standings(
     jobs: Mapping[Key, int], pods: Iterable[Object], labels: Mapping[str, Mapping[str, str]]
 ) -> dict[Key, Standing]:
-    """Where every job stands.
+    """Returns the placement of every job.
 
     Args:
         jobs: Its number of workers, for each job.
         pods: The worker pods.
-        labels: Of every node.
+        labels: The labels of every node.
     """
     where: defaultdict[Key, list[str]] = defaultdict(list)
     for pod in pods:
@@ -86,7 +86,7 @@ def standings(
 def wholly_free(
     workers: int, healthy: Iterable[str], taken: Iterable[str], labels: Mapping[str, Mapping[str, str]]
 ) -> bool:
-    """Whether there are enough wholly free groups for a job of so many workers."""
+    """Returns whether there are enough wholly free groups for a job of so many workers."""
     size = config_of(workers)
     free = set(healthy) - set(taken)
     if size == 1:
@@ -100,7 +100,7 @@ def wholly_free(
 def overlooked(
     found: Mapping[Key, Standing], healthy: Iterable[str], labels: Mapping[str, Mapping[str, str]]
 ) -> list[Key]:
-    """The jobs that wait although there is room for them, or hold a part of their nodes."""
+    """Returns the jobs that wait although there is room for them, or hold a part of their nodes."""
     taken = {name for standing in found.values() for name in standing.nodes}
     free = set(healthy)
     return [

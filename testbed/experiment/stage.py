@@ -32,11 +32,11 @@ POLICIES = ("base", "placement", "claims", "kueue", "webhook", "document", "sele
 PLACING = ("base", "placement", "claims")
 """Those of which the program is a part."""
 OWNED = ("jobs.batch", "services", "configmaps", "secrets")
-"""What mpi-operator makes for a job beside its workers."""
+"""The objects that mpi-operator creates for a job, besides its workers."""
 
 
 def table(policy: str) -> str:
-    """The rule table of a policy."""
+    """Returns the rule table of a policy."""
     if policy in {"placement", "claims"}:
         return placement.ROWS.read_text(encoding="utf-8")
     if policy == "kueue":
@@ -60,7 +60,7 @@ class Stage:
     Attributes:
         plane: The control plane.
         api: Its API server, as the administrator.
-        labels: Of every node.
+        labels: The labels of every node.
         sick: The nodes that are cordoned.
         jobs: The number of workers of every job that was applied and not deleted.
         policy: How jobs are placed.
@@ -96,7 +96,7 @@ class Stage:
         return {name for name, found in self.labels.items() if nodes.SERVER_ID_4 in found} - self.sick
 
     def start_program(self, kubeconfig: Path | None = None, **options: float | str) -> Program:
-        """Start ``python -m placement run``, under the account that the manifests give it."""
+        """Starts ``python -m placement run``, under the account that the manifests give it."""
         self._programs += 1
         name = f"placement-{self._programs}"
         given = {"rules": self.rules} if self.rules else {}
@@ -110,7 +110,7 @@ class Stage:
         more: Mapping[str, str] | None = None,
         **changes: object,
     ) -> Key:
-        """Create an MPIJob, with more labels if given and changes to its spec."""
+        """Creates an MPIJob, with more labels if given and changes to its spec."""
         document = mpijob(workers, name=name)
         if self.claims:
             document = mpijob(workers, name=f"c-{name}", claim=nodes.template_name(config_of(workers)))
@@ -119,7 +119,7 @@ class Stage:
         return self.create(document, namespace)[0]
 
     def create(self, document: Object, namespace: str = TEAMS[0]) -> tuple[Key, Object]:
-        """Create an MPIJob, in the stage's queue if there is one; its key, and what is stored."""
+        """Creates an MPIJob, in the stage's queue if there is one; its key, and what is stored."""
         metadata = document["metadata"]
         if self.queue:
             metadata["labels"] = {kueue.QUEUE: self.queue} | metadata.get("labels", {})
@@ -129,14 +129,14 @@ class Stage:
         return key, stored
 
     def finish(self, key: Key) -> None:
-        """Delete a job and its pods at once: there is no kubelet that would end them."""
+        """Deletes a job and its pods at once: there is no kubelet that would end them."""
         namespace, name = key
         self.api.delete(f"{MPIJOBS.format(namespace)}/{name}")
         end(self.plane.kubectl.in_namespace(namespace), "pods", "-l", f"{JOB_NAME}={name}")
         del self.jobs[key]
 
     def clear(self) -> None:
-        """End every job, uncordon every node, and wait until nothing is left that a job owned.
+        """Ends every job, uncordon every node, and wait until nothing is left that a job owned.
 
         mpi-operator gives a new job no pods while a Service, say, of its name is still the old one's, and
         looks again after pauses that double.
@@ -154,12 +154,12 @@ class Stage:
             end(self.plane.kubectl.in_namespace(team), "pods", "-l", JOB_NAME)
 
     def pods(self, key: Key) -> list[Object]:
-        """The pods of a job, by name."""
+        """Returns the pods of a job, by name."""
         found = self.plane.kubectl.in_namespace(key[0]).get_json("pods", "-l", f"{JOB_NAME}={key[1]}")
         return sorted(found["items"], key=lambda pod: str(pod["metadata"]["name"]))
 
     def workers(self) -> list[Object]:
-        """Every worker pod; those that are being deleted are ended, as a kubelet would end them."""
+        """Returns every worker pod; those that are being deleted are ended, as a kubelet would end them."""
         return self._ended([pod for page in self.api.pages(WORKERS) for pod in page["items"]])
 
     def _ended(self, pods: list[Object]) -> list[Object]:
@@ -169,21 +169,21 @@ class Stage:
         return pods
 
     def end(self, namespace: str, name: str) -> None:
-        """Take a pod away at once."""
+        """Takes a pod away at once."""
         self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0")
 
     def standings(self) -> dict[Key, Standing]:
-        """Where every job stands."""
+        """Returns where every job stands."""
         return standings(self.jobs, self.workers(), self.labels)
 
     def quiet(self, seconds: float, most: float = 120.0, patience: float = 0.0) -> dict[Key, Standing]:
-        """Where every job stands when nothing has changed for a while, and every worker exists.
+        """Returns where every job stands when nothing has changed for a while, and every worker exists.
 
         Args:
             seconds: For how long.
-            most: After how long it is told all the same.
+            most: Seconds after which it is called anyway.
             patience: For how long, as long as nodes are held in part or there is room for a job that waits:
-                on a busy machine somebody may be about to do something about it.
+                on a busy machine another program may be about to do something.
         """
         last: list[tuple[str, str, bool]] = []
         began = since = time.monotonic()
@@ -203,7 +203,7 @@ class Stage:
             time.sleep(0.2)  # noqa: TID251 - that nothing changes is not an event
 
     def _let_in(self, found: dict[Key, Standing]) -> list[Key]:
-        """The jobs that have pods, or are about to: all of them, without Kueue."""
+        """Returns the jobs that have pods, or are about to: all of them, without Kueue."""
         if not self.queue:
             return list(found)
         jobs = (self.api.get("/apis/kubeflow.org/v2beta1/mpijobs") or {}).get("items", [])
@@ -223,7 +223,7 @@ class Stage:
     def wait(
         self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
     ) -> dict[Key, Standing]:
-        """Follow the workers until something holds of where the jobs stand.
+        """Follows the workers until something holds for the placement of jobs, and returns that.
 
         Raises:
             NotYetError: It does not come about; with what was seen last, and what the programs say.
@@ -237,7 +237,7 @@ class Stage:
         return standings(self.jobs, found["items"], self.labels)
 
     def follow(self, key: Key, condition: Callable[[list[Object]], object]) -> list[Object]:
-        """Follow the pods of a job, by name, until something holds of them.
+        """Follows the pods of a job, by name, until something holds for them, and returns them.
 
         Raises:
             NotYetError: See `wait`.
@@ -263,13 +263,13 @@ class Stage:
             raise NotYetError("\n\n".join([str(error), *said])) from None
 
     def cordon(self, name: str, *, cordoned: bool = True) -> None:
-        """Make a node unschedulable, or schedulable."""
+        """Makes a node unschedulable, or schedulable."""
         operation = {"op": "add", "path": "/spec/unschedulable", "value": cordoned}
         self.api.patch(f"/api/v1/nodes/{name}", [operation])
         (self.sick.add if cordoned else self.sick.discard)(name)
 
     def as_program(self) -> KubernetesApi:
-        """The API server, as the program sees it."""
+        """Returns the API server, as the program sees it."""
         return connect(self.plane.account(NAMESPACE, ACCOUNT))
 
 
@@ -281,7 +281,7 @@ def staged(
     say: Callable[[str], None] | None = None,
     plane: type[ControlPlane] = ControlPlane,
 ) -> Iterator[Stage]:
-    """A control plane with the webhook of a policy; the program is started by whoever wants it.
+    """Yields a control plane with the webhook of a policy; the caller starts the program if it needs it.
 
     Of ``base`` it has the guard, too, and everything else as the manifests install it. Of ``claims`` there
     are DeviceClass and claim templates, all UltraServers have the driver unless their nodes and slices are
@@ -324,13 +324,13 @@ def staged(
 
 
 def _nobodys(found: Object) -> bool:
-    """Whether nothing is left that a job owned."""
+    """Returns whether nothing is left that a job owned."""
     owners = [owner for each in found["items"] for owner in each["metadata"].get("ownerReferences") or ()]
     return not any(owner["kind"] == "MPIJob" for owner in owners)
 
 
 def make_sick(stage: Stage, share: float, chance: random.Random) -> None:
-    """Cordon one node in a share of the UltraServers."""
+    """Cordons one node in a share of the UltraServers."""
     servers = sorted(
         {found[nodes.SERVER_ID_4] for found in stage.labels.values() if nodes.SERVER_ID_4 in found}
     )

@@ -50,13 +50,13 @@ class Image:
         return cls(config, layers)
 
     def above(self, base: Image) -> tuple[Layer, ...]:
-        """The layers on top of those of another image."""
+        """Returns the layers on top of those of another image."""
         count = len(base.layers)
         assert [layer.digest for layer in self.layers[:count]] == [layer.digest for layer in base.layers]
         return self.layers[count:]
 
     def files(self) -> dict[str, int]:
-        """What a container sees: the size of every regular file, by its path."""
+        """Returns what a container sees: the size of every regular file, by its path."""
         seen: dict[str, int] = {}
         for layer in self.layers:
             for path in list(seen):
@@ -66,7 +66,7 @@ class Image:
         return seen
 
     def with_rights_of_their_owner(self) -> set[str]:
-        """The files that a container sees and that run as their owner or group, for every user."""
+        """Returns the files that a container sees and that run as their owner or group, for every user."""
         modes: dict[str, int] = {}
         for layer in self.layers:
             modes |= layer.modes
@@ -74,7 +74,7 @@ class Image:
 
 
 def diff_ids(archive: Path) -> list[str]:
-    """The digests of an image's layers, as they are unpacked; the lowest first."""
+    """Returns the digests of an image's layers, as they are unpacked; the lowest first."""
     with tarfile.open(archive) as tar:
         (manifest,) = json.load(_member(tar, "manifest.json"))
         found: list[str] = json.load(_member(tar, manifest["Config"]))["rootfs"]["diff_ids"]
@@ -82,7 +82,7 @@ def diff_ids(archive: Path) -> list[str]:
 
 
 def text_of(archive: Path, path: str) -> str:
-    """A file of an image, as the topmost layer that has it says.
+    """Returns a file of an image, as the topmost layer that has it says.
 
     Raises:
         FileNotFoundError: no layer has it.

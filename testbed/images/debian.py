@@ -14,12 +14,12 @@ INCLUDE = "ca-certificates,python3,python3-venv"
 
 
 def archive(cache: Path) -> Path:
-    """Where it is kept, or will be."""
+    """Returns where it is kept, or will be."""
     return cache / f"debian-{hashlib.sha256(f'{SUITE} {INCLUDE}'.encode()).hexdigest()[:16]}.tar"
 
 
 def mirror() -> str:
-    """Where this machine's apt gets Debian from.
+    """Returns where this machine's apt gets Debian from.
 
     Raises:
         ClusterError: apt knows of no place.
@@ -36,5 +36,5 @@ def mirror() -> str:
 def _mirrors() -> list[str]:
     asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages"]
     done = subprocess.run(asked, check=False, capture_output=True, text=True)
-    # Beside the release there are its updates, and security in a place of its own.
+    # In addition to the release there are its updates, and security at another address.
     return [line for line in done.stdout.splitlines() if line.rstrip("/").endswith("/debian")]

@@ -58,7 +58,7 @@ def archive(out: Path, name: str, files: Mapping[str, Path], entrypoint: Sequenc
 
 
 def small(folder: Path, tools: Path) -> list[Path]:
-    """The two images that need nothing built beside the nodes' programs: pause and busybox."""
+    """Returns the two images that need only the nodes' programs: pause and busybox."""
     busybox = shutil.which("busybox", path=PATH)
     if busybox is None:
         raise ClusterError("busybox is not there: apt-get install busybox-static")
@@ -69,7 +69,7 @@ def small(folder: Path, tools: Path) -> list[Path]:
 
 
 def store(archives: Sequence[Path], tools: Path) -> Path:
-    """A folder with what containerd keeps once it has imported all archives; kept for the next time."""
+    """Returns a folder with containerd's files after it has imported all archives; kept for the next time."""
     digest = hashlib.sha256()
     for one in archives:
         with one.open("rb") as file:

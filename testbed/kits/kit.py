@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping
 
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ultraserver-webhook"
 MARKER = "complete.json"
-# Begins the names of what stands beside the programs while they are built.
+# Begins the names of temporary folders next to the programs while these are built.
 SCRATCH = ".cluster-tools-"
 
 
 def required(file: Path, module: str) -> str:
-    """The version of ``module`` that a ``go.mod`` requires, for example ``v1.36.3``.
+    """Returns the version of ``module`` that a ``go.mod`` requires, for example ``v1.36.3``.
 
     Raises:
         LookupError: it requires none.
@@ -50,7 +50,7 @@ def build_once(
     Args:
         target: where it is to be.
         missing: what the target lacks.
-        build: builds it into the target; the second folder is beside it, and is removed afterwards.
+        build: builds it into the target; the second folder is next to it, and is removed afterwards.
         what: it is, for the person who waits.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ class Kit:
         edited: the module of which a file is edited, and something is carried, if any.
         file: the file in it.
         edits: what stands there once, and what is to stand there instead.
-        carried: a file or folder of that module that is copied beside the programs, so that the tests need
+        carried: a file or folder of that module that is copied next to the programs, so that the tests need
             neither Go nor a network afterwards.
         more: further folders that are copied, by their name there: a module and a path in it each.
     """
@@ -105,11 +105,11 @@ class Kit:
     more: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def version(self) -> str:
-        """The release that ``go.mod`` names, for example ``v1.36.3``."""
+        """Returns the release that ``go.mod`` names, for example ``v1.36.3``."""
         return required(self.folder / "go.mod", self.main)
 
     def build_flags(self) -> list[str]:
-        """The flags of ``go build``; they hold the version that the programs report about themselves."""
+        """Returns the flags of ``go build``, with the version that the programs report."""
         version = self.version()
         major, minor, _ = version.removeprefix("v").split(".")
         values = {"version": version, "major": major, "minor": minor}
@@ -118,11 +118,11 @@ class Kit:
         return ["-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *stamps])]
 
     def contents(self) -> list[str]:
-        """What a whole directory has: the programs, and what is carried."""
+        """Returns what a whole directory has: the programs, and what is carried."""
         return [*self.programs, *([Path(self.carried).name] if self.carried else []), *self.more]
 
     def recipe(self) -> str:
-        """The hash of all that decides what is built."""
+        """Returns the hash of all that decides what is built."""
         digest = hashlib.sha256()
         for name in ("go.mod", "go.sum"):
             digest.update((self.folder / name).read_bytes())
@@ -132,12 +132,12 @@ class Kit:
         return digest.hexdigest()[:16]
 
     def directory(self, environ: Mapping[str, str] = os.environ) -> Path:
-        """Where the programs are, or will be: as ``variable`` says, or in this recipe's own cache."""
+        """Returns where the programs are, or will be: as ``variable`` says, or in this recipe's own cache."""
         chosen = environ.get(self.variable)
         return Path(chosen).expanduser().absolute() if chosen else CACHE / self.name / self.recipe()
 
     def program(self, name: str) -> Path:
-        """A program that was built, or else the machine's own.
+        """Returns a program that was built, or else the machine's own.
 
         Raises:
             FileNotFoundError: there is none.
@@ -149,7 +149,7 @@ class Kit:
         return Path(found)
 
     def missing(self, target: Path) -> list[str]:
-        """What ``target`` lacks before it can be used: nothing, when it was built whole by this recipe."""
+        """Returns what ``target`` lacks before it can be used: nothing, if this recipe built all of it."""
         try:
             marker = json.loads((target / MARKER).read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
@@ -225,5 +225,5 @@ class Kit:
         return copy
 
     def _source(self, go: golang.Go, module: str) -> Path:
-        """The folder of a module in the module cache."""
+        """Returns the folder of a module in the module cache."""
         return Path(go.output("list", "-m", "-f", "{{.Dir}}", module, folder=self.folder))

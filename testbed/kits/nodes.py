@@ -1,7 +1,7 @@
 """Builds the programs of a node into a cache directory: ``python -m testbed.kits.nodes``.
 
 Kubelet, kube-proxy, containerd with its shim and command line, and CoreDNS are built from the modules
-beside this file; with them the Pods' pause process, and the tests' device plugin and DRA driver.
+next to this file; with them the Pods' pause process, and the tests' device plugin and DRA driver.
 They are kept apart from the control plane's programs, which most tests need and these few do not.
 """
 
@@ -29,7 +29,7 @@ class Module:
     Attributes:
         programs: the package that each program is built from, by the program's name.
         tags: of ``go build``: what is left out.
-        links: values that are linked in beside the version of Kubernetes.
+        links: values that are linked in with the version of Kubernetes.
     """
 
     programs: dict[str, str]
@@ -38,7 +38,7 @@ class Module:
 
 
 def modules() -> dict[str, Module]:
-    """What is built, by the name of the folder."""
+    """Returns what is built, by the name of the folder."""
     version = required(MODULES / "containerd" / "go.mod", CONTAINERD)
     return {
         "kubernetes": Module(
@@ -60,18 +60,18 @@ def modules() -> dict[str, Module]:
 
 
 def programs() -> list[str]:
-    """The names of everything that is built."""
+    """Returns the names of everything that is built."""
     return [name for module in modules().values() for name in module.programs]
 
 
 def flags(module: Module) -> list[str]:
-    """The flags of ``go build`` for one module."""
+    """Returns the flags of ``go build`` for one module."""
     *plain, links = build.CONTROL_PLANE.build_flags()
     return ["-mod=readonly", *plain, f"{links} {module.links}", "-tags", module.tags]
 
 
 def recipe() -> str:
-    """The hash of all that decides what is built."""
+    """Returns the hash of all that decides what is built."""
     digest = hashlib.sha256()
     for file in sorted(file for folder in modules() for file in (MODULES / folder).rglob("*")):
         if file.is_file():
@@ -81,12 +81,12 @@ def recipe() -> str:
 
 
 def directory() -> Path:
-    """Where the programs are, or will be."""
+    """Returns where the programs are, or will be."""
     return CACHE / "node-tools" / recipe()
 
 
 def missing(target: Path) -> list[str]:
-    """What ``target`` lacks: nothing, when it was built whole. The folder appears only then."""
+    """Returns what ``target`` lacks: nothing, when it was built whole. The folder appears only then."""
     return [name for name in programs() if not (target / name).is_file()]
 
 

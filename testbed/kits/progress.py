@@ -47,8 +47,8 @@ class Progress:
             command: the program and its arguments.
             cwd: the folder it runs in.
             env: its whole environment.
-            counted: what each line on standard error is about, ``packages`` for example. The number is said,
-                and standard output is a result that nobody reads.
+            counted: what each line on standard error is about, ``packages`` for example. The number is shown,
+                and standard output is ignored.
 
         Raises:
             PhaseError: the command failed; the message ends with what it said last.

@@ -36,14 +36,14 @@ class Caller:
         )
 
     def text(self, path: str) -> str:
-        """The answer to a GET; nothing where it is an error, or none comes."""
+        """Returns the answer to a GET; nothing where it is an error, or none comes."""
         with contextlib.suppress(urllib3.exceptions.HTTPError):
             answer = self._pool.request("GET", f"{self._server}{path}")
             return answer.data.decode(errors="replace") if answer.status == HTTPStatus.OK else ""
         return ""
 
     def lines(self, path: str, seconds: float) -> Iterator[str]:
-        """The lines of an answer, each as soon as it is there; it ends where none comes for so long."""
+        """Yields the lines of an answer as they arrive; ends if none arrives for long."""
         timeout = urllib3.Timeout(connect=SECONDS, read=seconds)
         answer = self._pool.request("GET", f"{self._server}{path}", preload_content=False, timeout=timeout)
         left = b""
@@ -72,5 +72,5 @@ class Caller:
 
 @functools.cache
 def caller(kubeconfig: Path) -> Caller:
-    """The caller of a kubeconfig; its connections are kept."""
+    """Returns the caller of a kubeconfig; its connections are kept."""
     return Caller(kubeconfig)

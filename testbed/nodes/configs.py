@@ -40,13 +40,13 @@ state = '/run/containerd'
 
 
 def containerd(networks: Path) -> str:
-    """The configuration of containerd, whose Pods have the networks of a folder."""
+    """Returns the configuration of containerd, whose Pods have the networks of a folder."""
     runc = shutil.which("runc", path=PATH)
     return CONTAINERD.format(socket=SOCKET, pause=PAUSE, cni=CNI, networks=networks, runc=runc)
 
 
 def pod_network(place: Place, data: Path) -> str:
-    """A bridge on which every Pod of a node gets an address."""
+    """Returns a bridge on which every Pod of a node gets an address."""
     addresses = {
         "type": "host-local",
         "dataDir": str(data),
@@ -90,7 +90,7 @@ KUBELET = {
 
 
 def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
-    """The configuration of a kubelet.
+    """Returns the configuration of a kubelet.
 
     Args:
         place: the node's.
@@ -117,7 +117,7 @@ def kubelet(place: Place, cgroup: str, credentials: Path, resolv: Path) -> str:
 
 
 def proxy(kubeconfig: Path, pods: str) -> str:
-    """The configuration of kube-proxy."""
+    """Returns the configuration of kube-proxy."""
     config = {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
@@ -132,7 +132,7 @@ def proxy(kubeconfig: Path, pods: str) -> str:
 
 
 def dns(kubeconfig: Path, address: str) -> str:
-    """The configuration of CoreDNS."""
+    """Returns the configuration of CoreDNS."""
     return f"""\
 .:53 {{
   bind {address}

@@ -52,7 +52,7 @@ def _tell(folder: Path) -> bool:
 
 
 def _watched(kubectl: Kubectl) -> Object:
-    """The last Pod of the job's launcher, once the job has ended; until then, says what its Pods do."""
+    """Returns the last Pod of the job's launcher after the job has ended; prints Pods' states until then."""
     said: dict[str, str] = {}
 
     def ended(job: Object) -> bool:
@@ -68,7 +68,7 @@ def _watched(kubectl: Kubectl) -> Object:
 
 
 def doing(pod: Object) -> str:
-    """What a Pod does, in a few words: its phase, and before it runs how many init containers have ended."""
+    """Returns a Pod's state in a few words: its phase, or how many init containers have ended."""
     status = pod["status"]
     if "schedulingGates" in pod["spec"]:
         return "waits until there is a node for every worker"

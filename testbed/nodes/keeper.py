@@ -34,7 +34,7 @@ SPACES = ["--net", "--mount", "--pid", "--uts", "--ipc", "--mount-proc", "--prop
 
 
 def init() -> None:
-    """The first process of the namespace: reaps what is left to it until it is killed."""
+    """Runs as the first process of the namespace: reaps orphans until it is killed."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     sys.stdout.write("ready\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Namespaces for a plane and its nodes, which end with the process that asked for them, in whatever way."""
+"""Namespaces for a plane and its nodes, which always end with the process that created them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FOLDERS = CACHE / "real-nodes"
 
 
 def unusable() -> str:
-    """Why this machine cannot have real nodes; empty where it can."""
+    """Returns why this machine cannot have real nodes; empty where it can."""
     if build.OTHER:
         return f"KUBERNETES={build.OTHER} is for a control plane alone"
     if os.geteuid():
@@ -43,7 +43,7 @@ def unusable() -> str:
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder of this process's; if it is killed, the start of the next plane removes it."""
+    """Yields a folder of this process's; if it is killed, the start of the next plane removes it."""
     FOLDERS.mkdir(parents=True, exist_ok=True)
     folder = FOLDERS.resolve() / secrets.token_hex(4)
     held = keeper.make(folder, 0o700)
@@ -109,7 +109,7 @@ class Namespaces:
         return self._keeper.pid if self._keeper else 0
 
     def enter(self, process: int | None = None) -> list[str]:
-        """The start of a command that runs inside; with a process id, in that process's namespaces."""
+        """Returns the start of a command that runs inside, or in the namespaces of a process."""
         target = self.first if process is None else process
         return ["nsenter", f"--target={target}", "--net", "--mount", "--pid", "--uts", "--ipc", "--"]
 

@@ -98,7 +98,7 @@ class Node:
         return self._running[name]
 
     def kill(self, *names: str) -> None:
-        """SIGKILL to programs of the node, all at once; Pods live on, as they do on a real node."""
+        """Kills programs of the node, all at once; Pods live on, as they do on a real node."""
         for name in names:
             os.killpg(self._running[name].pid, signal.SIGKILL)
         for name in names:
@@ -107,7 +107,7 @@ class Node:
     def die(self) -> None:
         """Ends the node as a power cut does: kubelet, containerd and kube-proxy at once, and its network.
 
-        Nothing answers any more, with no reset and no "unreachable" either: as in a routed network, whoever
+        Nothing answers any more, with no reset and no "unreachable" either: as in a routed network, a client
         sends it something still finds the way to it.
         """
         link, address = f"node{self.place.number}", self.place.address
@@ -148,7 +148,7 @@ class Node:
         return self.run(str(self._tools / "ctr"), "--namespace=k8s.io", *command)
 
     def path(self, inside: str) -> Path:
-        """A path of the node's as others see it."""
+        """Returns a path of the node's as others see it."""
         return Path(f"/proc/{self._process}/root{inside}")
 
     def _runtime_answers(self) -> bool:
@@ -175,7 +175,7 @@ class Node:
 
 
 def _child(pid: int, name: str) -> int:
-    """The child of a process, once it is the program ``name``; until then 0."""
+    """Returns the child of a process, once it is the program ``name``; until then 0."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
         comm = Path(f"/proc/{children[0]}/comm").read_text(encoding="ascii") if children else ""

@@ -35,8 +35,8 @@ for top in /sys/fs/cgroup/*/; do
     for file in cpuset.cpus cpuset.mems; do
       [ ! -e "$top/$file" ] || cat "$top/$file" > "$group/$file"
     done
-    # By itself, a group with all its containers weighs as much as one process outside: they would starve beside
-    # whatever else this machine does, whatever they requested. A node's Pods have a machine of their own.
+    # By itself, a group with all its containers weighs as much as one process outside: with any request, they would
+    # starve next to other programs of this machine. A node's Pods have a machine of their own.
     [ ! -e "$group/cpu.shares" ] || echo 16384 > "$group/cpu.shares"
   done
 done

@@ -14,7 +14,7 @@ SYSFS = [trn2u(server, node) for server in ("9000000000000000", "800000000000000
 
 
 def machines(plugged: int = 4, driven: int = 0) -> list[Object]:
-    """Nodes as objects, with the labels that a real plugin makes of what the drivers say.
+    """Returns nodes as objects, with the labels that a real plugin makes of what the drivers say.
 
     Args:
         plugged: how many of one UltraServer.
@@ -66,7 +66,7 @@ class NeuronPlugin:
         self.sysfs |= files
 
     def offer(self, devices: int) -> None:
-        """From now on the node has this many devices; the kubelet hears of it within a moment."""
+        """Changes the number of the node's devices; the kubelet learns of it within a moment."""
         fresh = self._folder / "devices.new"
         fresh.write_text(str(devices), encoding="ascii")
         fresh.replace(self._folder / "devices")
@@ -93,5 +93,5 @@ class NeuronDriver:
         node.start_program("neuron-dra", ["neuron-dra", node.place.name, str(node.kubeconfig)])
 
     def stop(self) -> None:
-        """Ends it, when no Pod has a claim any more: nobody would take back what was prepared for it."""
+        """Ends it, when no Pod has a claim any more: only the driver can undo what it prepared for one."""
         self._node.kill("neuron-dra")

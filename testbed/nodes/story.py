@@ -32,7 +32,7 @@ def plane(
     say: Callable[[str], None] | None = None,
     driven: int = 0,
 ) -> Iterator[tuple[RealPlane, dict[str, NeuronPlugin]]]:
-    """A plane with nodes of one UltraServer, and the device plugin of each by its name.
+    """Yields a plane with nodes of one UltraServer, and the device plugin of each by its name.
 
     Args:
         folder: where data, credentials, kubeconfig and logs go.
@@ -94,7 +94,7 @@ def rolled_out(own: Kubectl, name: str) -> None:
 
 
 def serving(kubectl: Kubectl) -> set[str]:
-    """The images of the serving Pods that are there to stay."""
+    """Returns the images of the serving Pods that are there to stay."""
     selected = ("pods", "-l", "app.kubernetes.io/component=serving")
     pods = kubectl.in_namespace(NAMESPACE).get_json(*selected)["items"]
     return {
@@ -132,28 +132,28 @@ def offered(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
 
 
 def of_job(name: str, role: str) -> str:
-    """The selector of a job's Pods of a role, ``launcher`` or ``worker``."""
+    """Returns the selector of a job's Pods of a role, ``launcher`` or ``worker``."""
     return f"training.kubeflow.org/job-name={name},training.kubeflow.org/job-role={role}"
 
 
 def launchers(kubectl: Kubectl, name: str = "demo") -> list[Object]:
-    """The Pods of a job's launcher, the newest first: one that failed stays beside the one that follows."""
+    """Returns the Pods of a job's launcher, the newest first: a failed one stays next to its successor."""
     return newest(kubectl.get_json("pods", "-l", of_job(name, "launcher")))
 
 
 def newest(found: Object) -> list[Object]:
-    """The Pods of a List, the newest first."""
+    """Returns the Pods of a List, the newest first."""
     return sorted(found["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 
 
 def over(job: Object) -> bool:
-    """Whether mpi-operator says of an MPIJob that it has ended, well or not."""
+    """Returns whether mpi-operator says of an MPIJob that it has ended, well or not."""
     conditions = job.get("status", {}).get("conditions", ())
     return any(item["status"] == "True" and item["type"] in {"Succeeded", "Failed"} for item in conditions)
 
 
 def ended(kubectl: Kubectl, name: str = "demo") -> Object:
-    """The last Pod of a job's launcher, once the job has ended.
+    """Returns the last Pod of a job's launcher, once the job has ended.
 
     Raises:
         NotYetError: it has not, in time.
@@ -163,7 +163,7 @@ def ended(kubectl: Kubectl, name: str = "demo") -> Object:
 
 
 def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
-    """The workers of a job, once each runs, and every one on a node of its own in one UltraServer.
+    """Returns the workers of a job, once each runs, and every one on a node of its own in one UltraServer.
 
     Raises:
         NotYetError: they do not, in time.
@@ -182,5 +182,5 @@ def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
 
 
 def containers(pod: Object) -> Iterable[str]:
-    """The names of a Pod's containers, in the order in which they run."""
+    """Returns the names of a Pod's containers, in the order in which they run."""
     return [container["name"] for kind in ("initContainers", "containers") for container in pod["spec"][kind]]

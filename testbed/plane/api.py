@@ -77,7 +77,7 @@ class Wanted:
 
 
 class _Api(KubernetesApi):
-    """An API server that is given all the time that it needs, as kubectl gives it."""
+    """An API server without a limit on the time of calls, as for kubectl."""
 
     def __init__(self, kubeconfig: Path, user: str, group: str) -> None:
         super().__init__(connect(kubeconfig)._client.configuration)  # noqa: SLF001 - as it says itself
@@ -93,19 +93,19 @@ class _Api(KubernetesApi):
         content_type: str = "application/json",
         timeout: float | tuple[float, float] = PATIENCE,
     ) -> Any:
-        # A wait ends in time also where nobody answers; no time at all is none that the library takes.
+        # A wait also ends in time if the server does not answer; the library does not accept a time of zero.
         most = max(left(PATIENCE), 0.1)
         connect_, read = timeout if isinstance(timeout, tuple) else (timeout, timeout)
         return super()._send(verb, path, body, content_type, (min(connect_, most), min(read, most)))
 
 
 class Client:
-    """Reads, follows, creates and deletes what one API server has.
+    """Reads, follows, creates and deletes the objects of one API server.
 
     Args:
-        kubeconfig: of whoever does so.
-        user: who they pretend to be; empty for nobody else.
-        group: the group that they pretend to be in.
+        kubeconfig: The user's kubeconfig.
+        user: A user to impersonate; empty for none.
+        group: A group to impersonate.
     """
 
     def __init__(self, kubeconfig: Path, user: str = "", group: str = "") -> None:
@@ -151,11 +151,11 @@ class Client:
     def send(
         self, verb: str, path: str, body: object, content_type: str = "application/json"
     ) -> tuple[int, Object]:
-        """Any request, whatever comes of it: the status, and what was answered."""
+        """Sends any request; returns the status and the answer."""
         return self._api.call(verb, path, body, content_type)
 
     def token(self, namespace: str, account: str) -> str:
-        """A token of a service account, for hours.
+        """Returns a token of a service account, for hours.
 
         Raises:
             ApiError: it was refused.
@@ -166,7 +166,7 @@ class Client:
         return str(found["status"]["token"])
 
     def text(self, path: str) -> str:
-        """What the API server says at a path, for example ``/metrics``.
+        """Returns what the API server says at a path, for example ``/metrics``.
 
         Raises:
             ApiError: it says nothing there.
@@ -177,7 +177,7 @@ class Client:
         return data.decode(errors="replace")
 
     def get(self, wanted: Wanted, namespace: str | None) -> Object | None:
-        """One object, or a List of all there are.
+        """Returns one object, or a List of all there are.
 
         Returns:
             It; None if the one object does not exist.
@@ -194,7 +194,7 @@ class Client:
         return listed(items)
 
     def states(self, wanted: Wanted, namespace: str | None, deadline: float) -> Iterator[Object | ApiError]:
-        """What ``get`` would say, now and after each change, until a time of ``time.monotonic`` is there.
+        """Yields what ``get`` would return, now and after each change, until a time of ``time.monotonic``.
 
         Yields:
             An object or a List; an error while there is none, or while the API server cannot be read.
@@ -254,7 +254,7 @@ class Client:
         return f"{path}?{urlencode(wanted.query)}" if wanted.query else path
 
     def _collection(self, kind: str) -> tuple[str, bool]:
-        """The path of a kind's collection, and whether it is in namespaces."""
+        """Returns the path of a kind's collection, and whether it is in namespaces."""
         name = kind.lower()
         if name not in self._kinds:
             # What a name meant before it means still, when a test defines another kind of that name.
@@ -264,7 +264,7 @@ class Client:
         return self._kinds[name]
 
     def _resource(self, version: str, kind: str) -> tuple[str, bool]:
-        """The plural name of a kind in one version, and whether it is in namespaces."""
+        """Returns the plural name of a kind in one version, and whether it is in namespaces."""
         known = self._resources.get(version, {})
         if kind not in known:
             listed = (self._api.get(_root(version)) or {}).get("resources", [])
@@ -277,10 +277,10 @@ class Client:
         return known[kind]
 
     def _discovered(self) -> dict[str, tuple[str, bool]]:
-        """Every name of every kind; of two with one name the first counts, as it does for kubectl."""
+        """Returns every name of every kind; of two with one name the first counts, as it does for kubectl."""
         groups = (self._api.get("/apis") or {}).get("groups", [])
         found: dict[str, tuple[str, bool]] = {}
-        # Of a kind in several versions the preferred one counts, and it comes first.
+        # The preferred version of a kind counts, and it comes first.
         versions = [
             version["groupVersion"]
             for group in groups
@@ -299,7 +299,7 @@ class Client:
 
 @functools.cache
 def client(kubeconfig: Path, user: str = "", group: str = "") -> Client:
-    """The client of a kubeconfig; its connections are kept."""
+    """Returns the client of a kubeconfig; its connections are kept."""
     return Client(kubeconfig, user, group)
 
 
@@ -312,12 +312,12 @@ def _key(item: Object) -> tuple[str, str]:
 
 
 def _shown(item: Object, wanted: Wanted) -> Object:
-    """An object as kubectl shows it."""
+    """Returns an object as kubectl shows it."""
     if not wanted.managed_fields:
         item.get("metadata", {}).pop("managedFields", None)
     return item
 
 
 def listed(items: list[Object]) -> Object:
-    """A List as kubectl shows it."""
+    """Returns a List as kubectl shows it."""
     return {"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}

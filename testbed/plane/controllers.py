@@ -87,7 +87,7 @@ CONTROLLERS = (
 
 
 UNUSED = {f"{kind}jobs.kubeflow.org" for kind in ("tf", "xgboost", "paddle", "jax")}
-"""Definitions of training-operator's that nobody here uses; each costs the API server seconds."""
+"""Definitions of training-operator's that are not used here; each costs the API server seconds."""
 
 
 class Controllers:
@@ -98,7 +98,7 @@ class Controllers:
         self._chosen = [each for each in CONTROLLERS if not names or each.name in names]
         self._tools = build.CONTROLLERS.directory()
         self._folder = plane.folder / "controllers"
-        # Where a webhook looks for its certificates that is told nothing else, below TMPDIR.
+        # The default place of a webhook's certificates, below TMPDIR.
         self._certificates = self._folder / "k8s-webhook-server" / "serving-certs"
         ports = iter(free_ports(2 * len(self._chosen)))
         self._ports = {each.name: (next(ports), next(ports)) for each in self._chosen}
@@ -176,7 +176,7 @@ class Controllers:
         group = {"jobset": "jobset.x-k8s.io", "lws": "lws.x-k8s.io", "trainer": "trainer.kubeflow.org"}
         webhook_at: dict[str, object] = {"host": "127.0.0.1", "port": port}
         if each.name == "lws":
-            # It is told by its defaults to look in a folder that all of the machine shares.
+            # By default it looks in a folder that the whole machine shares.
             webhook_at["certDir"] = str(self._certificates)
         found = {
             "apiVersion": f"config.{group[each.name]}/v1alpha1",

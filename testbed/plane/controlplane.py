@@ -23,7 +23,7 @@ MPIJOB_CRD = "mpijobs.kubeflow.org"
 
 
 def answers_ok(url: str, ca: Path | None = None) -> bool:
-    """Whether a GET of ``url`` on loopback is answered with 200, over TLS that ``ca`` vouches for."""
+    """Returns whether a GET of ``url`` on loopback is answered with 200, over TLS that ``ca`` vouches for."""
     parts = urllib.parse.urlsplit(url)
     host, port = parts.hostname or "127.0.0.1", parts.port
     if ca is None:
@@ -90,14 +90,14 @@ class ControlPlane:
         return credentials.issue(folder)
 
     def _prepare(self) -> None:
-        """What has to be there before the first program is started: here, nothing."""
+        """Creates what must exist before the first program starts: here, nothing."""
 
     def _command(self, name: str, flags: dict[str, object], dashes: str) -> list[str]:
-        """The command line of a program; a plane that is elsewhere starts it elsewhere."""
+        """Returns the command line of a program; a plane that is elsewhere starts it elsewhere."""
         return [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
 
     def account(self, namespace: str, name: str) -> Path:
-        """A kubeconfig with a token of a service account."""
+        """Returns a kubeconfig with a token of a service account."""
         return self._credentials.token_kubeconfig(name, self.kubectl.api.token(namespace, name), self.server)
 
     def _launch(
@@ -151,7 +151,7 @@ class ControlPlane:
             "service-account-issuer": self.server,
             "service-account-key-file": made.accounts_key,
             "service-account-signing-key-file": made.accounts_key,
-            # It would taint every node as not ready, and nobody is there to take the taint off again.
+            # It would taint every node as not ready, and no kubelet would remove the taint.
             "disable-admission-plugins": "TaintNodesByCondition",
         }
         self._launch("kube-apiserver", flags, lambda: answers_ok(f"{self.server}/readyz", made.ca))
@@ -187,7 +187,7 @@ class ControlPlane:
             )
 
     def _define_jobs(self) -> None:
-        """Make MPIJob known before the garbage collector looks which kinds there are.
+        """Makes MPIJob known before the garbage collector looks which kinds there are.
 
         It looks every half a minute. What a job of a kind that it does not know yet owned stays for so long
         or longer, and a new job of the same name gets no pods meanwhile.
@@ -209,7 +209,7 @@ class ControlPlane:
             "controller-queue-burst": 400,
         }
         # It ends by itself when it cannot renew its lease for five seconds; the next one would wait fifteen
-        # for a lease that nobody gave back.
+        # for a lease that was not released.
         lease = f"--namespace={OPERATOR_NAMESPACE} delete --ignore-not-found lease mpi-operator"
         give_back = [str(self.tools / "kubectl"), f"--kubeconfig={self.kubeconfig}", *lease.split()]
         self._launch("mpi-operator", flags, self._operator_leads, dashes="-", again_after=give_back)
@@ -223,6 +223,6 @@ class ControlPlane:
 
 
 def established(definition: Object) -> bool:
-    """Whether the API server serves what a CustomResourceDefinition defines."""
+    """Returns whether the API server serves what a CustomResourceDefinition defines."""
     conditions = definition.get("status", {}).get("conditions") or []
     return any((item["type"], item["status"]) == ("Established", "True") for item in conditions)

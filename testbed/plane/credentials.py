@@ -110,7 +110,7 @@ class Credentials:
 def issue(
     folder: Path, users: Mapping[str, tuple[str, str]] = USERS, names: Iterable[str] = LOOPBACK
 ) -> Credentials:
-    """Makes everything anew in ``folder``; it lives for a day, like the control plane at most.
+    """Creates all files again in ``folder``; they are valid for a day, the longest life of a control plane.
 
     Args:
         folder: is made where it is not there.

@@ -48,23 +48,23 @@ SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "generation", "man
 
 
 def together(*documents: Object) -> Object:
-    """A List: kubectl sends what is in it one by one, and is started once."""
+    """Returns a List: kubectl sends what is in it one by one, and is started once."""
     return {"apiVersion": "v1", "kind": "List", "items": list(documents)}
 
 
 def text(document: Object) -> str:
-    """An object as kubectl reads it from its standard input."""
+    """Returns an object as kubectl reads it from its standard input."""
     return json.dumps(document)
 
 
 def template(job: Object, role: str) -> Object:
-    """The pod template of ``Launcher`` or ``Worker``."""
+    """Returns the pod template of ``Launcher`` or ``Worker``."""
     found: Object = job["spec"]["mpiReplicaSpecs"][role]["template"]
     return found
 
 
 def without_record(found: Object) -> Object:
-    """A pod template without the webhook's record of what it added."""
+    """Returns a pod template without the webhook's record of what it added."""
     found = copy.deepcopy(found)
     del found["metadata"]["annotations"][keys.ADDED]
     for key in ("annotations", "labels"):
@@ -76,18 +76,18 @@ def without_record(found: Object) -> Object:
 
 
 def exported(kubectl: Kubectl, name: str) -> Object:
-    """``kubectl get -o yaml``, without what a person has to take out to create it again."""
+    """Returns ``kubectl get -o yaml``, without what a user has to remove to create the object again."""
     return own_part(yaml.safe_load(kubectl.run("get", "mpijob", name, "-o", "yaml").stdout))
 
 
 def own_part(job: Object) -> Object:
-    """A stored job without what the API server wrote into it."""
+    """Returns a stored job without what the API server wrote into it."""
     metadata = {key: value for key, value in job["metadata"].items() if key not in SERVERS_OWN}
     return {key: value for key, value in job.items() if key != "status"} | {"metadata": metadata}
 
 
 def workers_of(pods: Iterable[Object]) -> list[Object]:
-    """The pods that are workers."""
+    """Returns the pods that are workers."""
     return [pod for pod in pods if pod["metadata"]["labels"].get(ROLE) == "worker"]
 
 
@@ -98,7 +98,7 @@ def clear(inside: Kubectl) -> None:
 
 
 def leave(inside: Kubectl) -> None:
-    """Clears a namespace that nobody uses again. On a plane with ``NOBODY_COMES_LATE`` it stays clear."""
+    """Clears a namespace that is not used again. On a plane with ``NOBODY_COMES_LATE`` it stays clear."""
     change = {"metadata": {"labels": {LEFT: ""}}}
     path = f"/api/v1/namespaces/{inside.namespace}"
     inside.api.send("PATCH", path, change, "application/merge-patch+json")
@@ -140,7 +140,7 @@ def end(inside: Kubectl, kind: str, *select: str) -> None:
 def borrowed_namespace(
     control_plane: ControlPlane, name: str, labels: dict[str, str] | None = None
 ) -> Iterator[Kubectl]:
-    """A namespace for several tests; its jobs are deleted afterwards."""
+    """Yields a namespace for several tests; its jobs are deleted afterwards."""
     inside = control_plane.kubectl.create_namespace(name, labels)
     try:
         yield inside
@@ -156,7 +156,7 @@ def second_webhook(
     kinds: Iterable[Object] = (),
     probe: Object = webhook.PROBE,
 ) -> Iterator[Kubectl]:
-    """A webhook with a table of its own for one namespace, which is left alone by the packaged one.
+    """Yields a webhook with a table of its own for one namespace, which is left alone by the packaged one.
 
     Args:
         control_plane: that asks it.

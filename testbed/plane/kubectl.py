@@ -41,7 +41,7 @@ SHOWN = 6000
 
 
 def _named(condition: Callable[[Object], object]) -> str:
-    """A condition as a failure names it: by its name, or by where it stands."""
+    """Returns a condition as a failure names it: by its name, or by where it stands."""
     name, code = getattr(condition, "__name__", repr(condition)), getattr(condition, "__code__", None)
     if name != "<lambda>" or code is None:
         return name
@@ -49,7 +49,7 @@ def _named(condition: Callable[[Object], object]) -> str:
 
 
 def _short(found: Object) -> str:
-    """What a failure shows of an object or a List: a line each, first what others wrote of it."""
+    """Returns what a failure shows of an object or a List: a line each, first what others wrote of it."""
     items = found.get("items", [found])
     room = max(SHOWN // max(len(items), 1), 400)
     shown = [
@@ -60,7 +60,7 @@ def _short(found: Object) -> str:
 
 @dataclass(frozen=True)
 class Kubectl:
-    """Runs kubectl with one kubeconfig, optionally in one namespace, optionally as somebody else."""
+    """Runs kubectl with one kubeconfig, optionally in one namespace, optionally as another user."""
 
     binary: Path
     kubeconfig: Path
@@ -69,11 +69,11 @@ class Kubectl:
     group: str = ""
 
     def in_namespace(self, namespace: str) -> Kubectl:
-        """The same, for another namespace."""
+        """Returns the same, for another namespace."""
         return replace(self, namespace=namespace)
 
     def acting_as(self, user: str, group: str = "") -> Kubectl:
-        """The same, impersonating a user (``system:serviceaccount:NAMESPACE:NAME`` for a service account)."""
+        """Returns kubectl that impersonates a user (``system:serviceaccount:NAMESPACE:NAME``: an account)."""
         return replace(self, user=user, group=group)
 
     @property
@@ -118,7 +118,7 @@ class Kubectl:
         return done
 
     def get_json(self, *args: str) -> Object:
-        """What ``kubectl get ARGS -o json`` prints, one object or a List, without kubectl.
+        """Returns what ``kubectl get ARGS -o json`` prints, one object or a List, without kubectl.
 
         Raises:
             KubectlError: there is no such object, or it cannot be read.
@@ -130,13 +130,13 @@ class Kubectl:
         return answer
 
     def apply(self, document: str | Mapping[str, object], *args: str) -> Object:
-        """``kubectl apply -f - ARGS``, and the object as the API server then has it."""
+        """Runs ``kubectl apply -f - ARGS``, and returns the object as the API server then has it."""
         text = document if isinstance(document, str) else json.dumps(document)
         answers = objects(self.run("apply", "-f", "-", "-o", "json", *args, stdin=text).stdout)
         return answers[0] if len(answers) == 1 else listed(answers)
 
     def create(self, document: Mapping[str, Any], *args: str) -> Object:
-        """What ``kubectl create -f - ARGS`` does, without kubectl; of a List, each object by itself.
+        """Returns what ``kubectl create -f - ARGS`` does, without kubectl; of a List, each object by itself.
 
         Args:
             document: an object or a List.
@@ -210,7 +210,7 @@ class Kubectl:
 
 @contextlib.contextmanager
 def _refused(*command: str) -> Iterator[None]:
-    """What the API server refuses is an error as kubectl's own."""
+    """Yields what the API server refuses is an error as kubectl's own."""
     try:
         yield
     except ApiError as error:
@@ -218,7 +218,7 @@ def _refused(*command: str) -> Iterator[None]:
 
 
 def objects(text: str) -> list[Object]:
-    """All objects of a stream: for a List, kubectl prints one after the other with nothing in between."""
+    """Returns all objects of a stream: kubectl prints those of a List one after the other."""
     decoder = json.JSONDecoder()
     found, at = [], 0
     while text[at:].strip():

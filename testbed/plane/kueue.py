@@ -68,7 +68,7 @@ def start(plane: ControlPlane) -> Program:
 
 
 def queues(plane: ControlPlane, *namespaces: str) -> None:
-    """What the example has, with its queue in each of the namespaces."""
+    """Creates the example's objects, with its queue in each of the namespaces."""
     *shared, _ = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
     for part in shared:
         plane.kubectl.create(part)
@@ -77,7 +77,7 @@ def queues(plane: ControlPlane, *namespaces: str) -> None:
 
 
 def queue(plane: ControlPlane, namespace: str, name: str = LOCAL_QUEUE) -> None:
-    """The example's LocalQueue, in a namespace and by a name, once Kueue takes jobs from it."""
+    """Creates the example's LocalQueue in a namespace, and waits until Kueue accepts its jobs."""
     *_, found = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
     found["metadata"] = {"name": name, "namespace": namespace}
     plane.kubectl.create(found)
@@ -113,7 +113,7 @@ def _wait_until_asked(plane: ControlPlane) -> None:
 
     def suspended() -> bool:
         found = inside.create(job, "--dry-run=server")
-        # As long as the API server does not ask Kueue, nobody writes a runPolicy.
+        # Until the API server calls Kueue, no runPolicy is written.
         return bool(found["spec"].get("runPolicy", {}).get("suspend"))
 
     until(suspended, "a call of Kueue's webhook")

@@ -46,7 +46,7 @@ class Admission:
     error: str = ""
 
     def __str__(self) -> str:
-        """Names when, how long and what."""
+        """Returns names when, how long and what."""
         connection = "a kept connection" if self.kept else "a fresh connection"
         return f"{self.at:.1f} s, after {self.seconds:.2f} s, {connection}: {self.error or 'not mutated'}"
 
@@ -89,7 +89,7 @@ class Load:
         return [str(each) for each in self.admissions if each.error or not each.mutated]
 
     def lost_outside(self, begin: float, end: float) -> list[str]:
-        """Those of ``lost`` that were answered before a time, or asked for after another, see ``seconds``."""
+        """Returns those of ``lost`` that were answered before a time or sent after another (``seconds``)."""
         return [
             str(each)
             for each in self.admissions
@@ -116,7 +116,7 @@ class Load:
         until(answered, f"{count} more answers")
 
     def __str__(self) -> str:
-        """The numbers of docs/operations.md: admissions, failed, unmutated, seconds."""
+        """Returns the numbers of docs/operations.md: admissions, failed, unmutated, seconds."""
         done = self.admissions
         numbers = f"{len(done)} admissions, {len(self.failed)} failed, {len(self.unmutated)} unmutated"
         end = max((each.at + each.seconds for each in done), default=0.0)
@@ -171,7 +171,7 @@ class Creator:
 
 
 def places(kubeconfig: Path, namespace: str) -> bool:
-    """Whether a job that is created now is admitted, and with what the webhook adds."""
+    """Returns whether a job that is created now is admitted, and with what the webhook adds."""
     with contextlib.closing(Creator(kubeconfig, namespace)) as creator:
         return creator.create(kept=True) == (True, "")
 
@@ -181,7 +181,7 @@ def jobs_keep_coming(kubeconfig: Path, namespace: str, a_second: float = RATE) -
     """Creates jobs by dry run until the end of the ``with``, whether or not earlier ones were answered.
 
     Args:
-        kubeconfig: of whoever creates them.
+        kubeconfig: The kubeconfig of the user who creates them.
         namespace: where.
         a_second: how many begin in a second.
 

@@ -20,7 +20,7 @@ WEBHOOKS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 
 
 def manifests(plane: ControlPlane, folder: Path) -> list[Object]:
-    """What an installation by kustomize applies.
+    """Returns what an installation by kustomize applies.
 
     Raises:
         ClusterError: kustomize cannot read the folder; the message has what it said.
@@ -34,7 +34,7 @@ def manifests(plane: ControlPlane, folder: Path) -> list[Object]:
 
 
 def definition(group_version: str, kind: str) -> Object:
-    """A kind of which nothing but the name is known."""
+    """Returns a kind of which nothing but the name is known."""
     group, version = group_version.split("/")
     plural = f"{kind.lower()}s"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -49,7 +49,7 @@ def definition(group_version: str, kind: str) -> Object:
 
 
 def at(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
-    """The manifests with their webhooks at a URL instead of in a Service."""
+    """Returns the manifests with their webhooks at a URL instead of in a Service."""
     found = list(parts)
     bundle = base64.b64encode(ca.read_bytes()).decode()
     for part in found:
@@ -63,7 +63,7 @@ def at(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
 
 
 def undescribed(node: Any) -> Any:
-    """A definition without its descriptions: more than half of what the API server works on."""
+    """Returns a definition without its descriptions: more than half of what the API server works on."""
     if isinstance(node, dict):
         return {
             key: undescribed(value)
@@ -77,7 +77,7 @@ def install(plane: ControlPlane, parts: Iterable[Object]) -> list[Object]:
     """Creates rights and definitions and waits until these are served.
 
     Returns:
-        The webhook configurations, to be created once somebody answers.
+        The webhook configurations, to be created once the webhook answers.
     """
     found = sorted(parts, key=lambda part: part["kind"] != "Namespace")
     for part in found:

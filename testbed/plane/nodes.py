@@ -1,4 +1,4 @@
-"""Nodes that exist as objects only: UltraServers, and plain machines beside them.
+"""Nodes that exist as objects only: UltraServers, and plain machines.
 
 A Pod that the scheduler binds to one of them stays Pending. Nothing runs, and nothing needs to.
 """
@@ -55,7 +55,7 @@ Node = dict[str, Any]
 
 
 def ultraserver_nodes(count: int) -> list[Node]:
-    """The nodes of ``count`` UltraServers, four each, always the same ones."""
+    """Returns the nodes of ``count`` UltraServers, four each, always the same ones."""
     nodes = []
     for index in range(count * NODES_PER_ULTRASERVER):
         server, position = divmod(index, NODES_PER_ULTRASERVER)
@@ -72,28 +72,28 @@ def ultraserver_nodes(count: int) -> list[Node]:
 
 
 def plain_nodes(count: int, instance_type: str = "m5.4xlarge") -> list[Node]:
-    """Nodes without accelerators, where launchers may go as well."""
+    """Returns nodes without accelerators, where launchers may go as well."""
     return [_node(_name(20, index), instance_type, {}, PLAIN_CAPACITY) for index in range(count)]
 
 
 def trn1_nodes(count: int) -> list[Node]:
-    """Nodes with devices that are in no UltraServer: their plugin says nothing of one."""
+    """Returns nodes with devices that are in no UltraServer: their plugin says nothing of one."""
     return [_node(_name(30, index), TRN1, {}, TRN1_CAPACITY) for index in range(count)]
 
 
-def driven(nodes: list[Node], published: str = WHOLE_NODE, *, beside: bool = False) -> list[Node]:
-    """Nodes with the Neuron DRA driver, in place of the plugin or beside; and the ResourceSlice of each."""
+def driven(nodes: list[Node], published: str = WHOLE_NODE, *, plugin: bool = False) -> list[Node]:
+    """Returns nodes with the Neuron DRA driver, alone or with the plugin; and their ResourceSlices."""
     found = []
     for node in nodes:
         capacity = node["status"]["capacity"]
-        kept = {name: n for name, n in capacity.items() if beside or name not in DEVICES}
+        kept = {name: n for name, n in capacity.items() if plugin or name not in DEVICES}
         found += [node | {"status": node["status"] | {"capacity": kept, "allocatable": kept}}]
         found += [_slice(node["metadata"]["name"], published)]
     return found
 
 
 def device_class(serves: str = "") -> Node:
-    """The driver's DeviceClass, or one of single devices that serves an extended resource."""
+    """Returns the driver's DeviceClass, or one of single devices that serves an extended resource."""
     chosen = f"device.driver == '{DRIVER}'"
     if serves:
         chosen += f" && device.attributes['{DRIVER}'].resourceType == '{DEVICE}'"
@@ -104,17 +104,17 @@ def device_class(serves: str = "") -> Node:
 
 
 def template_name(mode: int) -> str:
-    """The name of the claim template for a node config."""
+    """Returns the name of the claim template for a node config."""
     return f"us-{mode}-node-config"
 
 
 def claim_template(mode: int, name: str = "", *, told: bool = True) -> Node:
-    """The installation's template of claims for a node config, or one of another name.
+    """Returns the installation's template of claims for a node config, or one of another name.
 
     Args:
         mode: The node config.
         name: Another name.
-        told: Whether the driver is told the node config.
+        told: Whether the driver gets the node config.
     """
     text = CLAIMS.read_text(encoding="utf-8")
     every: list[Node] = list(yaml.safe_load_all(text))
@@ -130,7 +130,7 @@ def create(kubectl: Kubectl, nodes: list[Node]) -> None:
 
 
 def _identifier(what: str) -> str:
-    """Sixteen letters and digits, as the device driver reports them, the same in every run."""
+    """Returns sixteen letters and digits, as the device driver reports them, the same in every run."""
     number = int.from_bytes(hashlib.sha256(what.encode()).digest())
     digits = "0123456789abcdefghijklmnopqrstuvwxyz"
     letters = ""

@@ -21,7 +21,7 @@ ACCOUNT = "ultraserver-placement"
 COMPONENT = "app.kubernetes.io/component"
 POLICY = "ValidatingAdmissionPolicy"
 STORED = {*managers.RIGHTS, POLICY, f"{POLICY}Binding", "ConfigMap"}
-"""What an installation is beside its programs, and how they are reached."""
+"""The objects of an installation except its programs, and how these are reached."""
 
 
 def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Path:
@@ -29,7 +29,7 @@ def install(plane: ControlPlane, values: Mapping[str, Any] | None = None) -> Pat
 
     Args:
         plane: Where.
-        values: Of the chart, other than the default, which needs no Helm.
+        values: Values of the chart, other than the default, which needs no Helm.
 
     Returns:
         A folder with the files of the table, as it is mounted.

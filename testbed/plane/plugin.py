@@ -32,7 +32,7 @@ def plugin(inside: Kubectl, *words: str, kubeconfig: Path | None = None) -> subp
 
 @contextlib.contextmanager
 def page(inside: Kubectl, kubeconfig: Path | None = None) -> Iterator[str]:
-    """The address that ``kubectl ultraserver preview --web`` prints; it gets Ctrl-C and must end."""
+    """Yields the address that ``kubectl ultraserver preview --web`` prints; it gets Ctrl-C and must end."""
     command, env = _command(inside, ["preview", "--web"], kubeconfig)
     env["BROWSER"] = "true"
     command = ["env", "--default-signal=INT", *command]  # a test in the background ignores it
@@ -59,14 +59,14 @@ def _has_processes(group: int) -> bool:
 
 
 def _command(inside: Kubectl, words: list[str], kubeconfig: Path | None) -> tuple[list[str], dict[str, str]]:
-    """The command line of the plugin, and its environment."""
+    """Returns the command line of the plugin, and its environment."""
     path = [str(inside.binary.parent), str(Path(sys.executable).parent), os.environ["PATH"]]
     own = {"KUBECONFIG": str(kubeconfig or inside.kubeconfig), "PATH": ":".join(path), "KUBERC": "off"}
     return [str(inside.binary), "ultraserver", *words], os.environ | own
 
 
 def _asked(words: list[str], given: str | None = None) -> Result:
-    """What a command with a namespace answers in this process, without kubectl and its proxy."""
+    """Returns what a command with a namespace answers in this process, without kubectl and its proxy."""
 
     def connected(kubeconfig: Path, _context: str | None) -> tuple[KubernetesApi, str]:
         return connect(kubeconfig), "default"
@@ -76,7 +76,7 @@ def _asked(words: list[str], given: str | None = None) -> Result:
 
 
 def eventually(inside: Kubectl, words: list[str], holds: Callable[[Any], object]) -> Any:
-    """What a command says as JSON, once something holds of it; asked in this process, without kubectl.
+    """Returns a command's result as JSON, once something holds for it; runs in this process, not in kubectl.
 
     Raises:
         NotYetError: it does not come about; the message has what was said last.
@@ -99,7 +99,7 @@ def eventually(inside: Kubectl, words: list[str], holds: Callable[[Any], object]
 
 
 def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tuple[int, list[Any]]:
-    """What ``preview`` says of objects: its exit status, and an item for each."""
+    """Returns what ``preview`` says of objects: its exit status, and an item for each."""
     words = ["preview", "-f", "-", *(["-n", inside.namespace] if inside.namespace else []), "-o", "json"]
     words += ["--kubeconfig", str(inside.kubeconfig), *options]
     done = _asked(words, text(together(*jobs)))
@@ -108,12 +108,12 @@ def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tu
 
 
 def texts(found: Any) -> list[str]:
-    """The findings of ``why``, each as ``KIND NAME: TEXT``."""
+    """Returns the findings of ``why``, each as ``KIND NAME: TEXT``."""
     return [f"{item['kind']} {item['name']}: {item['text']}" for item in found["findings"]]
 
 
 def account(inside: Kubectl, name: str, folder: Path) -> Path:
-    """A kubeconfig of a new service account, which may do nothing yet."""
+    """Returns a kubeconfig of a new service account, which may do nothing yet."""
     inside.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     token = inside.api.token(inside.namespace or "default", name)
     given = yaml.safe_load(inside.kubeconfig.read_text(encoding="utf-8"))

@@ -116,7 +116,7 @@ EMPTY = {
     *{("Container", "terminationMessagePolicy"), ("ContainerPort", "protocol"), ("PodSpec", "dnsPolicy")},
     *{("PodSpec", "restartPolicy"), ("Toleration", "effect"), ("Toleration", "operator")},
 }
-"""Of these, those whose empty text is as good as none."""
+"""The keys among these whose empty text means the same as none."""
 
 _DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _PREFIX = f"({_DOMAIN}/)?"
@@ -188,7 +188,7 @@ class Generator:
         self.partial = self._reach(ROOT, through_atomic=False)
 
     def schema(self, comment: str) -> Schema:
-        """The whole schema."""
+        """Returns the whole schema."""
         names = sorted(self._reach(ROOT, through_atomic=True) | {"ObjectMeta"})
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -209,7 +209,7 @@ class Generator:
         return {key: found[key] for key in sorted(found) if key not in hidden}
 
     def _reach(self, name: str, *, through_atomic: bool) -> set[str]:
-        """The types below a type; without atomic lists, those of which a rule may give a part."""
+        """Returns the types below a type; without atomic lists, those of which a rule may give a part."""
         found, todo = set(), [name]
         while todo:
             if (current := todo.pop()) not in found:
@@ -250,7 +250,7 @@ class Generator:
         return made
 
     def _required(self, field: Schema) -> list[str]:
-        """What an element of a list must have, where its type does not ask for it already."""
+        """Returns what an element of a list must have, where its type does not ask for it already."""
         names = list(_references(field["items"]))
         if not names or names[0] not in self.partial:
             return []
@@ -272,7 +272,7 @@ def _quoted(struct: str, field: str, made: Schema) -> Schema:
 
 
 def _formed(name: str, key: str, made: Schema) -> Schema:
-    """A field's type, and what of it the API server takes."""
+    """Returns a field's type, and what of it the API server takes."""
     place = name, key
     if place in MAPS:
         return _labels()
@@ -286,7 +286,7 @@ def _formed(name: str, key: str, made: Schema) -> Schema:
 
 
 def _where_written(**then: object) -> Schema:
-    """What a text must be that quotes no placeholder."""
+    """Returns what a text must be that quotes no placeholder."""
     return {"type": "string", "if": {"not": {"pattern": r"\$\("}}, "then": then}
 
 
@@ -302,14 +302,14 @@ def _references(node: object) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    """The first sentence that says something; editors show it beside a completion."""
+    """Returns the first sentence with content; editors show it next to a completion."""
     text = " ".join(text.split()).removeprefix("Required. ").removeprefix("Optional: ")
     sentence = re.split(r"(?<=\.)(?<!e\.g\.)(?<!i\.e\.) ", text, maxsplit=1)[0]
     return sentence if len(sentence) <= LONGEST else sentence[:LONGEST].rsplit(" ", 1)[0] + " …"
 
 
 def render(schema: Schema) -> str:
-    """JSON with one definition a line: short, and a diff shows which type changed."""
+    """Returns JSON with one definition a line: short, and a diff shows which type changed."""
 
     def compact(value: object) -> str:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -320,7 +320,7 @@ def render(schema: Schema) -> str:
 
 
 def main(path: Path) -> str:
-    """The schema's text, from a file of the module's folder.
+    """Returns the schema's text, from a file of the module's folder.
 
     Raises:
         ValueError: if the path does not name the module's version.

@@ -26,7 +26,7 @@ class NoAddressError(ClusterError):
 
 
 def start(plane: ControlPlane, rules: Path | None = None) -> tuple[Program, int]:
-    """The chart's command as a process of this machine, by a table or the default one; and its port."""
+    """Returns the chart's command as a process of this machine, with a table or the default; and its port."""
     (port,) = free_ports(1)
     (container,) = _parts()["Deployment"]["spec"]["template"]["spec"]["containers"]
     own = ("--port=", "--rules=")
@@ -56,7 +56,7 @@ def answering(kubectl: Kubectl, revision: str = "") -> None:
 
 @contextlib.contextmanager
 def previews(plane: ControlPlane, namespace: str, rules: Path | None = None) -> Iterator[Kubectl]:
-    """The chart's Service and command, where a kubelet would run them: on an address of this machine."""
+    """Yields the chart's Service and command, as a kubelet would run them, on an address of this machine."""
     address()
     program, port = start(plane, rules)
     parts = _parts()
@@ -103,7 +103,7 @@ def runs(namespace: Kubectl, pod: str) -> None:
 
 
 def address() -> str:
-    """This machine's own; nothing is sent.
+    """Returns this machine's own address; nothing is sent.
 
     Raises:
         NoAddressError: It has none.

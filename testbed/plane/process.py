@@ -26,7 +26,7 @@ PORTS = range(20_000, 32_000)
 
 
 def supervised(command: Sequence[str], before: Sequence[str] = (":",)) -> list[str]:
-    """A command that starts a program whenever it has ended, as a Deployment does with its container.
+    """Returns a command that starts a program whenever it has ended, as a Deployment does with its container.
 
     Args:
         command: the program.
@@ -36,7 +36,7 @@ def supervised(command: Sequence[str], before: Sequence[str] = (":",)) -> list[s
 
 
 class ClusterError(RuntimeError):
-    """The control plane, or something beside it, did not come up."""
+    """The control plane, or a program next to it, did not start."""
 
 
 _claims: list[socket.socket] = []
@@ -44,7 +44,7 @@ _claims: list[socket.socket] = []
 
 
 def _claimed(port: int) -> bool:
-    """Whether nobody else was given a port: who is given one listens on it seconds later only."""
+    """Returns whether no other process was given a port: it may listen on it only seconds later."""
     name = socket.socket(socket.AF_UNIX)
     try:
         # Like a port of loopback, such a name is one network namespace's.
@@ -57,7 +57,7 @@ def _claimed(port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody listens on, or was given before; all are held until the last is found."""
+    """Returns free ports of loopback, which were not given before; all are held until the last is found."""
     with contextlib.ExitStack() as held:
         ports: list[int] = []
         for port in random.sample(PORTS, len(PORTS)):
@@ -72,7 +72,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def memory(pid: int, file: str, label: str) -> int:
-    """Bytes, by a file of ``/proc`` about a process and a label in it; 0 for one that has ended."""
+    """Returns bytes, from a file of ``/proc`` about a process and a label in it; 0 for one that has ended."""
     try:
         lines = Path(f"/proc/{pid}/{file}").read_text(encoding="ascii").splitlines()
     except OSError:
@@ -99,7 +99,7 @@ class Program:
         return self._process.pid
 
     def tail(self) -> str:
-        """The last lines of the log."""
+        """Returns the last lines of the log."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         return "\n".join(lines[-TAIL_LINES:])
 
@@ -123,7 +123,7 @@ class Program:
                 )
 
     def stop(self, grace: float) -> None:
-        """SIGTERM to the whole group, time to finish, SIGKILL."""
+        """Sends SIGTERM to the whole group, waits, and sends SIGKILL."""
         # SIGKILL in any case: a group may outlive its leader, a server's own workers for example.
         for sign, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, None)):
             with contextlib.suppress(ProcessLookupError):
@@ -211,13 +211,13 @@ class Programs:
 
 
 def end_as_by_ctrl_c() -> None:
-    """Have `kill` and a closed terminal end this as cleanly as Ctrl-C, which background jobs would ignore."""
+    """Has `kill` and a closed terminal end this as cleanly as Ctrl-C, which background jobs would ignore."""
     for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(sign, _interrupt)
 
 
 def wait_for_ctrl_c() -> NoReturn:
-    """Wait for it, for ever.
+    """Waits for it, for ever.
 
     A signal that comes just before a wait begins does not end it: it is looked at when the wait is over.
     """

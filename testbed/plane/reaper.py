@@ -1,4 +1,4 @@
-"""Stops what a control plane started when the process that started it is gone, in whatever way.
+"""Stops the programs of a control plane when the process that started it has ended in any way.
 
 Run as a script, with the seconds between SIGTERM and SIGKILL as its argument. Standard input is a pipe from
 the starter that says ``+PID`` for every process group begun and ``-PID`` for every one ended. A starter that
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def alive(group: int) -> bool:
-    """Whether a process group still has a member that has not ended.
+    """Returns whether a process group still has a member that has not ended.
 
     Those that have ended still count for ``killpg``, until the first process of the machine takes notice:
     at once, or, on some machines, every other second.

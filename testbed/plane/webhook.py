@@ -84,7 +84,7 @@ def configuration(
     *,
     values: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The MutatingWebhookConfiguration of an installation, for a running webhook.
+    """Returns the MutatingWebhookConfiguration of an installation, for a running webhook.
 
     Args:
         running: what is to be asked.
@@ -110,7 +110,7 @@ def configuration(
 
 
 def qualified(name: str) -> str:
-    """What the webhook of the configuration ``name`` is called: in metrics, audit annotations and errors."""
+    """Returns the name of the webhook in the configuration ``name``, as in metrics, audit and errors."""
     return f"mpijobs.{name}.io"
 
 
@@ -140,7 +140,7 @@ def asked(inside: Kubectl, hooks: Collection[str], probe: dict[str, Any]) -> Non
     It learns of configurations by a watch of its own, a moment after it stored one: nothing else tells.
 
     Raises:
-        NotYetError: it does not; the message has what became of the object.
+        NotYetError: It does not; the message has the object.
     """
 
     def counted() -> bool:
@@ -161,7 +161,7 @@ def asked(inside: Kubectl, hooks: Collection[str], probe: dict[str, Any]) -> Non
 
 
 def requests(kubectl: Kubectl, *names: str) -> float:
-    """How often the API server has called the webhooks of these names, by its own count."""
+    """Returns how often the API server has called the webhooks of these names, by its own count."""
     return sum(
         float(line.rsplit(" ", 1)[1])
         for line in kubectl.api.text("/metrics").splitlines()

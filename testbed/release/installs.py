@@ -1,4 +1,4 @@
-"""What a release installs: the chart, and what Helm renders of it for whoever has no Helm."""
+"""What a release installs: the chart, and its manifests rendered by Helm for users without Helm."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NAME = "provenance.intoto.json"
 BUILD = "urn:ultraserver-webhook:make-release:1"
 """How it was built: ``make release`` of a commit, as CONTRIBUTING.md has it."""
 BUILDER = "urn:ultraserver-webhook:builder:a-persons-machine"
-"""Who built it: whoever holds the key of the signature, by hand."""
+"""The builder: a person with the key of the signature, by hand."""
 WHEELS = "opt/ultraserver-webhook/wheels.sha256"
 """Where an image says which files pip installed, as ``sha256sum`` prints it."""
 
@@ -25,13 +25,13 @@ Object = dict[str, Any]
 
 
 def sha256(path: Path) -> str:
-    """The checksum of a file."""
+    """Returns the checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def statement(files: Iterable[Path], images: Mapping[str, Path], state: Source, *, dirty: bool) -> Object:
-    """The statement about a release.
+    """Returns the statement about a release.
 
     Args:
         files: of the release.
@@ -61,7 +61,7 @@ def statement(files: Iterable[Path], images: Mapping[str, Path], state: Source, 
 
 
 def _materials(images: Iterable[Path]) -> dict[str, str]:
-    """What the images are made of beside the source: their lowest layer, and what pip installed."""
+    """Returns what the images contain besides the source: their lowest layer, and what pip installed."""
     found = {}
     for archive in images:
         (lowest, *_) = archives.diff_ids(archive)

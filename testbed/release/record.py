@@ -37,7 +37,7 @@ class Record:
     ran: list[dict[str, Any]] = field(default_factory=list)
 
     def path(self) -> Path:
-        """Where it is kept."""
+        """Returns where it is kept."""
         return FOLDER / f"{self.commit}{'-part' if self.part else ''}.json"
 
     def write(self) -> None:
@@ -45,7 +45,7 @@ class Record:
         self.path().write_text(json.dumps(dataclasses.asdict(self), indent=1) + "\n", encoding="utf-8")
 
     def lacks(self) -> str:
-        """Why no release may lean on it; empty if one may."""
+        """Returns why no release may lean on it; empty if one may."""
         if not self.clean:
             return "the checkout had changes that are not committed"
         done = Counter(ran["phase"] for ran in self.ran)
@@ -59,7 +59,7 @@ class Record:
 
 
 def of(commit: str) -> Record:
-    """The record of a commit.
+    """Returns the record of a commit.
 
     Raises:
         ReleaseError: there is none, or no release may lean on it.

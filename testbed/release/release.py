@@ -1,10 +1,10 @@
 """Writes what a release is: ``python -m testbed.release.release [--dirty [--keep] | --before] [--key FILE]``.
 
-A release is a folder with all that an installation needs, so that nobody needs a clone: wheel and sdist,
+A release is a folder with all that an installation needs, without a clone: wheel and sdist,
 the kubectl plugin as one file, the two images as archives, the bill of materials, the chart, a file for
 ``kubectl apply`` of its default and of each recommended set of values, what all this was made of, checksums
-and their signature. The same commit gives the same files, but for the images, whose Debian is that of the
-day, and what has their digests.
+``kubectl apply`` of its default and of each recommended set of values, provenance, checksums
+and their signature. The same commit gives the same files, except for the images, whose Debian is that of the
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ BEFORE = "61684e23369530e2b72a7f2ba1622156889b0023"
 
 
 def folder(version: str) -> Path:
-    """Where the release of this checkout is, or will be."""
+    """Returns where the release of this checkout is, or will be."""
     return DIST / f"release-{version}"
 
 
 def before() -> Path:
-    """Where the release before this one is, or will be."""
+    """Returns where the release before this one is, or will be."""
     return kit.CACHE / "releases" / BEFORE
 
 
 def not_held() -> str:
-    """Why this clone cannot have the release before; empty where it can."""
+    """Returns why this clone cannot have the release before; empty where it can."""
     if source.held(BEFORE) or not source.shallow():
         return ""
     return f"this clone is shallow, and lacks the commit of the release before, {BEFORE}"
 
 
 def stale() -> str:
-    """Why ``dist`` has no release that installs what this checkout would; empty where it has."""
+    """Returns why ``dist`` has no release that installs what this checkout would; empty where it has."""
     about = folder(product.version()) / ABOUT
     if not about.is_file():
         return "there is no release of this checkout: make release"
@@ -67,7 +67,7 @@ def stale() -> str:
 
 
 def installed(state: source.Source) -> list[str]:
-    """Git's names of all that decides what is installed."""
+    """Returns Git's names of all that decides what is installed."""
     return state.part([*product.context(), "manifests", "examples"])
 
 
@@ -86,36 +86,36 @@ class Writer:
         self._env = {**os.environ, "SOURCE_DATE_EPOCH": state.date()}
 
     def packages(self) -> None:
-        """Wheel and sdist."""
+        """Writes wheel and sdist."""
         command = [sys.executable, "-m", "hatchling", "build", "--directory", str(self._out)]
         self._report.phase("wheel, sdist", command, cwd=self._files, env=self._env)
 
     def plugin(self) -> None:
-        """The kubectl plugin as one file, and what krew would install it by."""
+        """Writes the kubectl plugin as one file, and its manifest for krew."""
         plugin.write(self._files, self._out, product.version(self._files), int(self._state.date()))
 
     def manifests(self) -> None:
-        """The chart with the images' digests, and what Helm renders of it."""
+        """Writes the chart with the images' digests, and what Helm renders from it."""
         installs.write(self._files, self._out, self.archives(), int(self._state.date()))
 
     def archives(self) -> dict[str, Path]:
-        """Where the archives of the product's images are, by name and tag of the image."""
+        """Returns where the archives of the product's images are, by name and tag of the image."""
         version = product.version(self._files)
         return {f"{name}:{version}": self._out / f"{name}-{version}.tar" for name in product.TARGETS.values()}
 
     def images(self, built: Path) -> None:
-        """The archives of the product's images, from the folder that they were built in."""
+        """Copies the archives of the product's images from the folder that they were built in."""
         for target, path in zip(product.TARGETS, self.archives().values(), strict=True):
             shutil.copyfile(built / f"{target}.tar", path)
 
     def provenance(self) -> None:
-        """What all files that are there were made of."""
+        """Writes the provenance of all files."""
         dirty = self._state.tree != source.committed(self._state.commit).tree
         made = provenance.statement(self._out.iterdir(), self.archives(), self._state, dirty=dirty)
         (self._out / provenance.NAME).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
     def about(self) -> None:
-        """Which version it is, of which commit, and what it installs."""
+        """Writes the version and the commit, and what they install."""
         about = {
             "version": product.version(self._files),
             "commit": self._state.commit,
@@ -125,7 +125,7 @@ class Writer:
         (self._out / ABOUT).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
     def sums(self) -> Path:
-        """The checksums of all files, as ``sha256sum --check`` reads them."""
+        """Returns the checksums of all files, as ``sha256sum --check`` reads them."""
         lines = [f"{provenance.sha256(path)}  {path.name}\n" for path in sorted(self._out.iterdir())]
         (self._out / SUMS).write_text("".join(lines), encoding="utf-8")
         return self._out / SUMS
@@ -140,7 +140,7 @@ def write(state: source.Source, soak: Path | None = None, key: Path | None = Non
         key: what its checksums are signed with; None for no signature.
 
     Raises:
-        ReleaseError: the key does not sign, or nobody would believe it; one to try out may have any key.
+        ReleaseError: The key does not sign, or is not trusted; one to try out may have any key.
     """
     target = folder(product.version())
     DIST.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The signature of a release's checksums, by a key of whoever releases: ``ssh-keygen -Y``.
+"""The signature of a release's checksums, by a maintainer's key: ``ssh-keygen -Y``.
 
 It is on every machine that has git or kubectl, and the key may be one of an agent or of a device.
 """
@@ -28,7 +28,7 @@ def sign(sums: Path, key: Path) -> None:
 
 
 def refused(sums: Path, signers: Path = SIGNERS) -> str:
-    """Why nobody would believe the signature of the checksums; empty if it is by one of the signers."""
+    """Returns why the signature of the checksums is not valid; empty if it is by one of the signers."""
     asked = ["ssh-keygen", "-Y", "verify", "-n", NAMESPACE, "-I", IDENTITY]
     command = [*asked, "-f", str(signers), "-s", f"{sums}.sig"]
     done = subprocess.run(command, check=False, input=sums.read_bytes(), capture_output=True)

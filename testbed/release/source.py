@@ -32,11 +32,11 @@ class Source:
     env: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     def date(self) -> str:
-        """When the commit was made, in seconds since 1970."""
+        """Returns when the commit was made, in seconds since 1970."""
         return git("show", "--no-patch", "--format=%ct", self.commit)
 
     def part(self, paths: Iterable[str]) -> list[str]:
-        """Git's names of some of its files and folders."""
+        """Returns Git's names of some of its files and folders."""
         return git("ls-tree", self.tree, "--", *paths, env=self.env).splitlines()
 
     def export(self, folder: Path) -> Path:
@@ -50,7 +50,7 @@ class Source:
 
 
 def git(*args: str, env: Mapping[str, str] | None = None) -> str:
-    """What git prints, asked in this repository.
+    """Returns what git prints, asked in this repository.
 
     Args:
         args: the command line after ``git``.
@@ -74,7 +74,7 @@ def git(*args: str, env: Mapping[str, str] | None = None) -> str:
 
 
 def committed(name: str = "HEAD") -> Source:
-    """A commit.
+    """Returns a commit.
 
     Raises:
         ReleaseError: this repository does not have it.
@@ -83,12 +83,12 @@ def committed(name: str = "HEAD") -> Source:
 
 
 def shallow() -> bool:
-    """Whether this clone lacks what came before."""
+    """Returns whether this clone lacks what came before."""
     return git("rev-parse", "--is-shallow-repository") == "true"
 
 
 def held(commit: str) -> bool:
-    """Whether this clone has a commit."""
+    """Returns whether this clone has a commit."""
     try:
         git("cat-file", "-e", f"{commit}^{{commit}}")
     except ReleaseError:
@@ -98,9 +98,9 @@ def held(commit: str) -> bool:
 
 @contextlib.contextmanager
 def checkout() -> Iterator[Source]:
-    """The checkout as it is, with what is not committed and not ignored.
+    """Yields the checkout as it is, with what is not committed and not ignored.
 
-    Nothing is written into the repository, which may belong to somebody else: who could not commit any more
+    Nothing is written into the repository, which may belong to another user: they could not commit any more
     where git has folders of root's.
     """
     with tempfile.TemporaryDirectory() as folder:
@@ -116,12 +116,12 @@ def checkout() -> Iterator[Source]:
 
 
 def changes() -> list[str]:
-    """What differs from the commit that is checked out, as ``git status`` says it."""
+    """Returns what differs from the commit that is checked out, as ``git status`` says it."""
     return git("status", "--porcelain").splitlines()
 
 
 def clean() -> Source:
-    """The commit that is checked out.
+    """Returns the commit that is checked out.
 
     Raises:
         ReleaseError: the checkout has changes.

@@ -38,7 +38,7 @@ NOT_YET_CLEAN = (
     "manifests/chart/rules/30-placement.yaml",
     "manifests/install.yaml",
     "placement/",
-    "testbed/",
+    "testbed/kits/kubernetes/",
     "tests/",
     "webhook/cli.py",
     "webhook/engine/",

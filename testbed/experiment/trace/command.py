@@ -25,7 +25,7 @@ SECONDS = 5.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a trace for each policy and seed, and print tables; draw the first run."""
+    """Runs a trace for each policy and seed, and print tables; draw the first run."""
     options = _options(arguments)
     every = read(options.trace)
     drawn: Run | None = None
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def say(*lines: str) -> None:
-    """Print lines at once: the next come after minutes."""
+    """Prints lines at once: the next come after minutes."""
     for each in lines:
         print(each, flush=True)  # noqa: T201
 
@@ -90,7 +90,7 @@ def _run(  # noqa: PLR0913, PLR0917 - all that a run is
 def _alone(
     jobs: Sequence[Job], options: argparse.Namespace, policy: str, seed: int
 ) -> dict[str, tuple[int, Sequence[Job], Run]]:
-    """Each tenant's jobs on the UltraServers that are its share, without those that do not fit there."""
+    """Returns each tenant's jobs on the UltraServers of its share, without those that do not fit there."""
     result = {}
     for tenant, servers in shares(jobs, options.ultraservers).items():
         own = [job for job in jobs if job.tenant == tenant and job.nodes <= servers * NODES]

@@ -32,16 +32,16 @@ class Easy:
         """The job on each node that is used, and when it started."""
 
     def arrive(self, job: Job) -> None:
-        """It is the last of the queue."""
+        """Adds a job at the end of the queue."""
         self._queue[job.number] = job
 
     def leave(self, job: Job) -> None:
-        """Its nodes are free."""
+        """Frees the nodes of a job."""
         for node in self._nodes.pop(job.number):
             del self._on[node]
 
     def decide(self, now: float) -> Sequence[tuple[Job, Sequence[int]]]:
-        """Go through the queue once."""
+        """Goes through the queue once, and returns the jobs that start."""
         started: list[tuple[Job, Sequence[int]]] = []
         kept: frozenset[int] = frozenset()
         begin, head, taken = 0.0, False, self._fleet.copy()
@@ -63,15 +63,15 @@ class Easy:
         return started
 
     def _order(self, _now: float) -> Iterable[Job]:
-        """The jobs that wait, the first first."""
+        """Returns the jobs that wait, the first first."""
         return list(self._queue.values())
 
     def _ends_before(self, job: Job, now: float, begin: float) -> bool:
-        """Whether a job ends before the reservation begins, as far as its limit says."""
+        """Returns whether a job ends before the reservation begins, as far as its limit says."""
         return now + (self._default if job.limit is None else job.limit) <= begin
 
     def _end(self, job: Job, start: float, now: float) -> float:
-        """When a job that runs is assumed to end."""
+        """Returns when a job that runs is assumed to end."""
         return max(start + (self._default if job.limit is None else job.limit), now)
 
     def _start(self, job: Job, nodes: Sequence[int], now: float) -> None:
@@ -80,7 +80,7 @@ class Easy:
         self._on.update((node, (job, now)) for node in nodes)
 
     def _reservation(self, job: Job, now: float) -> tuple[float, frozenset[int]] | None:
-        """When a job can start at the latest, and on which nodes; None if it never can."""
+        """Returns when a job can start at the latest, and on which nodes; None if it never can."""
         ends = {node: self._end(running, start, now) for node, (running, start) in self._on.items()}
         free = sorted(
             (max(ends.get(node, now) for node in unit), unit) for unit in self._fleet.units[job.size]

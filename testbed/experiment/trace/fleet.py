@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 
 NODES = 4
-"""Of an UltraServer. Nodes 0 to 3 are the first one's, 0 and 1 its first pair."""
+"""Nodes of an UltraServer. Nodes 0 to 3 are the first one's, 0 and 1 its first pair."""
 
 Unit = tuple[int, ...]
 
 
 def sick_nodes(servers: int, count: int, seed: int) -> frozenset[int]:
-    """One node of each of so many UltraServers."""
+    """Returns one node of each of so many UltraServers."""
     chance = random.Random(f"sick {seed}")  # noqa: S311 - an experiment that can be had again
     return frozenset(
         server * NODES + chance.randrange(NODES) for server in chance.sample(range(servers), count)
@@ -50,13 +50,13 @@ class Fleet:
         }
 
     def copy(self) -> Fleet:
-        """The same, to try something with."""
+        """Returns the same, to try something with."""
         other = copy(self)
         other.free = [set(free) for free in self.free]
         return other
 
     def take(self, nodes: Iterable[int]) -> None:
-        """Mark nodes as used.
+        """Marks nodes as used.
 
         Raises:
             ValueError: One is not free.
@@ -67,7 +67,7 @@ class Fleet:
             self.free[node // NODES].remove(node)
 
     def give_back(self, nodes: Iterable[int]) -> None:
-        """Mark nodes as free."""
+        """Marks nodes as free."""
         for node in nodes:
             self.free[node // NODES].add(node)
 
@@ -82,7 +82,7 @@ class Fleet:
         return sum(len(free) for free in self.free if len(free) < NODES)
 
     def choose(self, size: int, units: int, kept: Collection[int] = ()) -> list[int] | None:
-        """Free nodes for so many units of a size, none of them kept: the least loss to larger jobs.
+        """Returns free nodes for so many units of a size, not reserved, at the least loss to larger jobs.
 
         Returns:
             The nodes; None if there are too few such units.
@@ -107,7 +107,7 @@ class Fleet:
         return nodes
 
     def _loss(self, unit: Unit, taken: Collection[int] = ()) -> tuple[bool, bool, int]:
-        """What is lost with a unit: an UltraServer, a pair; and how much of its UltraServer is free."""
+        """Returns whether a whole UltraServer, and a pair, is lost with a unit, and the rest that is free."""
         if len(unit) == NODES:
             return False, False, 0
         free = self.free[unit[0] // NODES].difference(taken)
@@ -116,7 +116,7 @@ class Fleet:
 
 
 def is_whole(nodes: Sequence[int], size: int) -> bool:
-    """Whether nodes fill units of a size."""
+    """Returns whether nodes fill units of a size."""
     ordered = sorted(nodes)
     groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
     return all(group[0] % size == 0 and group == list(range(group[0], group[0] + size)) for group in groups)

@@ -57,7 +57,7 @@ class Job:
 
 
 def read(path: Path, first: datetime = FIRST, weeks: int = WEEKS) -> list[Job]:
-    """The jobs of some weeks of a trace, by arrival; arrivals count from the first week's begin."""
+    """Returns the jobs of some weeks of a trace, by arrival; arrivals count from the first week's begin."""
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     jobs = [
@@ -74,13 +74,13 @@ def read(path: Path, first: datetime = FIRST, weeks: int = WEEKS) -> list[Job]:
 
 
 def thinned(jobs: Iterable[Job], seed: int, share: float = 0.5) -> list[Job]:
-    """Each job with the probability that is given."""
+    """Returns each job with the probability that is given."""
     chance = random.Random(seed)  # noqa: S311 - an experiment that can be had again
     return _numbered(job for job in jobs if chance.random() < share)
 
 
 def stretched(jobs: Iterable[Job], nodes: int, load: float) -> list[Job]:
-    """The jobs with each week made as long as it takes to offer so many nodes that load."""
+    """Returns the jobs with each week made as long as it takes to offer so many nodes that load."""
     result: list[Job] = []
     begin = 0.0
     for week, group in groupby(jobs, lambda job: job.arrival // WEEK):
@@ -92,13 +92,13 @@ def stretched(jobs: Iterable[Job], nodes: int, load: float) -> list[Job]:
 
 
 def limited(jobs: Iterable[Job], limits: str) -> list[Job]:
-    """The jobs with time limits: ``known`` exactly, ``times3`` three times too long, or ``none``."""
+    """Returns the jobs with time limits: ``known`` exactly, ``times3`` three times too long, or ``none``."""
     factor = {"known": 1.0, "times3": 3.0, "none": None}[limits]
     return [replace(job, limit=factor and job.duration * factor) for job in jobs]
 
 
 def shares(jobs: Sequence[Job], units: int) -> dict[str, int]:
-    """How many UltraServers each tenant owns if they are divided by its work; at least one.
+    """Returns how many UltraServers each tenant owns if they are divided by its work; at least one.
 
     What is left after rounding down goes to the largest remainders.
     """

@@ -47,18 +47,18 @@ class Product:
         self._jobs: dict[str, Job] = {}
 
     def arrive(self, job: Job) -> None:
-        """Create its Pods."""
+        """Creates the Pods of a job."""
         self._jobs[_label(job)] = job
         pods = [_pod(job, number) for number in range(job.nodes)]
         self._waiting.setdefault((job.tenant, job.nodes), {})[job.number] = pods
 
     def leave(self, job: Job) -> None:
-        """Its Pods have ended."""
+        """Removes the Pods of a job, which have ended."""
         del self._jobs[_label(job)], self._running[job.number]
         self._free += job.nodes
 
     def decide(self, now: float) -> Sequence[tuple[Job, Sequence[int]]]:
-        """Decide, and carry out what is decided.
+        """Decides, and carries out the decision.
 
         Raises:
             RuntimeError: The decision names an error of the program, or deletes Pods.
@@ -72,7 +72,7 @@ class Product:
         return [self._admit(opening, now) for opening in decision.openings]
 
     def _candidates(self, alike: tuple[str, int]) -> Iterable[list[Pod]]:
-        """The Pods of the oldest jobs of a tenant that ask for the same, and one more than there is room for.
+        """Returns the Pods of a tenant's oldest equal jobs, one more than there is room for.
 
         The decision treats equal jobs of a namespace by age. So it opens none of the others now, and to leave
         them out changes nothing but the time that it takes.
@@ -80,7 +80,7 @@ class Product:
         return islice(self._waiting[alike].values(), self._free // alike[1] + 1)
 
     def _admit(self, opening: Opening, now: float) -> tuple[Job, Sequence[int]]:
-        """Pin the Pods of a job and bind them."""
+        """Pins the Pods of a job and binds them."""
         job = self._jobs[opening.job.key[1]]
         key, opened = opening.job.place.unit, EPOCH + timedelta(seconds=now)
         running = []
@@ -133,11 +133,11 @@ def _pod(job: Job, number: int) -> Pod:
 
 @lru_cache(maxsize=256)
 def _place(workers: int, size: int) -> Place:
-    """Equal ones are the same, as what reads Pods makes them."""
+    """Returns a placement annotation; equal ones are identical, as in the program."""
     return Place(Placer.GATE, workers, size, KEYS[size])
 
 
 @cache
 def _demand(key: str = "", unit: str = "") -> Demand:
-    """What a Pod asks of a node, pinned to a unit where one is given."""
+    """Returns what a Pod asks of a node, pinned to a unit where one is given."""
     return demand_of({INSTANCE_TYPE: TRN2U} | ({key: unit} if key else {}), None, (), REQUESTS)

@@ -18,7 +18,7 @@ LATER = 600.0
 
 @dataclass(frozen=True)
 class Figures:
-    """Of the jobs that are measured: those that arrive after the first tenth of the time.
+    """Figures of the jobs that arrive after the first tenth of the time.
 
     Attributes:
         waits: Mean hours by size, where there are jobs of it.
@@ -40,25 +40,25 @@ class Figures:
 
 
 def size_class(nodes: int) -> int:
-    """The size that a job counts for: 12 nodes for 8."""
+    """Returns the size that a job counts for: 12 nodes for 8."""
     return max(size for size in SIZES if size <= nodes)
 
 
 def waits(jobs: Iterable[Job], run: Run) -> dict[int, float]:
-    """The hours that each job waited that started, by its number."""
+    """Returns the hours that each job waited that started, by its number."""
     return {
         job.number: (run.starts[job.number] - job.arrival) / HOUR for job in jobs if job.number in run.starts
     }
 
 
 def measured(jobs: Sequence[Job]) -> list[Job]:
-    """The jobs that arrive after the first tenth of the time."""
+    """Returns the jobs that arrive after the first tenth of the time."""
     first, last = jobs[0].arrival, jobs[-1].arrival
     return [job for job in jobs if job.arrival >= first + (last - first) / 10]
 
 
 def figures(jobs: Sequence[Job], run: Run) -> Figures:
-    """What a run comes to."""
+    """Returns what a run comes to."""
     chosen = measured(jobs)
     waited = waits(chosen, run)
     started = [job for job in chosen if job.number in waited]
@@ -78,7 +78,7 @@ def figures(jobs: Sequence[Job], run: Run) -> Figures:
 
 
 def _with_backlog(samples: Sequence[Sample]) -> tuple[float, float, float]:
-    """Nodes that work, are fragmented and are reserved while jobs wait, on average over time."""
+    """Returns nodes that work, are fragmented and are reserved while jobs wait, on average over time."""
     seconds = 0.0
     sums = [0.0, 0.0, 0.0]
     for sample, after in pairwise(samples):
@@ -92,7 +92,7 @@ def _with_backlog(samples: Sequence[Sample]) -> tuple[float, float, float]:
 
 
 def mean(all_figures: Sequence[Figures]) -> Figures:
-    """The mean over several seeds."""
+    """Returns the mean over several seeds."""
     count = len(all_figures)
 
     def average(name: str) -> float:
@@ -124,11 +124,11 @@ COLUMNS = (
     "reserved",
 )
 HEAD = (f"| {' | '.join(COLUMNS)} |", "|" + " --- |" * len(COLUMNS))
-"""Of a table of figures, in hours, shares and nodes."""
+"""The head of a table of figures, in hours, shares and nodes."""
 
 
 def line(name: str, found: Figures) -> str:
-    """A line of that table."""
+    """Returns a line of that table."""
     cells = [f"{found.waits[size]:.1f}" if size in found.waits else "-" for size in SIZES]
     cells += [f"{found.longest:.0f}", f"{found.by_nodes:.1f}", f"{found.utilisation:.1%}"]
     cells += [f"{found.fragmented:.1f}", f"{found.reserved:.1f}"]
@@ -139,7 +139,7 @@ def line(name: str, found: Figures) -> str:
 def tenant_lines(
     jobs: Sequence[Job], shared: Run, alone: Mapping[str, tuple[int, Sequence[Job], Run]]
 ) -> list[str]:
-    """For each tenant what its jobs wait in the shared fleet, and in a share of their own.
+    """Returns lines on each tenant's waits, in the shared fleet and in a share of its own.
 
     Args:
         jobs: All of them, as in the shared fleet.

@@ -21,13 +21,13 @@ class Policy(Protocol):
     reserved: Collection[int]
 
     def arrive(self, job: Job) -> None:
-        """A job waits from now on."""
+        """Adds a job, which waits from now on."""
 
     def leave(self, job: Job) -> None:
-        """A job has ended."""
+        """Removes a job, which has ended."""
 
     def decide(self, now: float) -> Sequence[tuple[Job, Sequence[int]]]:
-        """The jobs that start now, and on which nodes."""
+        """Returns the jobs that start now, and on which nodes."""
 
 
 class Sample(NamedTuple):
@@ -70,7 +70,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - all that a simulation is
     tick: float = 300.0,
     tell: Callable[[int, float, int], object] = lambda *_: None,
 ) -> Run:
-    """Let jobs arrive, start and leave until the last has ended, or none can start any more.
+    """Simulates jobs that arrive, start and leave until the last has ended, or none can start any more.
 
     Args:
         jobs: By arrival.
@@ -116,7 +116,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - all that a simulation is
 
 
 def _check(job: Job, nodes: Sequence[int]) -> None:
-    """See that a job is placed whole.
+    """Sees that a job is placed whole.
 
     Raises:
         ValueError: It is not.

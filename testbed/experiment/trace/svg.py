@@ -20,11 +20,11 @@ COLUMNS = 370
 def picture(
     title: str, samples: Sequence[Sample], usable: int, waits: Mapping[str, Mapping[str, float]]
 ) -> str:
-    """The picture as a document.
+    """Returns the picture as a document.
 
     Args:
         title: Above all.
-        samples: Of the fleet.
+        samples: Samples of the fleet.
         usable: Nodes that are not sick.
         waits: For the name of each run its mean hours by size.
     """
@@ -40,7 +40,7 @@ def picture(
 
 
 def _columns(samples: Sequence[Sample]) -> list[list[float]]:
-    """The means over equal parts of the time: nodes at work, reserved, fragmented, and asked for."""
+    """Returns the means over equal parts of the time: nodes at work, reserved, fragmented, and asked for."""
     begin = samples[0].at
     step = max(samples[-1].at - begin, 1e-9) / COLUMNS
     sums = [[0.0] * 4 for _ in range(COLUMNS)]
@@ -57,7 +57,7 @@ def _columns(samples: Sequence[Sample]) -> list[list[float]]:
 
 
 def _fleet(columns: list[list[float]], usable: int, end: float) -> Iterable[str]:
-    """The nodes over time, and the jobs that wait below."""
+    """Returns the nodes over time, and the jobs that wait below."""
     top, bottom, below = 40, 190, 270
     width = (RIGHT - LEFT) / len(columns)
 
@@ -91,7 +91,7 @@ def _fleet(columns: list[list[float]], usable: int, end: float) -> Iterable[str]
 
 
 def _bars(waits: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
-    """The mean wait of each size."""
+    """Returns the mean wait of each size."""
     top, bottom = 330, 440
     sizes = list(dict.fromkeys(size for found in waits.values() for size in found))
     most = max((value for found in waits.values() for value in found.values()), default=0.0) or 1.0

@@ -1,6 +1,6 @@
 """One rank of the job: adds up a number of each rank over MPI, and says what it was told.
 
-It calls the MPI of whoever started it by its C interface, so the image needs no compiler.
+It calls the C interface of the MPI that started it, so the image needs no compiler.
 """
 
 import ctypes

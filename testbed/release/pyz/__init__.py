@@ -1,1 +1,1 @@
-"""The plugin as one file, and what stands in it for packages that have compiled parts."""
+"""The plugin as one file, with replacements for packages that have compiled parts."""

@@ -15,9 +15,9 @@ from pathlib import Path
 import yaml
 
 PACKAGES = ("contract", "common", "kube", "placement", "kubectl_ultraserver")
-"""Of this project, what the plugin imports, and what those import."""
+"""The modules of this project that the plugin imports, and those that they import."""
 LIBRARIES = ("click", "pyyaml", "jsonpatch", "jsonpointer")
-"""Of others; of PyYAML only what is in Python."""
+"""The other packages; PyYAML without its compiled part."""
 MAIN = """\
 import sys
 
@@ -57,7 +57,7 @@ def write(files: Path, out: Path, version: str, date: int) -> None:
 
 
 def pyz(files: Path, version: str) -> bytes:
-    """The plugin: a zip file that Python runs, without compiled files."""
+    """Returns the plugin: a zip file that Python runs, without compiled files."""
     packed = io.BytesIO(b"#!/usr/bin/env python3\n")
     packed.seek(0, io.SEEK_END)
     with zipfile.ZipFile(packed, "a", zipfile.ZIP_DEFLATED) as archive:
@@ -79,7 +79,7 @@ def _own(files: Path, version: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _others() -> Iterator[tuple[str, bytes]]:
-    """The files of the locked libraries, with their licences."""
+    """Yields the files of the locked libraries, with their licences."""
     for library in LIBRARIES:
         for file in distribution(library).files or ():
             licence = ".dist-info" in file.parts[0] and "licen" in str(file).lower()
@@ -88,7 +88,7 @@ def _others() -> Iterator[tuple[str, bytes]]:
 
 
 def _manifest(archive: Path, version: str) -> str:
-    """What krew installs the plugin by (its documentation, "Plugin manifests")."""
+    """Returns what krew installs the plugin by (its documentation, "Plugin manifests")."""
     system = {"matchExpressions": [{"key": "os", "operator": "In", "values": ["darwin", "linux"]}]}
     platform = {
         "selector": system,

@@ -47,7 +47,7 @@ def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl, name
     forged = [people.plain_job(**{key: value}) for key, value in people.PLACED.items()]
     for who in (people.ADA, people.CRONJOBS):
         said = people.refused_marks(ada.acting_as(who), [*forged, people.plain_job(people.GATES)])
-        assert f"spec.template.spec.schedulingGates[{GATE}] says" in said
+        assert f"spec.template.spec.schedulingGates[{GATE}] sets" in said
         assert f"not {who}" in said
     # As the webhook leaves it with the component kinds, without which it is not asked about Jobs.
     in_blocks = people.plain_job(**{PLACE: f"placer=affinity workers=1 size=4 unit={SERVER_4}"})

@@ -59,7 +59,7 @@ def test_a_bare_pod_that_passes_for_a_worker_is_refused_in_any_namespace(
 @pytest.mark.parametrize("who", [people.WEAK, people.ADA])
 def test_a_bare_pod_that_says_how_it_is_placed_is_refused(who: str, ada: Kubectl) -> None:
     forged = [pod(annotations={key: value}) for key, value in people.PLACED.items()]
-    marks = (*(f"metadata.annotations[{key}] says" for key in people.PLACED), f"spec.schedulingGates[{GATE}]")
+    marks = (*(f"metadata.annotations[{key}] sets" for key in people.PLACED), f"spec.schedulingGates[{GATE}]")
     refused = tries(ada.acting_as(who), jobs.together(*forged, pod(**people.GATES)))
     assert_refused(refused, *marks, "only operators", "create an MPIJob")
     assert refused.stderr.count("ValidatingAdmissionPolicy") == len(marks)
@@ -397,7 +397,7 @@ def test_the_gate_is_taken_off_by_whole_job_admission_alone(ada: Kubectl) -> Non
     gates = {"schedulingGates": [{"name": GATE}, {"name": "example.com/mine"}]}
     assert_done(tries(ada.acting_as(people.OPERATOR), pod(annotations={keys.PLACE: PLACE_OF_TWO}, **gates)))
     mine, own = ([{"op": "remove", "path": f"/spec/schedulingGates/{at}"}] for at in (1, 0))
-    assert_refused(patches(ada, "pod/bare", own), f"spec.schedulingGates[{GATE}] says", f"not {people.ADA}")
+    assert_refused(patches(ada, "pod/bare", own), f"spec.schedulingGates[{GATE}] sets", f"not {people.ADA}")
     assert_done(patches(ada, "pod/bare", mine))
     assert_done(patches(ada.acting_as(people.PLACEMENT), "pod/bare", own))
 

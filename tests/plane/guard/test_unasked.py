@@ -82,7 +82,7 @@ def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_s
         said = people.refused_marks(ada, forged)
         for each in wrong:
             key = next(iter(each)).replace("_", "-")
-            assert f"{role}.template.metadata.annotations[{keys.PREFIX}{key}] says" in said
+            assert f"{role}.template.metadata.annotations[{keys.PREFIX}{key}] sets" in said
         assert "is not what the webhook computes for a job of this size" in said
 
 
@@ -101,7 +101,7 @@ def test_what_places_a_jobs_pods_is_refused_where_nobody_computes_it(
     ]
     said = people.refused_marks(ada, opted_out)
     assert "does not compute it" in said
-    assert f"Launcher.template.spec.schedulingGates[{GATE}] says" in said
+    assert f"Launcher.template.spec.schedulingGates[{GATE}] sets" in said
     apart = people.unplaceable(annotations={keys.INJECT: "false"})
     assert_done(tries(ada, apart, "create", "--dry-run=server"))
 

@@ -1,7 +1,7 @@
-"""Tenants who attack beside the experiment's jobs, as editors of a namespace, without using a device.
+"""Users who attack next to the experiment's jobs, as editors of a namespace, without using a device.
 
-Each has what it needs of nodes and could never start: their jobs lack a volume. So whatever the experiment's
-jobs do not get, they do not get because of them.
+Each requests nodes and could never start, because their jobs lack a volume. So any node that the experiment's
+jobs do not get, they do not get because of these users.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ PAUSE = 0.02
 
 
 def repelling(term: Object) -> Object:
-    """Affinity that keeps Pods off by a term."""
+    """Returns affinity that keeps Pods off by a term."""
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
 def pod(name: str, **spec: Any) -> Object:
-    """A Pod with one core, if it names no node."""
+    """Returns a Pod with one core, if it names no node."""
     asked = {} if "nodeName" in spec else {"limits": {"aws.amazon.com/neuroncore": "1"}}
     containers = [{"name": "c", "image": "example.invalid/c", "resources": asked}]
     metadata = {"name": name}
@@ -51,51 +51,51 @@ def pod(name: str, **spec: Any) -> Object:
 
 
 def idle(_: Stage) -> list[Object]:
-    """A job without devices on all UltraServers."""
+    """Returns a job without devices on all UltraServers."""
     chosen = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
     return [mpijob(24, name="idle", resource=None, worker_spec=chosen)]
 
 
 def core(stage: Stage) -> list[Object]:
-    """Pods with one core, and a job of one node, that keep everybody off their UltraServers."""
+    """Returns pods with one core, and a job of one node, that keep others off their UltraServers."""
     here = [{"nodeSelector": {HOSTNAME: name}} for name in sorted(stage.usable)[::8]]
     pods = [pod(f"core-{at}", **where, **repelling(EVERYBODY)) for at, where in enumerate(here)]
     return [*pods, mpijob(1, name="core", worker_spec=repelling(EVERYBODY) | NO_VOLUME)]
 
 
 def words(stage: Stage) -> list[Object]:
-    """A Pod without devices whose long terms are about its own namespace, in the zone of all nodes."""
+    """Returns a Pod without devices and with long terms about its own namespace, in the zone of all nodes."""
     long = {"matchExpressions": [{"key": "app", "operator": "In", "values": ["x" * 63] * 99}]}
     term = {"labelSelector": long, "topologyKey": "topology.kubernetes.io/zone"}
     return [pod("words", nodeName=min(stage.usable), **repelling(term))]
 
 
 def vain(_: Stage) -> list[Object]:
-    """A job of an UltraServer that cannot start."""
+    """Returns a job of an UltraServer that cannot start."""
     return [mpijob(4, name="vain", worker_spec=NO_VOLUME)]
 
 
 def launcher(_: Stage) -> list[Object]:
-    """Of a large job only the launcher has a priority."""
+    """Returns a large job of which only the launcher has a priority."""
     return [mpijob(24, name="first", worker_spec=NO_VOLUME, launcher_spec={"priorityClassName": URGENT})]
 
 
 def queue(_: Stage) -> list[Object]:
-    """Jobs of a node that name a queue which is not there."""
+    """Returns jobs of a node that name a queue which is not there."""
     made = [mpijob(1, name=f"queue-{at}", worker_spec=NO_VOLUME) for at in range(8)]
     for each in made:
         each["metadata"]["labels"] = {kueue.QUEUE: "none"}
     return made
 
 
-TENANTS: dict[str, Callable[[Stage], list[Object]]] = {
+USERS: dict[str, Callable[[Stage], list[Object]]] = {
     each.__name__: each for each in (idle, core, words, vain, launcher, queue)
 }
 
 
 @contextlib.contextmanager
-def beside(stage: Stage, names: list[str]) -> Iterator[list[int]]:
-    """These tenants attack until the end: whatever Pods they have are changed fifty times a second.
+def attack(stage: Stage, names: list[str]) -> Iterator[list[int]]:
+    """Lets these users attack until the end, and changes their Pods fifty times a second.
 
     Yields:
         Their writes, so far refused and done.
@@ -108,7 +108,7 @@ def beside(stage: Stage, names: list[str]) -> Iterator[list[int]]:
     inside.run("create", "rolebinding", "jobs", "--role=jobs", "--user=editor")
     admin.run("create", "priorityclass", URGENT, "--value=1000")
     editor, ended, counted = inside.acting_as("editor"), threading.Event(), [0, 0]
-    made = [document for name in names for document in TENANTS[name](stage)]
+    made = [document for name in names for document in USERS[name](stage)]
     for document in made:
         _send(editor, counted, "POST", _path(document), document)
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as ending:
