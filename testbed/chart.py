@@ -87,7 +87,7 @@ def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
         FileNotFoundError: there is no helm.
     """
     text = rendered(values) if values else INSTALL.read_text(encoding="utf-8")
-    return [found for found in yaml.load_all(text, yaml.CSafeLoader) if found]
+    return [obj for obj in yaml.load_all(text, yaml.CSafeLoader) if obj]
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, ever
     """
     seconds = left(seconds)
     deadline = time.monotonic() + seconds
-    while not (said := condition()):
+    while not (result := condition()):
         if time.monotonic() > deadline:
-            raise NotYetError(f"waited {seconds:.0f} s for {what}; last seen: {said!r}")
+            raise NotYetError(f"waited {seconds:.0f} s for {what}; last seen: {result!r}")
         time.sleep(every)  # noqa: TID251 - the one place that polls
-    return said
+    return result

@@ -55,12 +55,12 @@ def main() -> int:
                     run = burst(stage, chance, say)
                 else:
                     run = one_by_one(stage, options.jobs, chance, say)
-            told = [f"their writes, refused and done: {writes}"] if writes else []
-            told += hostile.outcome(stage, taken, program).lines() if options.hostile else []
+            lines = [f"their writes, refused and done: {writes}"] if writes else []
+            lines += hostile.outcome(stage, taken, program).lines() if options.hostile else []
     except (ClusterError, TimeoutError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    for line in [*told, *summary(run), run.line()]:
+    for line in [*lines, *summary(run), run.line()]:
         print(line)  # noqa: T201
     return 0
 

@@ -75,18 +75,18 @@ class Tenant:
         """Returns the workers of a job, when all exist and so many of them have a node; by default all."""
         bound = workers if bound is None else bound
         there = [False] * (workers - bound) + [True] * bound
-        found = self.kubectl.wait_for(
+        pods = self.kubectl.wait_for(
             lambda pods: sorted("nodeName" in pod["spec"] for pod in pods["items"]) == there,
             *("pods", "-l", f"{JOB_NAME}={name},{ROLE}=worker"),
         )
-        return list(found["items"])
+        return list(pods["items"])
 
     def told(self, text: str) -> None:
         """Waits until an Event contains a text, if the guard let the objects be created."""
         if 403 in self.answers:
             return
         self.kubectl.wait_for(
-            lambda found: [one for one in found["items"] if text in one["message"]], "events"
+            lambda events: [one for one in events["items"] if text in one["message"]], "events"
         )
 
     def clear(self) -> None:
@@ -110,8 +110,8 @@ def ordinary(name: str, **spec: Any) -> Object:
 def repelling(*terms: Object, key: str = "topology.kubernetes.io/zone") -> Object:
     """Returns affinity that keeps workers of any job off, by each of the terms."""
     selector = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
-    found = [selector | term for term in terms]
-    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": found}}
+    required = [selector | term for term in terms]
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
 def what_once_stopped_the_fleet(tenant: Tenant) -> Goes:
@@ -126,7 +126,7 @@ def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Goes:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
     tenant.kubectl.create(quota | {"spec": {"hard": {"pods": "3"}}})
     tenant.kubectl.create(mpijob(ALL, name="rationed"))
-    tenant.kubectl.wait_for(lambda found: len(found["items"]) == 3, "pods")
+    tenant.kubectl.wait_for(lambda pods: len(pods["items"]) == 3, "pods")
     yield ALL
 
 
@@ -135,9 +135,10 @@ def annotations_without_room(tenant: Tenant) -> Goes:
     for number in range(ALL):
         pod = claiming(f"full-{number}", place(ALL, 4, job="evil.full"), **GATED)
         pod["spec"]["containers"][0] |= DEVICES
-        said = pod["metadata"]["annotations"]
+        annotations = pod["metadata"]["annotations"]
         if number == HALF:
-            said["pad"] = "x" * (MOST - 20 - sum(map(len, ("pad", *said, *said.values()))))
+            size = sum(map(len, ("pad", *annotations, *annotations.values())))
+            annotations["pad"] = "x" * (MOST - 20 - size)
         tenant.forge(pod)
     tenant.told(f"at most {MOST_ANNOTATIONS}, so that its unit has room")
     yield ALL
@@ -160,7 +161,7 @@ def jobs_again_and_again(tenant: Tenant) -> Goes:
         for number in itertools.count(1):
             theirs = [("pods", "-l", f"{JOB_NAME}=again-{number - at},{ROLE}=worker") for at in (0, 1)]
             tenant.kubectl.create(mpijob(ALL, name=f"again-{number}"))
-            tenant.kubectl.wait_for(lambda found: len(found["items"]) == ALL, *theirs[0])
+            tenant.kubectl.wait_for(lambda pods: len(pods["items"]) == ALL, *theirs[0])
             tenant.kubectl.delete("mpijob", f"again-{number - 1}")
             tenant.kubectl.delete(*theirs[1], at_once=True)
             if ended.is_set():
@@ -180,8 +181,8 @@ def workers_that_disagree(tenant: Tenant) -> Goes:
         {**place(HALF, 2, "topology.kubernetes.io/zone")},
         {PLACE: None, JOB: tenant.running},
     ]
-    for pod, said in zip(tenant.job("disagrees", HALF, HALF), claims, strict=True):
-        body = {"metadata": {"annotations": said}}
+    for pod, marks in zip(tenant.job("disagrees", HALF, HALF), claims, strict=True):
+        body = {"metadata": {"annotations": marks}}
         tenant.answers.append(tenant.send("PATCH", f"/{pod['metadata']['name']}", body, MERGE))
     yield HALF
 
@@ -191,8 +192,8 @@ def names_of_others_jobs(tenant: Tenant) -> Goes:
     for number, job in enumerate((tenant.running, tenant.victim) * 2):
         where = GATED if number % 2 else {"nodeName": tenant.plain}
         for index, role in enumerate(("worker", "worker", "launcher")):
-            said = place(HALF, 4, job=job) if role == "worker" else {JOB: job}
-            pod = claiming(f"n{number}-{index}", said, **where)
+            marks = place(HALF, 4, job=job) if role == "worker" else {JOB: job}
+            pod = claiming(f"n{number}-{index}", marks, **where)
             pod["metadata"]["labels"] = {JOB: job, LOOSE: "", ROLE: role, JOB_NAME: job.partition(".")[2]}
             tenant.forge(pod)
     yield ALL
@@ -218,12 +219,12 @@ def names_of_workers_to_come(tenant: Tenant) -> Goes:
 def every_verb(tenant: Tenant) -> Goes:
     """Writes to the user's own Pods in all ways: a waiting job's, with annotations as if it held a zone."""
     pods = tenant.job("waits", ALL + HALF)
-    said = place(HALF, 2, nodes.INSTANCE_TYPE) | {JOB: tenant.running}
-    marks = {"metadata": {"annotations": said, "labels": {JOB: tenant.running}}}
+    annotations = place(HALF, 2, nodes.INSTANCE_TYPE) | {JOB: tenant.running}
+    marks = {"metadata": {"annotations": annotations, "labels": {JOB: tenant.running}}}
     ways: list[tuple[str, object, str]] = [
         ("", marks, MERGE),
         ("", marks, STRATEGIC),
-        ("", [{"op": "replace", "path": "/metadata/annotations", "value": said}], "json-patch+json"),
+        ("", [{"op": "replace", "path": "/metadata/annotations", "value": annotations}], "json-patch+json"),
         ("?fieldManager=m&force=true", {"apiVersion": "v1", "kind": "Pod", **marks}, "apply-patch+yaml"),
         ("", None, "json"),
     ]
@@ -231,7 +232,7 @@ def every_verb(tenant: Tenant) -> Goes:
         for query, body, kind in ways:
             pod = pods.pop()
             where = f"/{pod['metadata']['name']}{door}{query}"
-            pod["metadata"]["annotations"] |= said
+            pod["metadata"]["annotations"] |= annotations
             tenant.answers.append(tenant.send("PATCH" if body else "PUT", where, body or pod, kind))
     waits, gone = (pod["metadata"]["name"] for pod in pods)
     bare = ordinary("bare", schedulerName="absent")

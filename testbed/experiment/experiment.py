@@ -72,7 +72,7 @@ def one_by_one(
         now = stage.standings()
         while not wholly_free(workers, stage.usable, _taken(now), stage.labels):
             # Jobs that hold nodes without working never end; only those that work do.
-            working = sorted(key for key, found in now.items() if found.placed)
+            working = sorted(key for key, standing in now.items() if standing.placed)
             if not working:
                 break
             stage.finish(chance.choice(working))
@@ -81,13 +81,13 @@ def one_by_one(
             workers = 1
         began = time.monotonic()
         key = stage.apply(f"job-{number}", workers, chance.choice(TEAMS))
-        found = _stand(stage, key, settle)
-        if found.whole:
+        standing = _stand(stage, key, settle)
+        if standing.whole:
             result.seconds.append(time.monotonic() - began)
-        result.count(found)
-        state = "whole" if found.whole else "straddles" if found.straddles else "stuck"
+        result.count(standing)
+        state = "whole" if standing.whole else "straddles" if standing.straddles else "stuck"
         say(f"{number + 1:3} {key[0]}/{key[1]} of {workers}: {state}")
-    result.held = sum(found.held for found in stage.standings().values())
+    result.held = sum(standing.held for standing in stage.standings().values())
     return result
 
 
@@ -115,22 +115,23 @@ def burst(
         asked, number = asked + workers, number + 1
     result = Result()
     now = stage.quiet(settle, patience=patience)
-    result.held = sum(found.held for found in now.values())
+    result.held = sum(standing.held for standing in now.values())
     result.overlooked = len(overlooked(now, stage.usable, stage.labels))
-    result.at_work = (sum(found.workers for found in now.values() if found.whole), healthy)
+    result.at_work = (sum(standing.workers for standing in now.values() if standing.whole), healthy)
     say(
         f"{number} jobs for {asked} nodes: {result.at_work[0]} of {healthy} nodes at work, {result.held} held"
     )
-    while done := [key for key, found in now.items() if found.placed]:
+    while done := [key for key, standing in now.items() if standing.placed]:
         for key in done:
             result.count(now[key])
             stage.finish(key)
         if not stage.jobs:
             break
         now = stage.quiet(settle, patience=patience)
-        say(f"{len(done)} jobs ended; {sum(found.placed for found in now.values())} of {len(now)} have nodes")
-    for found in stage.standings().values():
-        result.count(found)
+        placed = sum(standing.placed for standing in now.values())
+        say(f"{len(done)} jobs ended; {placed} of {len(now)} have nodes")
+    for standing in stage.standings().values():
+        result.count(standing)
     return result
 
 
@@ -146,19 +147,19 @@ def summary(result: Result) -> list[str]:
 
 
 def _taken(now: dict[Key, Standing]) -> set[str]:
-    return {name for found in now.values() for name in found.nodes}
+    return {name for standing in now.values() for name in standing.nodes}
 
 
 def _stand(stage: Stage, key: Key, settle: float) -> Standing:
     """Returns the result of a job when it has all its nodes, or nothing changes any more."""
     deadline, since, before = time.monotonic() + max(60.0, 3 * settle), time.monotonic(), -1
     while True:
-        found = stage.standings()[key]
+        standing = stage.standings()[key]
         now = time.monotonic()
-        if len(found.nodes) != before:
-            before, since = len(found.nodes), now
+        if len(standing.nodes) != before:
+            before, since = len(standing.nodes), now
         # A job of which nothing is bound yet may still be on its way through operator and program.
-        patience = settle if found.nodes else 3 * settle
-        if found.placed or now - since > patience or now > deadline:
-            return found
+        patience = settle if standing.nodes else 3 * settle
+        if standing.placed or now - since > patience or now > deadline:
+            return standing
         time.sleep(0.1)  # noqa: TID251 - that nothing changes is not an event

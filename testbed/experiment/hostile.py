@@ -38,12 +38,12 @@ def intruder(admin: Kubectl) -> Kubectl:
     return inside.acting_as(USER)
 
 
-def claiming(name: str, said: dict[str, str], **spec: Any) -> dict[str, Any]:
+def claiming(name: str, annotations: dict[str, str], **spec: Any) -> dict[str, Any]:
     """Returns a Pod with any placement annotation; it requests no devices."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "annotations": said},
+        "metadata": {"name": name, "annotations": annotations},
         "spec": {"containers": [{"name": "c", "image": "example.invalid/c"}], **spec},
     }
 
@@ -52,17 +52,17 @@ def place(
     workers: int, size: int, key: str = nodes.SERVER_ID_4, job: str = "", index: str = "name"
 ) -> dict[str, str]:
     """Returns the annotations of a worker."""
-    said = {PLACE: str(Place(Placer.GATE, workers, size, key, Index((Term(index),))))}
-    return said | ({JOB: job} if job else {})
+    annotations = {PLACE: str(Place(Placer.GATE, workers, size, key, Index((Term(index),))))}
+    return annotations | ({JOB: job} if job else {})
 
 
 def affinity(terms: int) -> dict[str, Any]:
     """Returns a required node affinity of so many terms."""
-    found = [
+    expressions = [
         {"matchExpressions": [{"key": f"key-{number}", "operator": "In", "values": ["v" * 60]}]}
         for number in range(terms)
     ]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": found}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": expressions}}
     return {"affinity": {"nodeAffinity": required}}
 
 
@@ -100,8 +100,8 @@ def forged(plain: str, taken: str, number: int) -> dict[str, Any]:
 
 def gated(_plain: str, _taken: str, number: int) -> dict[str, Any]:
     """Returns a Pod that waits for devices, a job by itself; twenty kinds of them look for other nodes."""
-    said = place(1, 1, HOSTNAME, f"evil.g{number}", "labels/i")
-    pod = claiming(f"p-{number}", said, **GATED, **affinity(number % 20 + 1))
+    annotations = place(1, 1, HOSTNAME, f"evil.g{number}", "labels/i")
+    pod = claiming(f"p-{number}", annotations, **GATED, **affinity(number % 20 + 1))
     pod["metadata"]["labels"] = {"i": "0"}
     pod["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuron": "16"}}
     if number % ENDLESS == 0:
@@ -115,8 +115,8 @@ Sort = Callable[[str, str, int], dict[str, Any]]
 def fill(stage: Stage, count: int, sort: Sort = forged) -> int:
     """Creates so many Pods of a sort as that user, some of them endless; returns how many were accepted."""
     weak = intruder(stage.plane.kubectl)
-    plain = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 not in found)
-    taken = next(name for name, found in stage.labels.items() if nodes.SERVER_ID_4 in found)
+    plain = next(name for name, labels in stage.labels.items() if nodes.SERVER_ID_4 not in labels)
+    taken = next(name for name, labels in stage.labels.items() if nodes.SERVER_ID_4 in labels)
 
     def create(begin: int) -> int:
         pods = [sort(plain, taken, number) for number in range(begin, min(begin + PIECE, count))]

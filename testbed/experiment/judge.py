@@ -55,9 +55,9 @@ class Standing:
         return 0 if self.placed else len(self.nodes)
 
 
-def all_whole(found: Mapping[Key, Standing]) -> bool:
+def all_whole(jobs: Mapping[Key, Standing]) -> bool:
     """Returns whether there are jobs, and every one is whole."""
-    return bool(found) and all(standing.whole for standing in found.values())
+    return bool(jobs) and all(standing.whole for standing in jobs.values())
 
 
 def standings(
@@ -75,12 +75,12 @@ def standings(
         metadata, node = pod["metadata"], pod["spec"].get("nodeName")
         if node and "deletionTimestamp" not in metadata:
             where[metadata["namespace"], metadata["labels"][JOB_NAME]].append(node)
-    found = {}
+    result = {}
     for key, workers in jobs.items():
         unit = UNIT.get(config_of(workers), "kubernetes.io/hostname")
         on = where.get(key, [])
-        found[key] = Standing(workers, tuple(sorted(on)), len({labels[name][unit] for name in on}))
-    return found
+        result[key] = Standing(workers, tuple(sorted(on)), len({labels[name][unit] for name in on}))
+    return result
 
 
 def wholly_free(
@@ -98,13 +98,13 @@ def wholly_free(
 
 
 def overlooked(
-    found: Mapping[Key, Standing], healthy: Iterable[str], labels: Mapping[str, Mapping[str, str]]
+    jobs: Mapping[Key, Standing], healthy: Iterable[str], labels: Mapping[str, Mapping[str, str]]
 ) -> list[Key]:
     """Returns the jobs that wait although there is room for them, or hold a part of their nodes."""
-    taken = {name for standing in found.values() for name in standing.nodes}
+    taken = {name for standing in jobs.values() for name in standing.nodes}
     free = set(healthy)
     return [
         key
-        for key, standing in found.items()
+        for key, standing in jobs.items()
         if not standing.placed and (standing.nodes or wholly_free(standing.workers, free, taken, labels))
     ]

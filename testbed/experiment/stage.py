@@ -86,14 +86,14 @@ class Stage:
         broken = {self.labels[name][nodes.SERVER_ID_4] for name in self.sick}
         return {
             name
-            for name, found in self.labels.items()
-            if nodes.SERVER_ID_4 in found and found[nodes.SERVER_ID_4] not in broken
+            for name, labels in self.labels.items()
+            if nodes.SERVER_ID_4 in labels and labels[nodes.SERVER_ID_4] not in broken
         }
 
     @property
     def usable(self) -> set[str]:
         """The UltraServer nodes that are healthy themselves."""
-        return {name for name, found in self.labels.items() if nodes.SERVER_ID_4 in found} - self.sick
+        return {name for name, labels in self.labels.items() if nodes.SERVER_ID_4 in labels} - self.sick
 
     def start_program(self, kubeconfig: Path | None = None, **options: float | str) -> Program:
         """Starts ``python -m placement run``, under the account that the manifests give it."""
@@ -155,8 +155,8 @@ class Stage:
 
     def pods(self, key: Key) -> list[Object]:
         """Returns the pods of a job, by name."""
-        found = self.plane.kubectl.in_namespace(key[0]).get_json("pods", "-l", f"{JOB_NAME}={key[1]}")
-        return sorted(found["items"], key=lambda pod: str(pod["metadata"]["name"]))
+        pods = self.plane.kubectl.in_namespace(key[0]).get_json("pods", "-l", f"{JOB_NAME}={key[1]}")
+        return sorted(pods["items"], key=lambda pod: str(pod["metadata"]["name"]))
 
     def workers(self) -> list[Object]:
         """Returns every worker pod; those that are being deleted are ended, as a kubelet would end them."""
@@ -193,26 +193,26 @@ class Stage:
                 (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), "schedulingGates" in pod["spec"])
                 for pod in pods
             )
-            found = standings(self.jobs, pods, self.labels)
+            placed = standings(self.jobs, pods, self.labels)
             now = time.monotonic()
-            if seen != last or len(seen) < sum(self.jobs[key] for key in self._let_in(found)):
+            if seen != last or len(seen) < sum(self.jobs[key] for key in self._let_in(placed)):
                 last, since = seen, now
-            enough = max(seconds, patience) if overlooked(found, self.usable, self.labels) else seconds
+            enough = max(seconds, patience) if overlooked(placed, self.usable, self.labels) else seconds
             if now - since >= enough or now - began >= max(most, 2 * patience):
-                return found
+                return placed
             time.sleep(0.2)  # noqa: TID251 - that nothing changes is not an event
 
-    def _let_in(self, found: dict[Key, Standing]) -> list[Key]:
+    def _let_in(self, now: dict[Key, Standing]) -> list[Key]:
         """Returns the jobs that have pods, or are about to: all of them, without Kueue."""
         if not self.queue:
-            return list(found)
+            return list(now)
         jobs = (self.api.get("/apis/kubeflow.org/v2beta1/mpijobs") or {}).get("items", [])
         waits = {
             (job["metadata"]["namespace"], job["metadata"]["name"])
             for job in jobs
             if job["spec"]["runPolicy"].get("suspend")
         }
-        taken = {name for standing in found.values() for name in standing.nodes}
+        taken = {name for standing in now.values() for name in standing.nodes}
         return [
             key
             for key, workers in self.jobs.items()
@@ -229,12 +229,12 @@ class Stage:
             NotYetError: It does not come about; with what was seen last, and what the programs say.
         """
 
-        def holds(found: Object) -> object:
-            return condition(standings(self.jobs, self._ended(found["items"]), self.labels))
+        def holds(pods: Object) -> object:
+            return condition(standings(self.jobs, self._ended(pods["items"]), self.labels))
 
         with self._explained():
-            found = self.plane.kubectl.wait_for(holds, "pods", "-A", "-l", WORKER, timeout=seconds)
-        return standings(self.jobs, found["items"], self.labels)
+            pods = self.plane.kubectl.wait_for(holds, "pods", "-A", "-l", WORKER, timeout=seconds)
+        return standings(self.jobs, pods["items"], self.labels)
 
     def follow(self, key: Key, condition: Callable[[list[Object]], object]) -> list[Object]:
         """Follows the pods of a job, by name, until something holds for them, and returns them.
@@ -244,10 +244,10 @@ class Stage:
         """
         inside = self.plane.kubectl.in_namespace(key[0])
         with self._explained():
-            found = inside.wait_for(
+            pods = inside.wait_for(
                 lambda pods: condition(pods["items"]), "pods", "-l", f"{JOB_NAME}={key[1]}"
             )
-        return list(found["items"])
+        return list(pods["items"])
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
@@ -255,12 +255,12 @@ class Stage:
         try:
             yield
         except NotYetError as error:
-            said = [
+            messages = [
                 f"{program.name}:\n{program.tail()}"
                 for program in self.plane.programs.running
                 if program.name.startswith(("placement", "kueue", "mpi-operator"))
             ]
-            raise NotYetError("\n\n".join([str(error), *said])) from None
+            raise NotYetError("\n\n".join([str(error), *messages])) from None
 
     def cordon(self, name: str, *, cordoned: bool = True) -> None:
         """Makes a node unschedulable, or schedulable."""
@@ -313,8 +313,8 @@ def staged(
         server = webhook.start(running.programs, folder / "webhook", rules)
         document = webhook.configuration(server, values={"kinds": ["all"]} if claims else None)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
-        found = [node["metadata"] for node in fleet if node["kind"] == "Node"]
-        labels = {each["name"]: each["labels"] for each in found}
+        ours = [node["metadata"] for node in fleet if node["kind"] == "Node"]
+        labels = {each["name"]: each["labels"] for each in ours}
         stage = Stage(running, connect(running.kubeconfig), labels, policy=policy, rules=rules, claims=claims)
         if policy == "kueue":
             kueue.start(running)
@@ -323,19 +323,19 @@ def staged(
         yield stage
 
 
-def _nobodys(found: Object) -> bool:
+def _nobodys(objects: Object) -> bool:
     """Returns whether nothing is left that a job owned."""
-    owners = [owner for each in found["items"] for owner in each["metadata"].get("ownerReferences") or ()]
+    owners = [owner for each in objects["items"] for owner in each["metadata"].get("ownerReferences") or ()]
     return not any(owner["kind"] == "MPIJob" for owner in owners)
 
 
 def make_sick(stage: Stage, share: float, chance: random.Random) -> None:
     """Cordons one node in a share of the UltraServers."""
     servers = sorted(
-        {found[nodes.SERVER_ID_4] for found in stage.labels.values() if nodes.SERVER_ID_4 in found}
+        {labels[nodes.SERVER_ID_4] for labels in stage.labels.values() if nodes.SERVER_ID_4 in labels}
     )
     for server in chance.sample(servers, round(share * len(servers))):
         members = sorted(
-            name for name, found in stage.labels.items() if found.get(nodes.SERVER_ID_4) == server
+            name for name, labels in stage.labels.items() if labels.get(nodes.SERVER_ID_4) == server
         )
         stage.cordon(chance.choice(members))

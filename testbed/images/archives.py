@@ -77,8 +77,8 @@ def diff_ids(archive: Path) -> list[str]:
     """Returns the digests of an image's layers, as they are unpacked; the lowest first."""
     with tarfile.open(archive) as tar:
         (manifest,) = json.load(_member(tar, "manifest.json"))
-        found: list[str] = json.load(_member(tar, manifest["Config"]))["rootfs"]["diff_ids"]
-    return found
+        digests: list[str] = json.load(_member(tar, manifest["Config"]))["rootfs"]["diff_ids"]
+    return digests
 
 
 def text_of(archive: Path, path: str) -> str:
@@ -97,9 +97,9 @@ def text_of(archive: Path, path: str) -> str:
 
 
 def _member(tar: tarfile.TarFile, name: str) -> Any:
-    found = tar.extractfile(name)
-    assert found is not None, name
-    return found
+    file = tar.extractfile(name)
+    assert file is not None, name
+    return file
 
 
 def _layer(digest: str, content: Any) -> Layer:

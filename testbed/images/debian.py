@@ -24,12 +24,12 @@ def mirror() -> str:
     Raises:
         ClusterError: apt knows of no place.
     """
-    if found := _mirrors():
-        return found[0]
+    if mirrors := _mirrors():
+        return mirrors[0]
     # apt tells by its lists, which images of Debian often come without.
     done = subprocess.run(["apt-get", "update", "-qq"], check=False, capture_output=True, text=True)
-    if found := _mirrors():
-        return found[0]
+    if mirrors := _mirrors():
+        return mirrors[0]
     raise ClusterError(f"apt does not say where it gets Debian from, after apt-get update:\n{done.stderr}")
 
 

@@ -95,7 +95,7 @@ def usable(path: Path) -> Go | None:
         )
     except OSError:
         return None
-    found = re.search(r"\bgo(\d+)\.(\d+)\S*", done.stdout)
-    if done.returncode or not found or (int(found[1]), int(found[2])) < NEEDED:
+    version = re.search(r"\bgo(\d+)\.(\d+)\S*", done.stdout)
+    if done.returncode or not version or (int(version[1]), int(version[2])) < NEEDED:
         return None
-    return Go(path, found[0])
+    return Go(path, version[0])

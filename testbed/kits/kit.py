@@ -143,10 +143,10 @@ class Kit:
             FileNotFoundError: there is none.
         """
         built = self.directory() / name
-        found = str(built) if built.exists() else shutil.which(name)
-        if found is None:
+        path = str(built) if built.exists() else shutil.which(name)
+        if path is None:
             raise FileNotFoundError(f"there is no {name}: make cluster-tools")
-        return Path(found)
+        return Path(path)
 
     def missing(self, target: Path) -> list[str]:
         """Returns what ``target`` lacks before it can be used: nothing, if this recipe built all of it."""

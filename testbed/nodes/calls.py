@@ -66,8 +66,8 @@ class Caller:
         if response.status != HTTPStatus.CREATED:
             return {}, str(answer.get("message"))
         # Each is `299 - "text"`.
-        said = (re.sub(r'^\d+ \S+ "(.*)"$', r"\1", line) for line in response.headers.getlist("Warning"))
-        return answer, "\n".join(f"Warning: {line}" for line in said)
+        warnings = (re.sub(r'^\d+ \S+ "(.*)"$', r"\1", line) for line in response.headers.getlist("Warning"))
+        return answer, "\n".join(f"Warning: {line}" for line in warnings)
 
 
 @functools.cache

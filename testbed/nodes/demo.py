@@ -53,14 +53,14 @@ def _tell(folder: Path) -> bool:
 
 def _watched(kubectl: Kubectl) -> Object:
     """Returns the last Pod of the job's launcher after the job has ended; prints Pods' states until then."""
-    said: dict[str, str] = {}
+    states: dict[str, str] = {}
 
     def ended(job: Object) -> bool:
         for pod in kubectl.get_json("pods")["items"]:
             name, now = pod["metadata"]["name"], doing(pod)
-            if said.get(name) != now:
+            if states.get(name) != now:
                 say(f"{name:<24} {now}")
-                said[name] = now
+                states[name] = now
         return story.over(job)
 
     kubectl.wait_for(ended, "mpijob", "demo", timeout=story.SECONDS)

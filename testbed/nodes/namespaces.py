@@ -85,11 +85,11 @@ class Namespaces:
             text=True,
             start_new_session=True,
         )
-        said = _pipe(self._keeper.stdout).readline()
-        if not said:
+        line = _pipe(self._keeper.stdout).readline()
+        if not line:
             self.__exit__()
             raise ClusterError("no real nodes here: the namespaces could not be made, see above")
-        self.first = int(said)
+        self.first = int(line)
         return self
 
     def __exit__(self, *_: object) -> None:

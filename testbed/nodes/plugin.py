@@ -20,12 +20,12 @@ def machines(plugged: int = 4, driven: int = 0) -> list[Object]:
         plugged: how many of one UltraServer.
         driven: how many of another.
     """
-    found = nodes.ultraserver_nodes(2)
-    for node, sysfs in zip(found, SYSFS, strict=True):
+    made = nodes.ultraserver_nodes(2)
+    for node, sysfs in zip(made, SYSFS, strict=True):
         read = {key.replace("_", "-"): value for key, value in sysfs.items() if key != "ultraserver_mode"}
         node["metadata"]["labels"] |= {f"{nodes.LABEL}{key}": value for key, value in read.items()}
     half = nodes.NODES_PER_ULTRASERVER
-    return found[:plugged] + found[half : half + driven]
+    return made[:plugged] + made[half : half + driven]
 
 
 class NeuronPlugin:

@@ -84,9 +84,9 @@ def rolled_out(own: Kubectl, name: str) -> None:
         NotYetError: they are not, in time.
     """
 
-    def complete(found: Object) -> bool:
-        wanted, status = found["spec"]["replicas"], found.get("status", {})
-        seen = status.get("observedGeneration", 0) >= found["metadata"]["generation"]
+    def complete(deployment: Object) -> bool:
+        wanted, status = deployment["spec"]["replicas"], deployment.get("status", {})
+        seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
         counts = ("replicas", "updatedReplicas", "availableReplicas")
         return seen and {status.get(count, 0) for count in counts} == {wanted}
 
@@ -125,8 +125,8 @@ def offered(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
         NotYetError: it has not, in time.
     """
 
-    def holds(found: Object) -> bool:
-        return bool(found["status"]["allocatable"].get(resource) == str(count))
+    def holds(node: Object) -> bool:
+        return bool(node["status"]["allocatable"].get(resource) == str(count))
 
     kubectl.wait_for(holds, "node", node, timeout=PATIENCE)
 
@@ -141,9 +141,9 @@ def launchers(kubectl: Kubectl, name: str = "demo") -> list[Object]:
     return newest(kubectl.get_json("pods", "-l", of_job(name, "launcher")))
 
 
-def newest(found: Object) -> list[Object]:
+def newest(pods: Object) -> list[Object]:
     """Returns the Pods of a List, the newest first."""
-    return sorted(found["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
+    return sorted(pods["items"], key=lambda pod: str(pod["metadata"]["creationTimestamp"]), reverse=True)
 
 
 def over(job: Object) -> bool:
@@ -169,16 +169,16 @@ def placed(inside: Kubectl, name: str, count: int) -> list[Object]:
         NotYetError: they do not, in time.
     """
 
-    def run(found: Object) -> bool:
-        return [pod["status"]["phase"] for pod in found["items"]] == ["Running"] * count
+    def run(pods: Object) -> bool:
+        return [pod["status"]["phase"] for pod in pods["items"]] == ["Running"] * count
 
-    found: list[Object] = inside.wait_for(run, "pods", "-l", of_job(name, "worker"), timeout=SECONDS)["items"]
+    pods: list[Object] = inside.wait_for(run, "pods", "-l", of_job(name, "worker"), timeout=SECONDS)["items"]
     labels = {
         item["metadata"]["name"]: item["metadata"]["labels"] for item in inside.get_json("nodes")["items"]
     }
-    on = {pod["spec"]["nodeName"] for pod in found}
+    on = {pod["spec"]["nodeName"] for pod in pods}
     assert (len(on), len({labels[node][nodes.SERVER_ID_4] for node in on})) == (count, 1)
-    return found
+    return pods
 
 
 def containers(pod: Object) -> Iterable[str]:

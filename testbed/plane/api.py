@@ -162,8 +162,8 @@ class Client:
         """
         asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-        found = self._api.create(path, {**asked, "spec": {"expirationSeconds": 4 * 3600}})
-        return str(found["status"]["token"])
+        answer = self._api.create(path, {**asked, "spec": {"expirationSeconds": 4 * 3600}})
+        return str(answer["status"]["token"])
 
     def text(self, path: str) -> str:
         """Returns what the API server says at a path, for example ``/metrics``.
@@ -186,8 +186,8 @@ class Client:
             ApiError: it cannot be read.
         """
         if wanted.name is not None:
-            found = self._api.get(self._path(wanted.kinds[0], wanted, namespace))
-            return found and _shown(found, wanted)
+            obj = self._api.get(self._path(wanted.kinds[0], wanted, namespace))
+            return obj and _shown(obj, wanted)
         items: list[Object] = []
         for kind in wanted.kinds:
             items += self._listed(self._path(kind, wanted, namespace), wanted)[0].values()
@@ -238,12 +238,12 @@ class Client:
                 yield state()
 
     def _listed(self, path: str, wanted: Wanted) -> tuple[dict[tuple[str, str], Object], str]:
-        found = self._api.get(path)
-        if found is None:
+        answer = self._api.get(path)
+        if answer is None:
             raise UnknownKindError(f"{path} is not served")
-        kind = {"apiVersion": found["apiVersion"], "kind": found["kind"].removesuffix("List")}
-        items = {_key(item): _shown({**kind, **item}, wanted) for item in found["items"]}
-        return items, found["metadata"]["resourceVersion"]
+        kind = {"apiVersion": answer["apiVersion"], "kind": answer["kind"].removesuffix("List")}
+        items = {_key(item): _shown({**kind, **item}, wanted) for item in answer["items"]}
+        return items, answer["metadata"]["resourceVersion"]
 
     def _path(self, kind: str, wanted: Wanted, namespace: str | None) -> str:
         collection, namespaced = self._collection(kind)
@@ -279,7 +279,7 @@ class Client:
     def _discovered(self) -> dict[str, tuple[str, bool]]:
         """Returns every name of every kind; of two with one name the first counts, as it does for kubectl."""
         groups = (self._api.get("/apis") or {}).get("groups", [])
-        found: dict[str, tuple[str, bool]] = {}
+        kinds: dict[str, tuple[str, bool]] = {}
         # The preferred version of a kind counts, and it comes first.
         versions = [
             version["groupVersion"]
@@ -293,8 +293,8 @@ class Client:
                 group = root.split("/")[2] if root != "/api/v1" else ""
                 plain = (each["name"], each["singularName"], each["kind"], *each.get("shortNames", ()))
                 for name in (*plain, *(f"{one}.{group}" for one in plain)):
-                    found.setdefault(name.lower(), (f"{root}/{each['name']}", each["namespaced"]))
-        return found
+                    kinds.setdefault(name.lower(), (f"{root}/{each['name']}", each["namespaced"]))
+        return kinds
 
 
 @functools.cache

@@ -178,7 +178,7 @@ class Controllers:
         if each.name == "lws":
             # By default it looks in a folder that the whole machine shares.
             webhook_at["certDir"] = str(self._certificates)
-        found = {
+        arguments = {
             "apiVersion": f"config.{group[each.name]}/v1alpha1",
             "kind": "Configuration",
             "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
@@ -189,5 +189,5 @@ class Controllers:
             "clientConnection": {"qps": 200, "burst": 400},
         }
         path = self._folder / each.name / "configuration.json"
-        path.write_text(json.dumps(found), encoding="utf-8")
+        path.write_text(json.dumps(arguments), encoding="utf-8")
         return [f"--config={path}"]

@@ -59,20 +59,20 @@ def text(document: Object) -> str:
 
 def template(job: Object, role: str) -> Object:
     """Returns the pod template of ``Launcher`` or ``Worker``."""
-    found: Object = job["spec"]["mpiReplicaSpecs"][role]["template"]
-    return found
+    result: Object = job["spec"]["mpiReplicaSpecs"][role]["template"]
+    return result
 
 
-def without_record(found: Object) -> Object:
+def without_record(result: Object) -> Object:
     """Returns a pod template without the webhook's record of what it added."""
-    found = copy.deepcopy(found)
-    del found["metadata"]["annotations"][keys.ADDED]
+    result = copy.deepcopy(result)
+    del result["metadata"]["annotations"][keys.ADDED]
     for key in ("annotations", "labels"):
-        if not found["metadata"].get(key, True):
-            del found["metadata"][key]
-    if not found["metadata"]:
-        del found["metadata"]
-    return found
+        if not result["metadata"].get(key, True):
+            del result["metadata"][key]
+    if not result["metadata"]:
+        del result["metadata"]
+    return result
 
 
 def exported(kubectl: Kubectl, name: str) -> Object:
@@ -126,8 +126,8 @@ def end(inside: Kubectl, kind: str, *select: str) -> None:
     """
     ended: set[str] = set()
 
-    def gone(found: Object) -> bool:
-        there = {item["metadata"]["uid"] for item in found["items"]}
+    def gone(objects: Object) -> bool:
+        there = {item["metadata"]["uid"] for item in objects["items"]}
         if there - ended:
             inside.delete(kind, *select, at_once=kind == "pods")
         ended.update(there)

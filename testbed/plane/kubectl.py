@@ -48,9 +48,9 @@ def _named(condition: Callable[[Object], object]) -> str:
     return f"what {code.co_filename}:{code.co_firstlineno} says"
 
 
-def _short(found: Object) -> str:
+def _short(obj: Object) -> str:
     """Returns what a failure shows of an object or a List: a line each, first what others wrote of it."""
-    items = found.get("items", [found])
+    items = obj.get("items", [obj])
     room = max(SHOWN // max(len(items), 1), 400)
     shown = [
         {key: item[key] for key in ("kind", "status", "metadata", "spec") if key in item} for item in items
@@ -94,8 +94,8 @@ class Kubectl:
         Raises:
             KubectlError: the exit status was not zero.
         """
-        said = {"namespace": self.namespace or "", "as": self.user, "as-group": self.group}
-        where = [f"--{option}={value}" for option, value in said.items() if value]
+        options = {"namespace": self.namespace or "", "as": self.user, "as-group": self.group}
+        where = [f"--{option}={value}" for option, value in options.items() if value]
         env = {
             **os.environ,
             "KUBECONFIG": str(self.kubeconfig),
@@ -220,8 +220,8 @@ def _refused(*command: str) -> Iterator[None]:
 def objects(text: str) -> list[Object]:
     """Returns all objects of a stream: kubectl prints those of a List one after the other."""
     decoder = json.JSONDecoder()
-    found, at = [], 0
+    documents, at = [], 0
     while text[at:].strip():
         value, at = decoder.raw_decode(text, at + len(text[at:]) - len(text[at:].lstrip()))
-        found.append(value)
-    return found
+        documents.append(value)
+    return documents

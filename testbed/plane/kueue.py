@@ -78,9 +78,9 @@ def queues(plane: ControlPlane, *namespaces: str) -> None:
 
 def queue(plane: ControlPlane, namespace: str, name: str = LOCAL_QUEUE) -> None:
     """Creates the example's LocalQueue in a namespace, and waits until Kueue accepts its jobs."""
-    *_, found = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
-    found["metadata"] = {"name": name, "namespace": namespace}
-    plane.kubectl.create(found)
+    *_, document = yaml.safe_load_all(EXAMPLE.read_text(encoding="utf-8"))
+    document["metadata"] = {"name": name, "namespace": namespace}
+    plane.kubectl.create(document)
     plane.kubectl.in_namespace(namespace).wait_for(_active, "localqueue", name)
 
 
@@ -90,7 +90,7 @@ def _active(queue: Object) -> bool:
 
 
 def _configuration(folder: Path, port: int, health: int) -> Path:
-    found = {
+    configuration = {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
@@ -102,7 +102,7 @@ def _configuration(folder: Path, port: int, health: int) -> Path:
         "integrations": {"frameworks": ["kubeflow.org/mpijob"]},
     }
     path = folder / "configuration.json"
-    path.write_text(json.dumps(found), encoding="utf-8")
+    path.write_text(json.dumps(configuration), encoding="utf-8")
     return path
 
 
@@ -112,8 +112,8 @@ def _wait_until_asked(plane: ControlPlane) -> None:
     inside = plane.kubectl.in_namespace("default")
 
     def suspended() -> bool:
-        found = inside.create(job, "--dry-run=server")
+        stored = inside.create(job, "--dry-run=server")
         # Until the API server calls Kueue, no runPolicy is written.
-        return bool(found["spec"].get("runPolicy", {}).get("suspend"))
+        return bool(stored["spec"].get("runPolicy", {}).get("suspend"))
 
     until(suspended, "a call of Kueue's webhook")

@@ -50,16 +50,16 @@ def definition(group_version: str, kind: str) -> Object:
 
 def at(parts: Iterable[Object], url: str, ca: Path) -> list[Object]:
     """Returns the manifests with their webhooks at a URL instead of in a Service."""
-    found = list(parts)
+    objects = list(parts)
     bundle = base64.b64encode(ca.read_bytes()).decode()
-    for part in found:
+    for part in objects:
         clients = list(part.get("webhooks", [])) if part["kind"] in WEBHOOKS else []
         if part["kind"] == DEFINITION and "conversion" in part["spec"]:
             clients = [part["spec"]["conversion"]["webhook"]]
         for client in clients:
             path = client["clientConfig"]["service"]["path"]
             client["clientConfig"] = {"url": url + path, "caBundle": bundle}
-    return found
+    return objects
 
 
 def undescribed(node: Any) -> Any:
@@ -79,11 +79,11 @@ def install(plane: ControlPlane, parts: Iterable[Object]) -> list[Object]:
     Returns:
         The webhook configurations, to be created once the webhook answers.
     """
-    found = sorted(parts, key=lambda part: part["kind"] != "Namespace")
-    for part in found:
+    objects = sorted(parts, key=lambda part: part["kind"] != "Namespace")
+    for part in objects:
         if part["kind"] in {*RIGHTS, DEFINITION}:
             plane.kubectl.create(undescribed(part) if part["kind"] == DEFINITION else part)
-    for part in found:
+    for part in objects:
         if part["kind"] == DEFINITION:
             plane.kubectl.wait_for(established, "crd", part["metadata"]["name"])
-    return [part for part in found if part["kind"] in WEBHOOKS]
+    return [part for part in objects if part["kind"] in WEBHOOKS]

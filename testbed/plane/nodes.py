@@ -83,13 +83,13 @@ def trn1_nodes(count: int) -> list[Node]:
 
 def driven(nodes: list[Node], published: str = WHOLE_NODE, *, plugin: bool = False) -> list[Node]:
     """Returns nodes with the Neuron DRA driver, alone or with the plugin; and their ResourceSlices."""
-    found = []
+    objects = []
     for node in nodes:
         capacity = node["status"]["capacity"]
         kept = {name: n for name, n in capacity.items() if plugin or name not in DEVICES}
-        found += [node | {"status": node["status"] | {"capacity": kept, "allocatable": kept}}]
-        found += [_slice(node["metadata"]["name"], published)]
-    return found
+        objects += [node | {"status": node["status"] | {"capacity": kept, "allocatable": kept}}]
+        objects += [_slice(node["metadata"]["name"], published)]
+    return objects
 
 
 def device_class(serves: str = "") -> Node:
@@ -118,10 +118,10 @@ def claim_template(mode: int, name: str = "", *, told: bool = True) -> Node:
     """
     text = CLAIMS.read_text(encoding="utf-8")
     every: list[Node] = list(yaml.safe_load_all(text))
-    (found,) = (each for each in every if each["metadata"]["name"] == template_name(mode))
+    (chosen,) = (each for each in every if each["metadata"]["name"] == template_name(mode))
     if not told:
-        del found["spec"]["spec"]["devices"]["config"]
-    return found | {"metadata": {"name": name or template_name(mode)}}
+        del chosen["spec"]["spec"]["devices"]["config"]
+    return chosen | {"metadata": {"name": name or template_name(mode)}}
 
 
 def create(kubectl: Kubectl, nodes: list[Node]) -> None:
@@ -141,8 +141,8 @@ def _identifier(what: str) -> str:
 
 
 def _slice(node: str, published: str) -> Node:
-    said = {"instanceType": TRN2U, "neuronDriverVersion": "2.26.10.0", "resourceType": published}
-    attributes: dict[str, Any] = {name: {"string": text} for name, text in said.items()}
+    texts = {"instanceType": TRN2U, "neuronDriverVersion": "2.26.10.0", "resourceType": published}
+    attributes: dict[str, Any] = {name: {"string": text} for name, text in texts.items()}
     devices: list[Node] = [{"name": "neuron-node", "attributes": attributes}]
     if published == DEVICE:
         count = int(TRN2U_CAPACITY[NEURON])

@@ -82,20 +82,20 @@ def eventually(inside: Kubectl, words: list[str], holds: Callable[[Any], object]
         NotYetError: it does not come about; the message has what was said last.
     """
     where = ["-n", inside.namespace or "default", "--kubeconfig", str(inside.kubeconfig), "-o", "json"]
-    said = ""
+    text = ""
 
     def found() -> Any:
-        nonlocal said
+        nonlocal text
         done = _asked([*words, *where])
         assert done.exit_code < FAILED, done.output
-        said = done.stdout
-        answer = json.loads(said)
+        text = done.stdout
+        answer = json.loads(text)
         return answer if holds(answer) else None
 
     try:
         return until(found, f"what kubectl ultraserver {' '.join(words)} says")
     except NotYetError as error:
-        raise NotYetError(f"{error}; it says:\n{said}") from None
+        raise NotYetError(f"{error}; it says:\n{text}") from None
 
 
 def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tuple[int, list[Any]]:
@@ -107,9 +107,9 @@ def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tu
     return done.exit_code, json.loads(done.stdout)["items"]
 
 
-def texts(found: Any) -> list[str]:
+def texts(document: Any) -> list[str]:
     """Returns the findings of ``why``, each as ``KIND NAME: TEXT``."""
-    return [f"{item['kind']} {item['name']}: {item['text']}" for item in found["findings"]]
+    return [f"{item['kind']} {item['name']}: {item['text']}" for item in document["findings"]]
 
 
 def account(inside: Kubectl, name: str, folder: Path) -> Path:

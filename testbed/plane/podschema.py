@@ -198,26 +198,26 @@ class Generator:
             "additionalProperties": False,
             "properties": {"metadata": _ref("ObjectMeta"), "spec": _ref(ROOT)},
             "$defs": {name: self._definition(name) for name in names}
-            | {name: _where_written(pattern=form, title=told) for name, (form, told) in PATTERNS.items()},
+            | {name: _where_written(pattern=form, title=title) for name, (form, title) in PATTERNS.items()},
         }
 
     def _fields(self, name: str) -> dict[str, Schema]:
         if name in SPECIAL:
             return {}
         hidden = FORBIDDEN.get(name, set())
-        found = self.types[name].get("properties", {})
-        return {key: found[key] for key in sorted(found) if key not in hidden}
+        fields = self.types[name].get("properties", {})
+        return {key: fields[key] for key in sorted(fields) if key not in hidden}
 
     def _reach(self, name: str, *, through_atomic: bool) -> set[str]:
         """Returns the types below a type; without atomic lists, those of which a rule may give a part."""
-        found, todo = set(), [name]
+        reached, todo = set(), [name]
         while todo:
-            if (current := todo.pop()) not in found:
-                found.add(current)
+            if (current := todo.pop()) not in reached:
+                reached.add(current)
                 for field in self._fields(current).values():
                     if through_atomic or field.get("x-kubernetes-list-type") != "atomic":
                         todo += _references(field)
-        return found
+        return reached
 
     def _definition(self, name: str) -> Schema:
         if name in SPECIAL:

@@ -92,9 +92,7 @@ def configuration(
         namespaces: a selector of namespaces other than "all that are not opted out".
         values: of the chart, other than the default, which needs no Helm.
     """
-    (document,) = (
-        found for found in chart.objects(values) if found["kind"] == "MutatingWebhookConfiguration"
-    )
+    (document,) = (one for one in chart.objects(values) if one["kind"] == "MutatingWebhookConfiguration")
     document["metadata"]["name"] = name
     for hook in document["webhooks"]:
         hook["name"] = hook["name"].replace(f".{NAME}.", f".{name}.")

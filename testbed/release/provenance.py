@@ -62,14 +62,14 @@ def statement(files: Iterable[Path], images: Mapping[str, Path], state: Source, 
 
 def _materials(images: Iterable[Path]) -> dict[str, str]:
     """Returns what the images contain besides the source: their lowest layer, and what pip installed."""
-    found = {}
+    materials = {}
     for archive in images:
         (lowest, *_) = archives.diff_ids(archive)
-        found["lowest layer: Debian, by debootstrap"] = lowest.removeprefix("sha256:")
+        materials["lowest layer: Debian, by debootstrap"] = lowest.removeprefix("sha256:")
         for line in archives.text_of(archive, WHEELS).splitlines():
             digest, _, name = line.partition("  ")
-            found[name] = digest
-    return found
+            materials[name] = digest
+    return materials
 
 
 def _described(digests: Mapping[str, str]) -> list[Object]:

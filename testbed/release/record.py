@@ -70,7 +70,7 @@ def of(commit: str) -> Record:
             f"there is no soak record of commit {commit[:12]}: make test-soak writes {path} in some hours. "
             "To try things out: make release DIRTY=1"
         )
-    found = Record(**json.loads(path.read_text(encoding="utf-8")))
-    if why := found.lacks():
+    record = Record(**json.loads(path.read_text(encoding="utf-8")))
+    if why := record.lacks():
         raise source.ReleaseError(f"{path}: {why}; run make test-soak again, or make release DIRTY=1")
-    return found
+    return record

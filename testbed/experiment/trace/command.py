@@ -33,21 +33,21 @@ def main(arguments: Sequence[str]) -> int:
     for policy in options.policy:
         say(f"policy {policy}, load {options.load}, limits {options.limits}, {options.sick} sick")
         say(*report.HEAD)
-        found, tenants = [], []
+        runs, tenants = [], []
         for seed in options.seed:
             jobs = thinned(every, seed, options.share)
             jobs = limited(stretched(jobs, options.ultraservers * NODES, options.load), options.limits)
             run = _run(jobs, options, policy, seed, options.ultraservers, f"{policy}, seed {seed}")
             drawn = drawn or run
-            found.append(report.figures(jobs, run))
-            say(report.line(str(seed), found[-1]))
+            runs.append(report.figures(jobs, run))
+            say(report.line(str(seed), runs[-1]))
             if options.tenants:
                 alone = _alone(jobs, options, policy, seed)
                 tenants += [f"seed {seed}", *report.tenant_lines(jobs, run, alone)]
-        if len(found) > 1:
-            say(report.line("mean", report.mean(found)))
+        if len(runs) > 1:
+            say(report.line("mean", report.mean(runs)))
         say(*tenants)
-        waits[policy] = {report.NAMES[size]: hours for size, hours in report.mean(found).waits.items()}
+        waits[policy] = {report.NAMES[size]: hours for size, hours in report.mean(runs).waits.items()}
     if options.svg and drawn:
         title = f"{options.policy[0]}, load {options.load}, seed {options.seed[0]}"
         options.svg.write_text(picture(title, drawn.samples, drawn.usable, waits), encoding="utf-8")
@@ -102,13 +102,13 @@ def _alone(
 def _teller(name: str, total: int) -> Callable[[int, float, int], None]:
     """Says now and then on stderr how far a run is."""
     began = time.monotonic()
-    said = began
+    shown_at = began
 
     def tell(arrived: int, now: float, waiting: int) -> None:
-        nonlocal said
-        if time.monotonic() - said >= SECONDS:
-            said = time.monotonic()
+        nonlocal shown_at
+        if time.monotonic() - shown_at >= SECONDS:
+            shown_at = time.monotonic()
             text = f"{name}: {arrived} of {total} jobs, day {now / 86400:.1f}, {waiting} wait"
-            sys.stderr.write(f"{text}, {said - began:.0f} s\n")
+            sys.stderr.write(f"{text}, {shown_at - began:.0f} s\n")
 
     return tell

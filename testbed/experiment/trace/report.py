@@ -67,7 +67,7 @@ def figures(jobs: Sequence[Job], run: Run) -> Figures:
         by_size[size_class(job.nodes)].append(waited[job.number])
     busy, fragmented, reserved = _with_backlog(run.samples)
     return Figures(
-        {size: sum(found) / len(found) for size, found in by_size.items() if found},
+        {size: sum(hours) / len(hours) for size, hours in by_size.items() if hours},
         max((waited[job.number] for job in started if job.nodes >= LARGE), default=0.0),
         sum(waited[job.number] * job.nodes for job in started) / max(sum(job.nodes for job in started), 1),
         busy / run.usable,
@@ -101,8 +101,8 @@ def mean(all_figures: Sequence[Figures]) -> Figures:
     sizes = [size for size in SIZES if any(size in each.waits for each in all_figures)]
     means = {}
     for size in sizes:
-        found = [each.waits[size] for each in all_figures if size in each.waits]
-        means[size] = sum(found) / len(found)
+        hours = [each.waits[size] for each in all_figures if size in each.waits]
+        means[size] = sum(hours) / len(hours)
     return Figures(
         means,
         average("longest"),
@@ -127,12 +127,12 @@ HEAD = (f"| {' | '.join(COLUMNS)} |", "|" + " --- |" * len(COLUMNS))
 """The head of a table of figures, in hours, shares and nodes."""
 
 
-def line(name: str, found: Figures) -> str:
+def line(name: str, figures: Figures) -> str:
     """Returns a line of that table."""
-    cells = [f"{found.waits[size]:.1f}" if size in found.waits else "-" for size in SIZES]
-    cells += [f"{found.longest:.0f}", f"{found.by_nodes:.1f}", f"{found.utilisation:.1%}"]
-    cells += [f"{found.fragmented:.1f}", f"{found.reserved:.1f}"]
-    more = f" {found.unplaced} never started" if found.unplaced else ""
+    cells = [f"{figures.waits[size]:.1f}" if size in figures.waits else "-" for size in SIZES]
+    cells += [f"{figures.longest:.0f}", f"{figures.by_nodes:.1f}", f"{figures.utilisation:.1%}"]
+    cells += [f"{figures.fragmented:.1f}", f"{figures.reserved:.1f}"]
+    more = f" {figures.unplaced} never started" if figures.unplaced else ""
     return f"| {name} | {' | '.join(cells)} |{more}"
 
 

@@ -93,20 +93,20 @@ def _fleet(columns: list[list[float]], usable: int, end: float) -> Iterable[str]
 def _bars(waits: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
     """Returns the mean wait of each size."""
     top, bottom = 330, 440
-    sizes = list(dict.fromkeys(size for found in waits.values() for size in found))
-    most = max((value for found in waits.values() for value in found.values()), default=0.0) or 1.0
+    sizes = list(dict.fromkeys(size for by_size in waits.values() for size in by_size))
+    most = max((value for by_size in waits.values() for value in by_size.values()), default=0.0) or 1.0
     group = (RIGHT - LEFT) / max(len(sizes), 1)
     width = group * 0.8 / max(len(waits), 1)
     for place, size in enumerate(sizes):
-        for number, found in enumerate(waits.values()):
+        for number, by_size in enumerate(waits.values()):
             x = LEFT + place * group + group * 0.1 + number * width
-            y = _scaled(found.get(size, 0.0), most, top, bottom)
+            y = _scaled(by_size.get(size, 0.0), most, top, bottom)
             colour = BARS[number % len(BARS)]
             yield (
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{bottom - y:.1f}" '
                 f'fill="{colour}"/>'
             )
-            yield _text(x, y - 3, f"{found.get(size, 0.0):.1f}")
+            yield _text(x, y - 3, f"{by_size.get(size, 0.0):.1f}")
         yield _text(LEFT + (place + 0.35) * group, bottom + 14, f"{size} nodes")
     yield from _axis(most, top, bottom, "hours waited")
     if len(waits) > 1:

@@ -109,5 +109,5 @@ def _manifest(archive: Path, version: str) -> str:
         "platforms": [platform],
     }
     head = {"apiVersion": "krew.googlecontainertools.github.com/v1alpha2", "kind": "Plugin"}
-    found: str = yaml.safe_dump(head | {"metadata": {"name": "ultraserver"}, "spec": spec}, sort_keys=False)
-    return found
+    text: str = yaml.safe_dump(head | {"metadata": {"name": "ultraserver"}, "spec": spec}, sort_keys=False)
+    return text

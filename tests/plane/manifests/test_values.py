@@ -44,7 +44,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         PROVIDED | {"provided": {"crt": PEM, "ca": PEM}},
         "has no provided.key: add --set-file provided.key=FILE",
     ),
-    "a certificate that nothing uses": ({"provided": {"crt": PEM}}, "set certificates: provided, or remove it"),
+    "a certificate that nothing uses": ({"provided": {"crt": PEM}}, "certificates: provided, or remove it"),
     "more replicas than at most": ({"replicas": {"min": 7}}, "replicas.max 6: raise the maximum"),
     "one replica that all jobs need": (
         {"replicas": {"min": 1}, "failurePolicy": "Fail"},
