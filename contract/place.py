@@ -52,10 +52,16 @@ class ContractError(ValueError):
 class Placer(StrEnum):
     """Who chooses the nodes of a job."""
 
-    AFFINITY = "affinity"
+    SCHEDULER = "scheduler"
     KUEUE = "kueue"
     GANG = "gang"
-    GATE = "gate"
+    WHOLE_JOB = "whole-job"
+
+
+_WRITTEN: Final = {Placer.SCHEDULER: "affinity", Placer.WHOLE_JOB: "gate"}
+"""What is written in this release, so that the release before reads it; both words are read."""
+
+_READ: Final = {**{each.value: each for each in Placer}, **{word: each for each, word in _WRITTEN.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +139,14 @@ class Place:
 
     def __str__(self) -> str:
         group = self.group and LABEL + self.group
-        values = (self.placer, self.workers, self.size, self.unit, self.index or "", group)
+        values = (
+            _WRITTEN.get(self.placer, self.placer),
+            self.workers,
+            self.size,
+            self.unit,
+            self.index or "",
+            group,
+        )
         return " ".join([f"{key}={value}" for key, value in zip(_KEYS, values, strict=True) if value != ""])
 
     def number(self, pod: Mapping[str, Any]) -> int | None:
@@ -159,13 +172,13 @@ def parse(text: str) -> Place:
     known = values.keys() <= {*_KEYS} and all(values.values())
     if len(text) > LONGEST or len(values) < len(words) or not known:  # the cache keeps no errors
         raise _unreadable(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
-    if values.get("placer") not in {*Placer}:
+    if values.get("placer") not in _READ:
         placer = values.get("placer", "")[:40]
-        raise _unreadable(f"placer is {placer!r}: it must be one of {', '.join(Placer)}")
+        raise _unreadable(f"placer is {placer!r}: it must be one of {', '.join(_READ)}")
     if "unit" not in values:
         raise _unreadable("unit is missing: the node label that makes units")
     return Place(
-        Placer(values["placer"]),
+        _READ[values["placer"]],
         _count(values, "workers"),
         _count(values, "size"),
         values["unit"],

@@ -41,8 +41,8 @@ class Fit(NamedTuple):
 
 
 _WHO: Final = {
-    Placer.GATE: "would get",
-    Placer.AFFINITY: "the scheduler chooses; there is room, for example",
+    Placer.WHOLE_JOB: "would get",
+    Placer.SCHEDULER: "the scheduler chooses; there is room, for example",
     Placer.KUEUE: "Kueue admits it first; there is room, for example",
 }
 
@@ -69,7 +69,7 @@ def fit(
         return Fit(fits=False, units=(), text=str(error))
     if place is None:
         return None
-    gate, keys, fleet = place.placer is Placer.GATE, {pod.key for pod in own}, case.fleet
+    gate, keys, fleet = place.placer is Placer.WHOLE_JOB, {pod.key for pod in own}, case.fleet
     others = (pod for pod in fleet.pods if gate or not pod.gated)
     note = (f"note: {fleet.unseen}",) if fleet.unseen else ()
     decision = decision_of(case, [*others, *earlier, *own], Tuning().patience if gate else timedelta.max)
@@ -101,7 +101,7 @@ def _pods(
     if not workers:
         return None, ()
     place = workers[0][0]
-    placed = replace(place, placer=Placer.GATE, index=Index((Term(NAME),)))
+    placed = replace(place, placer=Placer.WHOLE_JOB, index=Index((Term(NAME),)))
     # Each replica of a LeaderWorkerSet is a job; other kinds have no groups.
     sets = at(job, "spec", "replicas") if place.group else 1
     pods = []

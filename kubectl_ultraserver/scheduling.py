@@ -128,7 +128,7 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
         replace(
             pod,
             job=pod.job or case.called.name,
-            place=replace(pod.place, placer=Placer.GATE),
+            place=replace(pod.place, placer=Placer.WHOLE_JOB),
             gates=() if pod.node else (GATE,),
             opened=pod.opened if pod.pin else None,
         )

@@ -23,9 +23,11 @@ TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
 TYPES: Final = ("trn2u.48xlarge", "ml.trn2u.48xlarge")
 OFF: Final = {
     **dict.fromkeys(("kueue-chooses-nodes", "kueue-chooses-topology"), Placer.KUEUE),
-    "whole-job-workers": Placer.GATE,
+    "whole-job-workers": Placer.WHOLE_JOB,
 }
 """What the packaged table has, which others do not repeat; the placers are of rows that are off."""
+_OLD: Final = {"affinity": Placer.SCHEDULER, "gate": Placer.WHOLE_JOB}
+"""Words of tables of 0.2.0."""
 _SECTIONS: Final = ("candidates", "families", "rules", "values", "workloads")
 
 
@@ -62,7 +64,7 @@ def read(rules: Object | None) -> Table:
     types = (name for row in families for name in row.get("instanceTypes") or ())
     units = units_of(families)
     placers = frozenset(
-        row.get("placer", OFF.get(name, ""))
+        _OLD.get(row.get("placer"), row.get("placer", OFF.get(name, "")))
         for name, row in rows["rules"].items()
         if row.get("mode", name not in OFF and "enforce") == "enforce"
     ) - {""}

@@ -278,7 +278,7 @@ def test_show_says_the_mode_of_a_table_what_rows_add_and_where_they_are_written(
     assert rows["own"].endswith(f"  {mine}:7")
     assert re.search(r" off +worker +always +spec/nodeSelector/a, spec/nodeSelector/c, warn +r ", rows["own"])
     assert re.search(rf" mine +packaged rules:\d+, {mine}:6$", rows["job-label"])
-    assert " placer gate " in rows["whole-job-workers"]
+    assert " placer whole-job " in rows["whole-job-workers"]
     assert " spec/schedulingGates " in rows["whole-job-gate"]
 
 

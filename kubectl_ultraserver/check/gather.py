@@ -147,7 +147,7 @@ def _job(seen: Gatherer) -> Iterator[Line]:
 def _placement(seen: Gatherer) -> Iterator[Line]:
     placers, kueue = seen.table.placers, bool(seen.kueue)
     lease, now = seen.api.get(LEASE), datetime.now(UTC)
-    yield from installed.placement(lease, now, gates=Placer.GATE in placers, kueue=kueue)
+    yield from installed.placement(lease, now, gates=Placer.WHOLE_JOB in placers, kueue=kueue)
     yield from installed.queues(counts=Placer.KUEUE in placers, kueue=kueue)
 
 

@@ -135,7 +135,7 @@ def _asked(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator
         raise ClaimError("unmade", what)
     if claim.fault:
         raise ClaimError("of", what, claim.fault)
-    if claim.mode and pod.place and pod.place.placer is Placer.GATE and claim.mode != pod.place.size:
+    if claim.mode and pod.place and pod.place.placer is Placer.WHOLE_JOB and claim.mode != pod.place.size:
         raise ClaimError("mode", what, claim.mode, pod.place.size)
     for request in claim.requests:
         kind = inventory.classes.get(("", request.device_class))

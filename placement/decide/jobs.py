@@ -160,8 +160,8 @@ class Job:
                 return f"{pod.name}: {member.problem}"
             if pod.gated and is_pod(member.key):
                 return f"{pod.name} has the gate {GATE} but no job label: delete it, so that it is recreated"
-            if pod.gated and place and place.placer is not Placer.GATE:
-                said = f"its place says placer={place.placer}"
+            if pod.gated and place and place.placer is not Placer.WHOLE_JOB:
+                said = f"its place says {str(place).split()[0]}"
                 return f"{pod.name} has the gate {GATE}, but {said}: remove the gate"
             if pod.gated and (others := [gate for gate in pod.gates if gate != GATE]):
                 return f"{pod.name} waits for another gate as well: {others[0]}"

@@ -55,7 +55,7 @@ def doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
         return ""
     if (place.unit, place.size) not in units:
         return text("units", place.size, place.unit[:80])
-    if place.placer is Placer.GATE and not (neuron or pod.claims):
+    if place.placer is Placer.WHOLE_JOB and not (neuron or pod.claims):
         return text("devices")
     node = topology.nodes.get(pod.node)
     if node is not None and place.unit not in node.labels:

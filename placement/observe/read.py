@@ -151,10 +151,10 @@ def read_place(found: Object) -> tuple[Place | None, int]:
     try:
         number = place.number(found)
     except ContractError:
-        if place.placer is Placer.GATE:
+        if place.placer is Placer.WHOLE_JOB:
             raise
         number = None
-    if number is None and place.placer is Placer.GATE:
+    if number is None and place.placer is Placer.WHOLE_JOB:
         raise ContractError("its place says no index: placement needs the number of each pod")
     return place, number or 0  # others stay off the unit that it is in, whichever number it has
 
@@ -301,7 +301,11 @@ def _opened(metadata: Object, place: Place | None, spec: Object) -> tuple[dateti
     It writes pin and note in one patch: one without the other is not its. Nor is anything on a pod that
     others place.
     """
-    if place is None or place.placer is not Placer.GATE or place.unit not in (spec.get("nodeSelector") or {}):
+    if (
+        place is None
+        or place.placer is not Placer.WHOLE_JOB
+        or place.unit not in (spec.get("nodeSelector") or {})
+    ):
         return None, ""
     said, _, plan = str((metadata.get("annotations") or {}).get(OPENED, "")).partition(" ")
     return time_of(said), plan

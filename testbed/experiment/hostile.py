@@ -52,7 +52,7 @@ def place(
     workers: int, size: int, key: str = nodes.SERVER_ID_4, job: str = "", index: str = "name"
 ) -> dict[str, str]:
     """Returns the annotations of a worker."""
-    annotations = {PLACE: str(Place(Placer.GATE, workers, size, key, Index((Term(index),))))}
+    annotations = {PLACE: str(Place(Placer.WHOLE_JOB, workers, size, key, Index((Term(index),))))}
     return annotations | ({JOB: job} if job else {})
 
 

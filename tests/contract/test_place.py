@@ -47,10 +47,12 @@ def test_a_place_that_was_written_is_read_again(place: Place) -> None:
 
 def test_the_words_of_a_place() -> None:
     index = Index((Term(f"labels/{OF_JOB}", 2), Term(f"labels/{COMPLETION}")), 1)
-    assert str(Place(Placer.GATE, 8, 4, SERVER_4, index, OF_GROUP)) == (
+    assert str(Place(Placer.WHOLE_JOB, 8, 4, SERVER_4, index, OF_GROUP)) == (
         f"placer=gate workers=8 size=4 unit={SERVER_4} "
         f"index=labels/{OF_JOB}*2+labels/{COMPLETION}+1 group=labels/{OF_GROUP}"
     )
+    assert parse(f"placer=whole-job workers=8 size=4 unit={SERVER_4}").placer is Placer.WHOLE_JOB
+    assert parse(f"placer=scheduler workers=8 size=4 unit={SERVER_4}").placer is Placer.SCHEDULER
     assert str(Place(Placer.KUEUE, 1, 1, HOSTNAME)) == f"placer=kueue workers=1 size=1 unit={HOSTNAME}"
 
 
@@ -64,7 +66,7 @@ def test_the_words_of_a_place() -> None:
         ("workers=16", "workers=16 racks=2", "not words"),
         ("workers=16 ", "workers=16  ", "not words"),
         ("workers=16", "workers=", "not words"),
-        ("placer=gate", "placer=me", "placer is 'me': it must be one of affinity, kueue, gang, gate"),
+        ("placer=gate", "placer=me", "placer is 'me': it must be one of scheduler, kueue, gang, whole-job"),
         ("placer=gate ", "", "placer is ''"),
         ("workers=16 ", "", "workers is '': it must be a whole number from 1"),
         *(
@@ -147,7 +149,7 @@ def test_the_number_of_a_pod_is_the_sum_of_what_it_has(index: str, found: int | 
 @pytest.mark.parametrize("name", ["", "train-worker", "w-7x", "w7", "w-1234567"])
 def test_a_name_without_a_number_at_its_end_has_none(name: str) -> None:
     with pytest.raises(ContractError, match="no number at the end of the pod's name"):
-        Place(Placer.GATE, 4, 4, SERVER_4, Index((Term(NAME),))).number({"metadata": {"name": name}})
+        Place(Placer.WHOLE_JOB, 4, 4, SERVER_4, Index((Term(NAME),))).number({"metadata": {"name": name}})
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
     assert {
         row.name: row.placer
         for row in packaged.rules
-        if row.mode is Mode.OFF and row.placer not in {None, Placer.AFFINITY}
+        if row.mode is Mode.OFF and row.placer not in {None, Placer.SCHEDULER}
     } == table.OFF
     assert {(unit.label, unit.nodes) for row in packaged.on for unit in row.units} <= UNITS
     for nothing in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):
@@ -43,10 +43,12 @@ def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
     assert found.kinds == (*table.KINDS, "example.com/v1/Train")
     assert found.units == UNITS | {("rack", 18)}
     assert (found.types, found.type_label) == (("trn9", *table.TYPES), "type")
-    assert (found.placers, found.levels) == (frozenset({"gate"}), frozenset())
+    assert (found.placers, found.levels) == (frozenset({"whole-job"}), frozenset())
 
 
-@pytest.mark.parametrize(("values", "placers"), [({}, {"gate"}), ({"kueue": True}, {"gate", "kueue"})])
+@pytest.mark.parametrize(
+    ("values", "placers"), [({}, {"whole-job"}), ({"kueue": True}, {"whole-job", "kueue"})]
+)
 def test_what_the_chart_installs_says_who_places_jobs(values: dict[str, object], placers: set[str]) -> None:
     (found,) = [each for each in chart.objects(values) if each["kind"] == "ConfigMap"]
     assert read(found).placers == placers

@@ -80,7 +80,7 @@ def test_the_program_understands_what_the_rows_write(
     workers: int, size: int, unit: str, table: Table
 ) -> None:
     found = pod_of(table, mpijob(workers), workers - 1)
-    assert (found.place, found.number) == (Place(Placer.GATE, workers, size, unit, INDEX), workers - 1)
+    assert (found.place, found.number) == (Place(Placer.WHOLE_JOB, workers, size, unit, INDEX), workers - 1)
     assert (found.job, found.gated, found.fault) == ("default.train", True, None)
 
 
@@ -149,7 +149,7 @@ def test_a_row_of_ones_own_leaves_jobs_to_affinity(files: dict[str, str]) -> Non
   - name: slow-starters
     reason: Their Pods come one after the other.
     match: {{role: worker, labels: {{team: slow}}}}
-    placer: affinity
+    placer: scheduler
 """
     table = load_texts([*files.items(), ("slow.yaml", mine)], "slow")
     job = mpijob(4)
@@ -207,7 +207,7 @@ def with_ranks(**launcher: Json) -> Json:
 def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
     job = with_ranks()
     found = pod_of(table, job, 3)
-    assert (found.place, found.number) == (Place(Placer.GATE, 4, 4, keys.SERVER_4, INDEX), 3)
+    assert (found.place, found.number) == (Place(Placer.WHOLE_JOB, 4, 4, keys.SERVER_4, INDEX), 3)
 
 
 @pytest.mark.parametrize(("workers", "index"), [(8, 0), (8, 3), (8, 4), (16, 15), (6, 1), (6, 4)])

@@ -359,7 +359,7 @@ CASES = [
     Case(
         "an unknown topology key",
         ONE.values(),
-        [replace(pod, place=Place(Placer.GATE, 4, 4, "rack")) for pod in job("a", 4)],
+        [replace(pod, place=Place(Placer.WHOLE_JOB, 4, 4, "rack")) for pod in job("a", 4)],
         {},
         {
             f"a-worker-{index}": "names units of 4 nodes by the label 'rack': there are none here"

@@ -28,7 +28,7 @@ from tests.helpers import examples
 from tests.placement.world import problem
 
 INDEX = "training.kubeflow.org/replica-index"
-PLACE = Place(Placer.GATE, 16, 4, SERVER_4, Index((Term(f"labels/{INDEX}"),)))
+PLACE = Place(Placer.WHOLE_JOB, 16, 4, SERVER_4, Index((Term(f"labels/{INDEX}"),)))
 CONTRACT = {keys.PLACE: str(PLACE)}
 
 

@@ -95,7 +95,7 @@ def test_units_have_names(count: int, size: int, text: str) -> None:
 
 
 def test_a_size_that_nobody_has_is_said_plainly() -> None:
-    pods = [replace(pod, place=Place(Placer.GATE, 8, 8, "rack")) for pod in job("a", 8)]
+    pods = [replace(pod, place=Place(Placer.WHOLE_JOB, 8, 8, "rack")) for pod in job("a", 8)]
     assert why(MANY.values(), pods) == (
         "needs 1 free unit of 8 nodes; 0 free; at most 0 can become free as things are"
     )

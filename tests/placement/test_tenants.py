@@ -66,7 +66,9 @@ def without_devices(pods: Iterable[Pod]) -> list[Pod]:
 
 def test_a_pod_that_names_a_zone_its_unit_holds_no_node_of_it() -> None:
     sleeper = replace(
-        foreign("sleep", PLAIN.name, neuron=False), job="evil.sleep", place=Place(Placer.GATE, 4, 2, ZONE)
+        foreign("sleep", PLAIN.name, neuron=False),
+        job="evil.sleep",
+        place=Place(Placer.WHOLE_JOB, 4, 2, ZONE),
     )
     decision = ask([*FOUR.values(), PLAIN], [sleeper], job("a", 16))
     assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
@@ -76,7 +78,9 @@ def test_a_pod_that_names_a_zone_its_unit_holds_no_node_of_it() -> None:
 
 
 def test_what_a_tenant_wrote_is_told_without_its_escape_sequences() -> None:
-    sleeper = replace(foreign("sleep", "n1-0", neuron=False), place=Place(Placer.GATE, 4, 4, "\x1b[2Jzone"))
+    sleeper = replace(
+        foreign("sleep", "n1-0", neuron=False), place=Place(Placer.WHOLE_JOB, 4, 4, "\x1b[2Jzone")
+    )
     waits = replace(sleeper, name="waits", uid="waits", node="", gates=(GATE,))
     decision = ask(FOUR.values(), [sleeper, waits])
     for text in (decision.doubted[0].why, *waiting(decision).values()):
@@ -85,7 +89,7 @@ def test_what_a_tenant_wrote_is_told_without_its_escape_sequences() -> None:
 
 
 def test_the_same_on_a_node_of_the_zone_with_a_device_holds_that_node_only() -> None:
-    worker = replace(foreign("w", "n1-0"), job="evil.w", place=Place(Placer.GATE, 4, 2, ZONE))
+    worker = replace(foreign("w", "n1-0"), job="evil.w", place=Place(Placer.WHOLE_JOB, 4, 2, ZONE))
     assert placed(ask(FOUR.values(), [worker], job("a", 12))) == {"a": "us-02 us-03 us-04"}
     assert placed(ask(FOUR.values(), [worker], job("a", 2))) == {"a": "us-01-b"}
 
@@ -123,7 +127,7 @@ def test_a_pod_that_takes_a_jobs_host_port_keeps_it_off_its_node_only() -> None:
 
 def test_pods_of_one_job_that_disagree_on_a_node_end_no_pass() -> None:
     first, second = bound(job("evil", 2, config=1, **EVIL), on(FOUR, "n1-0", "n1-0"), started=True)
-    larger = replace(second, place=Place(Placer.GATE, 2, 4, SERVER_4))
+    larger = replace(second, place=Place(Placer.WHOLE_JOB, 2, 4, SERVER_4))
     for pods in ([first, larger], [larger, first]):
         decision = ask(FOUR.values(), pods, job("a", 16), job("b", 15, config=1))
         assert "us-01: held by evil/evil" in waiting(decision)["a"]

@@ -85,7 +85,7 @@ def job(  # noqa: PLR0913
             namespace,
             f"{name}-worker-{index}",
             f"{namespace}/{name}/{index}/0",
-            place=Place(Placer.GATE, workers, size, KEYS[size]),
+            place=Place(Placer.WHOLE_JOB, workers, size, KEYS[size]),
             number=index,
             demand=demand,
             **common,

@@ -92,6 +92,8 @@ def test_kind_namespace_and_name_stand_apart_and_numbers_are_numbers() -> None:
         "workers": 4,
         "nodes": 4,
         "nodeConfig": 4,
+        "devices": "requested",
+        "placer": "whole-job",
     }
 
 

@@ -138,7 +138,7 @@ def test_the_templates_of_what_takes_nodes_say_how_it_is_placed(
             assert found is None
             continue
         assert found is not None
-        assert (found.placer, found.workers, found.size) == ("affinity", workers, config)
+        assert (found.placer, found.workers, found.size) == ("scheduler", workers, config)
         assert found.unit == {4: keys.SERVER_4, 2: keys.SERVER_2, 1: keys.HOSTNAME}[config]
         assert str(found.index) == INDEX
 

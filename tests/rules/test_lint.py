@@ -126,10 +126,10 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a placer that there is not": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: worker, placer: slurm}}\n",
-        [(5, "/rules/0/match/placer", 'must be affinity, kueue, gang or gate, not "slurm"')],
+        [(5, "/rules/0/match/placer", 'must be scheduler, kueue, gang or whole-job, not "slurm"')],
     ),
     "who places a job by who places it": (
-        "rules:\n  - {name: x, reason: r, placer: gate, match: {role: worker, placer: kueue}}\n",
+        "rules:\n  - {name: x, reason: r, placer: whole-job, match: {role: worker, placer: kueue}}\n",
         [(5, "/rules/0/match/placer", "is not known yet where a rule with `placer` is looked at")],
     ),
     "a place of Pods that cannot be read": (
@@ -162,7 +162,7 @@ LINT: dict[str, tuple[str, Expected]] = {
         [(9, "/rules/0/unless", "must name rules that come before this one, not 'x'")],
     ),
     "who places the job unless another rule fires": (
-        RULE + "    placer: affinity\n    unless: native-gang\n",
+        RULE + "    placer: scheduler\n    unless: native-gang\n",
         [
             (9, "/rules/0/unless", "is not looked at for a rule with `placer`"),
             (9, "/rules/0/unless", "must name rules that come before this one, not 'native-gang'"),

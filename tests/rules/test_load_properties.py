@@ -58,7 +58,7 @@ rules:
     onConflict: deny
     mode: shadow
     quiet: true
-    placer: gate
+    placer: whole-job
     unless: a
     needs: [a, b]
     match:
@@ -66,7 +66,7 @@ rules:
       candidate: any
       workload: a
       shape: {name: s, nodeConfig: [4, 2], together: required, apart: [none]}
-      placer: [gate, kueue]
+      placer: [whole-job, kueue]
       numbered: true
       named: false
       requests: {a: 1}

@@ -92,7 +92,7 @@ def _matched(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Answe
     fires = {place: rule for place, (rule, one) in found.items() if isinstance(one, Ready)}
     placing = next((rule for rule in fires.values() if rule.placer), None)
     if job.shape:
-        job.placer = placing.placer if placing else Placer.AFFINITY
+        job.placer = placing.placer if placing else Placer.SCHEDULER
     for place, rule in fires.items():
         if placing and rule.placer and rule is not placing:
             found[place] = rule, f"{placing.name} says who places the job"

@@ -145,7 +145,7 @@ def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outc
         job.placer = job.place.placer if job.place else None
         job.faults = faults(job)
         apply_rules(job, values, progress)
-        facts |= {"devices": job.devices} if job.shape else {}
+        facts |= {"devices": job.devices, "placer": str(job.placer)} if job.shape else {}
         _write_records(job, progress)
     progress.warnings += _not_taken_over(job, progress.templates)
     outcome = Outcome(

@@ -131,7 +131,8 @@ class Outcome:
         operations: RFC 6902, against the received object, in order.
         warnings: one a line, for the person who applied it.
         denials: why the job is refused; none where it is not.
-        facts: what the webhook found out about the job (workload, shape, node config, workers, id, devices).
+        facts: what the webhook found out about the job (workload, shape, node config, workers, id,
+            devices, placer).
         refusing: names of the rules and shapes that refuse it.
         unplaced: why no node takes its workers; none where nodes can.
         would: what it would be if what is in shadow were enforced; None where nothing is in shadow.

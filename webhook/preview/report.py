@@ -18,6 +18,9 @@ from webhook.rows.table import Rule, Table
 MESSAGES: Final = {"denials": "refused", "warnings": "warning", "hints": "hint", "notes": "note"}
 """Keys of a report whose texts are messages, and what every output calls one of them."""
 
+FACTS: Final = ("shape", "devices", "placer")
+"""What is said of a job beside numbers."""
+
 _NAMED: Final = re.compile(r"(?<!\S)[A-Za-z]\w*(?:\.\w+|\[[^\]\s]*\])+")
 """The names of fields in a message, as of `field_name`."""
 
@@ -102,7 +105,7 @@ def report(
         "reason": outcome.reason,
         "table": outcome.revision,
         "workload": facts.get("workload"),
-        "job": {"id": facts["job"], "shape": facts["shape"], **numbers} if numbers else None,
+        "job": {"id": facts["job"]} | {key: facts[key] for key in FACTS} | numbers if numbers else None,
         "changes": [
             change._asdict() | {"rule": change.rule and _told(table, change.rule, "add")}
             for change in changes(obj, outcome.after, outcome.setters)

@@ -148,7 +148,7 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
     one, several = UNITS.get(place.unit, (f"one unit of {place.unit}", f"units of {place.unit}"))
     if blocks == 1:
         return f"{what} on {one}{alone}"
-    if place.placer is Placer.AFFINITY:
+    if place.placer is Placer.SCHEDULER:
         return f"{what} in blocks of {place.size}, on whole units where the scheduler finds them{alone}"
     return f"{what} in blocks of {place.size} on {blocks} {several}{alone}"
 
@@ -163,7 +163,7 @@ def _when(item: Seen, place: Place) -> str:
         return "Kueue chooses the nodes and starts the job"
     if place.placer is Placer.GANG:
         return "the PodGroup that the job names places the Pods"
-    if place.placer is Placer.AFFINITY:
+    if place.placer is Placer.SCHEDULER:
         return "the scheduler places the Pods one by one"
     job = "the group" if place.group else "the job"
     if place.workers == 1:
@@ -225,7 +225,7 @@ def _place(item: Seen, outcome: Outcome) -> Place | None:
 def _whole(item: Seen, place: Place, templates: list[Json]) -> bool:
     """Whether terms of the templates, or the placer itself, keep every block on one unit."""
     unit, single = place.unit, place.workers == place.size
-    if place.placer is Placer.AFFINITY and (single or place.index):
+    if place.placer is Placer.SCHEDULER and (single or place.index):
         # A Pod of several blocks gets the required term when it comes, by its number.
         together = _asks(templates, unit, "podAffinity", *([REQUIRED] if single else []))
         return together and _asks(templates, unit, "nodeAffinity", REQUIRED)
@@ -236,7 +236,7 @@ def _whole(item: Seen, place: Place, templates: list[Json]) -> bool:
         levels = (unit, unit if unit == PAIR else item.table.values.get("kueueLevel", unit))
         whole = one in levels if single and one else slices in levels and size == str(place.size)
         return whole and asked[1:] == asked[:1] * (len(asked) - 1) and bool(group or len(asked) == 1)
-    return place.placer is Placer.GATE
+    return place.placer is Placer.WHOLE_JOB
 
 
 def _asks(templates: list[Json], unit: str, *terms: str) -> bool:

@@ -91,6 +91,7 @@ def _explained(of: Preview) -> Iterator[str]:
     if job := item["job"]:
         size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
         yield row("shape", f"{job['shape']} ({size})")
+        yield from (row(stage, job[stage]) for stage in ("devices", "placer"))
     yield from (row(*each) for each in _said(of))
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:

@@ -34,6 +34,7 @@ from webhook.rows.written import (
 )
 
 T = TypeVar("T")
+NAMES: Mapping[str, str] = {Placer.SCHEDULER: "the scheduler", Placer.WHOLE_JOB: "whole-job admission"}
 Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "none", "mixed", "some"]
 NotDevices = Literal[
     "!configured", "!claimed", "!requested", "!shared", "!unknown", "!none", "!mixed", "!some"
@@ -183,13 +184,13 @@ class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
 
 
 class PlacedBy(OfJob[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], one_or_more(Placer)]):
-    """affinity (the scheduler), kueue, gang (Kubernetes' own) or gate (whole-job admission)."""
+    """scheduler (by affinity), whole-job (whole-job admission), kueue or gang (Kubernetes' own)."""
 
     def failed(self, job: Job) -> str | None:
         if job.placer in self.value:
             return None
         placers = (job.placer or "", *self.value)
-        who, *others = ("whole-job admission" if each == Placer.GATE else each for each in placers)
+        who, *others = (NAMES.get(each, each) for each in placers)
         return f"it is {f'placed by {who}' if who else 'of no job that is placed'}, not by {either(others)}"
 
 

@@ -153,6 +153,13 @@ class Match(Row):
         return "pod" if self.role == ANY else self.role
 
 
+STAGES = (
+    "1. How workers get their devices: the first rule that fires says it.",
+    "2. Who places the job: the first rule that fires says it; without one it is the scheduler.",
+    "3. The rest, in this order.",
+)
+
+
 @dataclass(frozen=True)
 class Rule(Row):
     """It needs add, warn, deny or placer, or another rule's unless names it.
@@ -171,7 +178,7 @@ class Rule(Row):
         unplaced: true: no node takes such workers, and the job waits for ever; warn says why.
         quiet: true: no warnings about conflicts.
         before: Names in a list; what the rule adds to it goes before the first of them.
-        placer: As in Match; the first rule counts. Default: affinity.
+        placer: As in Match; the first rule counts; without one it is the scheduler.
         devices: As in Match, by what it adds; the first rule counts.
     """
 
@@ -214,6 +221,11 @@ class Rule(Row):
     def waits_for(self) -> str:
         """A value that it quotes and that the table does not give; the table has filled in the others."""
         return min((name for name in self.quotes if name.startswith("value.")), default="")
+
+    @property
+    def stage(self) -> int:
+        """Which of `STAGES` it is in."""
+        return 0 if self.devices else 1 if self.placer else 2
 
     @cached_property
     def labels(self) -> Mapping[str, Json]:

@@ -16,6 +16,8 @@ REPLACED: Final = ("candidates", "shapes")
 MOVED: Final = ("instanceTypes", "claims", "nodeLabels")
 """Keys of ``candidates`` that a family has as they were."""
 
+PLACERS: Final = {"affinity": "scheduler", "gate": "whole-job"}
+
 RESTORED: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
 )
@@ -52,7 +54,8 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
             if left := {name: said for name, said in value.items() if name not in moved}:
                 yield key, left
         elif key == "rules":
-            yield key, _laid_over(value) if "extends" in old else _in_turn(value)
+            rows = [_in_new_words(row) for row in value]
+            yield key, _laid_over(rows) if "extends" in old else _in_turn(rows)
         elif key != "shapes":
             yield key, VERSION if key == "apiVersion" else value
     if family := _family(old):
@@ -110,6 +113,15 @@ def _units(shapes: list[Row], below: Row, *, extends: bool) -> list[Row]:
 def _label(chosen: Mapping[int, str], size: int) -> str | None:
     """The label of the smallest units with so many nodes."""
     return chosen.get(min((known for known in chosen if known >= size), default=0))
+
+
+def _in_new_words(row: Row) -> Row:
+    """A rule with the names that placers have now."""
+    new = {key: _in_new_words(value) if key == "match" else value for key, value in row.items()}
+    if "placer" in row:
+        words = [PLACERS.get(word, word) for word in _texts(row, "placer")]
+        new["placer"] = words if isinstance(row["placer"], list) else words[0]
+    return new
 
 
 def _in_turn(rules: list[Row]) -> list[Row]:

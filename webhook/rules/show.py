@@ -12,8 +12,10 @@ from webhook.documents import dump_yaml
 from webhook.objects.tree import Json, get
 from webhook.rows.conditions import Condition, one_of, ranges
 from webhook.rows.policies import Mode, Policy
-from webhook.rows.table import Match, MountFree, Rule, Table
+from webhook.rows.table import STAGES, Match, MountFree, Rule, Table
 from webhook.rules.draft import Draft
+
+HEAD = ("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM")
 
 
 def overview(table: Table, width: int = 0) -> str:
@@ -33,29 +35,26 @@ def overview(table: Table, width: int = 0) -> str:
     ]
     devices = [(name, ranges(counts)) for name, counts in table.device_counts.items()]
     head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
-    rules = [
-        (
-            row.name,
-            max(table.mode, row.mode, key=[*Mode].index),
-            row.match.role,
-            when(row),
-            adds(row),
-            row.reason,
-            ", ".join(f"{origin.file}:{origin.line}" for origin in table.origins.get(row.name, ())),
-        )
-        for row in table.rules
-    ]
+    rules = [(row, _cells(table, row)) for row in table.rules]
     policies = [_policy(row) for row in table.policies]
     whom = [("NAMESPACES", "LABELS", "MODES", "UNTIL", "REASON"), *policies] if policies else []
     return (
         f"revision {table.revision}, mode {table.mode}\n\n"
         + _block([head, *shapes], width)
         + "\n"
-        + _block([("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM"), *rules], width)
-        + "\n"
+        + "".join(
+            f"{stage}\n{_block([HEAD, *(cells for rule, cells in rules if rule.stage == number)], width)}\n"
+            for number, stage in enumerate(STAGES)
+        )
         + (_block(whom, width) + "\n" if whom else "")
         + _block([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices], width)
     )
+
+
+def _cells(table: Table, row: Rule) -> tuple[str, ...]:
+    places = ", ".join(f"{origin.file}:{origin.line}" for origin in table.origins.get(row.name, ()))
+    mode = max(table.mode, row.mode, key=[*Mode].index)
+    return row.name, mode, row.match.role, when(row), adds(row), row.reason, places
 
 
 def row_of(draft: Draft, name: str) -> str:

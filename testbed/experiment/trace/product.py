@@ -134,7 +134,7 @@ def _pod(job: Job, number: int) -> Pod:
 @lru_cache(maxsize=256)
 def _place(workers: int, size: int) -> Place:
     """Returns a placement annotation; equal ones are identical, as in the program."""
-    return Place(Placer.GATE, workers, size, KEYS[size])
+    return Place(Placer.WHOLE_JOB, workers, size, KEYS[size])
 
 
 @cache
