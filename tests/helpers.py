@@ -18,17 +18,17 @@ def requested(
     uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002",
     username: str = "ada",
 ) -> Request:
-    """The creation of an object, as an endpoint hands it to the engine."""
+    """Returns the creation of an object, as an endpoint hands it to the engine."""
     return Request(obj, namespace=namespace, uid=uid, username=username)
 
 
 def load_text(text: str | bytes, source: str) -> Table:
-    """The table of one text."""
+    """Returns the table of one text."""
     return load_texts([(source, text)], source)
 
 
 def unfolded(text: str) -> str:
-    """What a preview says of warnings, Pods, notes and errors, its folded lines whole again."""
+    """Returns what a preview says of warnings, Pods, notes and errors, its folded lines whole again."""
     return re.sub(r"\n( {11}| {7})(?=\S)", " ", text)
 
 
@@ -43,7 +43,7 @@ def examples(count: int) -> settings:
 
 
 def applied(stored: Any, file: Any) -> Any:
-    """What kubectl makes of a stored custom resource: a JSON merge patch, in which a list is one value."""
+    """Returns what kubectl makes of a stored custom resource: a JSON merge patch, in which a list is one value."""
     if not isinstance(file, dict):
         return file
     result = dict(stored) if isinstance(stored, dict) else {}
@@ -58,5 +58,5 @@ class TableOf(TableSource):
         self._table = table
 
     def table(self) -> Table:
-        """That table."""
+        """Returns that table."""
         return self._table

@@ -61,13 +61,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _programs(item: pytest.Item) -> Sequence[str]:
-    """The machine's own programs that a test is marked with."""
+    """Returns the machine's own programs that a test is marked with."""
     mark = item.get_closest_marker("program")
     return mark.args if mark else ()
 
 
 def _lacking_for_nodes(item: pytest.Item) -> str:
-    """What a test that needs real nodes cannot have here; empty if nothing."""
+    """Returns what a test that needs real nodes cannot have here; empty if nothing."""
     if item.get_closest_marker("real_nodes"):
         if reason := namespaces.unusable():
             return reason

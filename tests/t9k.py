@@ -15,7 +15,7 @@ def t9k_mpijob(
     limits: dict[str, Any] | None = None,
     **spec: Any,
 ) -> dict[str, Any]:
-    """An MPIJob of T9k's.
+    """Returns an MPIJob of T9k's.
 
     Args:
         shape: ``worker``, or ``replicaSpecs`` with an empty launcher template.
@@ -46,7 +46,7 @@ def t9k_mpijob(
 
 
 def worker_of(job: dict[str, Any]) -> dict[str, Any]:
-    """The part of either shape that has the workers' template."""
+    """Returns the part of either shape that has the workers' template."""
     spec = job["spec"]
     found: dict[str, Any] = spec["worker"] if "worker" in spec else spec["replicaSpecs"][1]
     return found

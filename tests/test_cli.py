@@ -40,7 +40,7 @@ PLACED = (
 
 
 def run(*arguments: str | Path, text: str | bytes | None = None) -> Result:
-    """The command line in this process; an exception would be the test's."""
+    """Returns the command line in this process; an exception would be the test's."""
     result = CliRunner().invoke(main, [str(word) for word in arguments], input=text, catch_exceptions=False)
     assert "Traceback" not in result.output
     return result

@@ -50,20 +50,20 @@ OBJECTS: dict[str, Any] = {
 
 
 def written(path: Path, value: Any, before: str = "") -> Path:
-    """A file with a value as JSON, which is YAML, below a comment that turns the direction of writing."""
+    """Returns a file with a value as JSON, which is YAML, below a comment that turns the direction of writing."""
     path.write_text(f"# \u202e ::error::x\n{before}{json.dumps(value)}\n", encoding="utf-8")
     return path
 
 
 def table(path: Path, value: Any) -> Path:
-    """A table that extends the packaged one."""
+    """Returns a table that extends the packaged one."""
     parts = "".join(f"{json.dumps(key)}: {json.dumps(each)}\n" for key, each in value.items())
     path.write_text(f"# \u202e ::error::x\n{EXTENDS}{parts}", encoding="utf-8")
     return path
 
 
 def ran(*words: str | Path) -> Result:
-    """A command, of which all that was printed is clean."""
+    """Returns a command, of which all that was printed is clean."""
     result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
     for char in set(result.output) - {"\n", "\t"}:
         assert char.isprintable(), (char, words, result.output)
@@ -76,7 +76,7 @@ def ran(*words: str | Path) -> Result:
 
 
 def previews(*words: str | Path) -> Iterator[Result]:
-    """A preview in every form."""
+    """Yields a preview in every form."""
     for form in FORMS:
         yield ran("preview", *words, "-o", form)
 

@@ -28,7 +28,7 @@ from webhook.rules.load import load_file
 
 
 def certificates(folder: Path) -> Path:
-    """A new pair and its authority, as ``certs dev`` makes them."""
+    """Returns a new pair and its authority, as ``certs dev`` makes them."""
     development.make(folder, ["localhost", "127.0.0.1"], datetime.now(UTC))
     return folder
 
@@ -39,7 +39,7 @@ def ca(tmp_path: Path) -> Path:
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, ca: Path, *options: str) -> str:
-    """What ``serve`` says when it does not start."""
+    """Returns what ``serve`` says when it does not start."""
     monkeypatch.setattr("logging.config.dictConfig", lambda _: None)  # pytest's own is kept
     words = ["serve", "--tls-cert", str(ca / "tls.crt"), *options]
     result = CliRunner().invoke(main, words)
@@ -70,14 +70,14 @@ class Server(Subject):
     """A running ``serve``, one of its options by environment."""
 
     def review(self) -> dict[str, Any]:
-        """The ``response`` of the answer to the review of a job."""
+        """Returns the ``response`` of the answer to the review of a job."""
         status, text = self.asked("/mutate", body=json.dumps(review(mpijob())).encode())
         assert status == 200, text
         found: dict[str, Any] = json.loads(text)["response"]
         return found
 
     def counted(self, name: str) -> float:
-        """A counter that a scrape finds; 0 where there is none yet."""
+        """Returns a counter that a scrape finds; 0 where there is none yet."""
         url = f"http://127.0.0.1:{self.metrics_port}/metrics"
         with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             lines = answer.read().decode().splitlines()

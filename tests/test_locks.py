@@ -24,7 +24,7 @@ NEEDED = {
 
 
 def locked(name: str) -> dict[str, tuple[Requirement, int]]:
-    """Each package of a lock: which version of it, and how many hashes there are."""
+    """Returns each package of a lock: which version of it, and how many hashes there are."""
     text = (REPOSITORY / "locks" / f"{name}.txt").read_text(encoding="utf-8")
     entries = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", "").splitlines()
     split = [entry.split(" --hash=sha256:") for entry in entries]
@@ -34,7 +34,7 @@ def locked(name: str) -> dict[str, tuple[Requirement, int]]:
 
 
 def asked(requirements: list[str]) -> dict[str, set[str]]:
-    """All packages that these need where the tests run, and which versions of them are installed."""
+    """Returns all packages that these need where the tests run, and which versions of them are installed."""
     versions: dict[str, set[str]] = {}
     waiting, done = [Requirement(each) for each in requirements], set()
     while waiting:

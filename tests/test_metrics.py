@@ -30,7 +30,7 @@ class Told:
         self.metrics = Metrics(self.state)
 
     def value(self, name: str) -> float:
-        """Of a sample, after a look at the files."""
+        """Returns those of a sample, after a look at the files."""
         self.state.refresh()
         text = generate_latest(self.metrics.registry).decode()
         found = re.search(rf"^ultraserver_webhook_{re.escape(name)} (\S+)$", text, re.MULTILINE)

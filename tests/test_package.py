@@ -129,7 +129,7 @@ def test_an_installed_wheel_works_outside_the_checkout_from_a_tree_that_is_not_w
 
 
 def reachable() -> bool:
-    """Whether that user may run this very Python, which may lie in somebody's home."""
+    """Returns whether that user may run this very Python, which may lie in somebody's home."""
     probe = [sys.executable, "-c", "import click"]
     try:
         done = subprocess.run(

@@ -61,7 +61,7 @@ TIERS = {
 
 
 def tier_of(item: pytest.Item) -> str:
-    """The tier of a test: by its mark ``soak``, else by its folder."""
+    """Returns the tier of a test: by its mark ``soak``, else by its folder."""
     if item.get_closest_marker("soak"):
         return "soak"
     folder = item.path.relative_to(HERE).parts[0]
@@ -69,7 +69,7 @@ def tier_of(item: pytest.Item) -> str:
 
 
 def scope_of(nodeid: str) -> str:
-    """The tests that one process runs one after the other: a module's, or those that share a plane."""
+    """Returns the tests that one process runs one after the other: a module's, or those that share a plane."""
     file = nodeid.partition("::")[0]
     tier, _, rest = file.removeprefix("tests/").partition("/")
     folder = rest.partition("/")[0]
@@ -79,7 +79,7 @@ def scope_of(nodeid: str) -> str:
 
 
 def limit_of(item: pytest.Item) -> float:
-    """How many seconds a test may take where nothing else runs."""
+    """Returns how many seconds a test may take where nothing else runs."""
     own = item.get_closest_marker("limit")
     if item.config.getoption("hypothesis_profile") == "soak":
         return TIERS["soak"].limit
@@ -92,13 +92,13 @@ def limit_of(item: pytest.Item) -> float:
 
 
 def slowness(processes: int = os.cpu_count() or 1) -> float:
-    """How much slower this machine is now than the one whose durations are recorded; 1 if it is as fast."""
+    """Returns how much slower this machine is now than the one whose durations are recorded; 1 if it is as fast."""
     reference = recorded().get("calibration", 0.0)
     return max(1.0, calibrated(processes) / reference) if reference else 1.0
 
 
 def crowding() -> float:
-    """How many want a processor for each that there is, this suite's own processes among them; at least 1.
+    """Returns how many want a processor for each that there is, this suite's own processes among them; at least 1.
 
     The calibration loop is short, and may fall into a moment in which the others rest.
     """
@@ -123,7 +123,7 @@ def calibrated(processes: int) -> float:
 
 
 def recorded() -> dict[str, float]:
-    """What ``RECORDED`` holds; nothing where it is not written yet."""
+    """Returns what ``RECORDED`` holds; nothing where it is not written yet."""
     return json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
 
 
@@ -226,7 +226,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _without_frames(found: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
-    """The same exception, as if it came from here."""
+    """Returns the same exception, as if it came from here."""
     try:
         raise found.value.with_traceback(None)  # noqa: TRY301 - only what was raised has a traceback
     except BaseException:  # noqa: BLE001 - whatever it is, it is reported

@@ -106,13 +106,13 @@ class Anything:
         self.rng = rng
 
     def text(self) -> str:
-        """A word that means something here, or a few letters."""
+        """Returns a word that means something here, or a few letters."""
         if self.rng.randrange(3):
             return self.rng.choice(WORDS)
         return "".join(self.rng.choice(LETTERS) for _ in range(self.rng.randrange(6)))
 
     def value(self, levels: int = 3) -> Any:
-        """A JSON value of any kind."""
+        """Returns a JSON value of any kind."""
         kind = self.rng.randrange(10 if levels else 6)
         if kind < 3:
             return self.rng.choice([None, True, False, [], {}])
@@ -126,13 +126,13 @@ class Anything:
         return {self.text(): self.value(levels - 1) for _ in range(count)}
 
     def odd(self, obj: Any, places: list[tuple[str | int, ...]], most: int) -> Any:
-        """An object with values of any kind in up to so many of the places."""
+        """Returns an object with values of any kind in up to so many of the places."""
         for place in self.rng.sample(places, self.rng.randrange(1, most + 1)):
             obj = placed(obj, place, self.value())
         return obj
 
     def mpijob(self) -> Any:
-        """An MPIJob with something of any kind in one to four places that the webhook may look at."""
+        """Returns an MPIJob with something of any kind in one to four places that the webhook may look at."""
         generate_name = self.rng.choice([None, "g-"])
         job: Any = mpijob(self.rng.choice([1, 2, 3, 4, 8]), generate_name=generate_name)
         if self.rng.randrange(2):
@@ -140,13 +140,13 @@ class Anything:
         return self.odd(job, PLACES, 4)
 
     def launcher_pod(self) -> Any:
-        """A launcher's Pod as mpi-operator makes it, with something of any kind in one to three places."""
+        """Returns a launcher's Pod as mpi-operator makes it, with something of any kind in one to three places."""
         pod: Any = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(get(MUTATED, LAUNCHER))}
         pod = placed(pod, ("metadata", "labels"), {"training.kubeflow.org/job-role": "launcher"})
         return self.odd(pod, TEMPLATE_PLACES, 3)
 
     def record(self) -> str:
-        """The text of a record as somebody may forge it."""
+        """Returns the text of a record as somebody may forge it."""
         places = {f"/{self.text()}": self._digests() for _ in range(self.rng.randrange(4))}
         return json.dumps({"added": places, **({"table": self.value()} if self.rng.randrange(2) else {})})
 
@@ -160,5 +160,5 @@ VALUES = ANYTHING.map(Anything.value)
 
 
 def mpijobs() -> st.SearchStrategy[Any]:
-    """`Anything.mpijob`, for Hypothesis."""
+    """Returns `Anything.mpijob`, for Hypothesis."""
     return ANYTHING.map(Anything.mpijob)

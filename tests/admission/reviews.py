@@ -22,7 +22,7 @@ JSON = "application/json"
 
 
 def review(obj: Any, **request: Any) -> dict[str, Any]:
-    """The review of the creation of an object; keywords replace fields of the request."""
+    """Returns the review of the creation of an object; keywords replace fields of the request."""
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -43,20 +43,20 @@ def review(obj: Any, **request: Any) -> dict[str, Any]:
 
 
 def send(client: Client, body: Any, **more: Any) -> TestResponse:
-    """The answer to a body: bytes and text as they are, anything else as JSON."""
+    """Returns the answer to a body: bytes and text as they are, anything else as JSON."""
     data = body if isinstance(body, bytes | str) else json.dumps(body)
     return client.post("/mutate", **{"data": data, "content_type": JSON, **more})
 
 
 def response(client: Client, obj: Any, **request: Any) -> dict[str, Any]:
-    """The ``response`` of the answer to the creation of an object, checked for its form."""
+    """Returns the ``response`` of the answer to the creation of an object, checked for its form."""
     answer = send(client, review(obj, **request))
     assert answer.status_code == 200, answer.get_data(as_text=True)
     return well_formed(answer, request.get("uid", UID))
 
 
 def well_formed(answer: TestResponse, uid: str = UID) -> dict[str, Any]:
-    """The ``response`` of an answer that an API server would take."""
+    """Returns the ``response`` of an answer that an API server would take."""
     assert answer.mimetype == JSON
     found = json.loads(answer.get_data())
     assert (found["apiVersion"], found["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
@@ -77,7 +77,7 @@ def well_formed(answer: TestResponse, uid: str = UID) -> dict[str, Any]:
 
 
 def patched(obj: Any, inner: dict[str, Any]) -> Any:
-    """The object with the patch of a response applied."""
+    """Returns the object with the patch of a response applied."""
     if "patch" not in inner:
         return obj
     assert inner["patchType"] == "JSONPatch"
@@ -87,7 +87,7 @@ def patched(obj: Any, inner: dict[str, Any]) -> Any:
 
 
 def current_state(tables: TableSource | None = None) -> CurrentState:
-    """The state of a server: a table, the packaged one if none is given, and a good certificate."""
+    """Returns the state of a server: a table, the packaged one if none is given, and a good certificate."""
     return CurrentState(tables or TableSource(), _tls_files())
 
 
@@ -99,7 +99,7 @@ def _tls_files() -> TlsFiles:
 
 
 def state_of(table: Table) -> CurrentState:
-    """The state of a server that has a table in use."""
+    """Returns the state of a server that has a table in use."""
     state = current_state()
     state.tables.watched.value = (state.tables.written(), table)
     return state

@@ -51,7 +51,7 @@ LEVELS = ("DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL ")
 
 
 def sent(client: Client, place: str, text: str) -> int:
-    """The status of a review with a text in a place; the job is denied, so that most of it is told."""
+    """Returns the status of a review with a text in a place; the job is denied, so that most of it is told."""
     job = mpijob(annotations={keys.NODE_CONFIG: text if place == "annotation" else "3"})
     request: dict[str, object] = {}
     if place in {"namespace", "name", "operation", "uid"}:
@@ -83,7 +83,7 @@ def lines(request: pytest.FixtureRequest) -> Iterator[Callable[[], list[str]]]:
 
 
 def well_formed(form: str, line: str) -> bool:
-    """A line of the log has a level or is a JSON object."""
+    """Returns a line of the log has a level or is a JSON object."""
     if form == "json":
         assert isinstance(json.loads(line), dict)
     else:

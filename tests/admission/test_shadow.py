@@ -26,7 +26,7 @@ policies:
 
 
 def reviewed(table: Table, namespace: str, *sizes: int) -> tuple[list[dict[str, object]], str]:
-    """The answers to jobs of these sizes, and the metrics afterwards."""
+    """Returns the answers to jobs of these sizes, and the metrics afterwards."""
     state = state_of(table)
     metrics = Metrics(state)
     client = Client(create_app(admission_blueprint(state, metrics)))

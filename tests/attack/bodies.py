@@ -11,14 +11,14 @@ MOST = limits.BODY - 2048
 
 
 def small_keys(size: int = MOST) -> bytes:
-    """A review of an object with as many fields as fit."""
+    """Returns a review of an object with as many fields as fit."""
     fields = ",".join(f'"{at:x}":1' for at in range(size // 10))
     whole = review({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "spec": "HERE"}).decode()
     return whole.replace('"HERE"', "{" + fields + "}").encode()
 
 
 def brackets(size: int = MOST) -> bytes:
-    """Empty lists, which cost a decoder twenty times their size."""
+    """Returns empty lists, which cost a decoder twenty times their size."""
     return b"[" + b"[]," * (size // 3 - 1) + b"[]]"
 
 

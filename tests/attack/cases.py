@@ -47,7 +47,7 @@ class Case:
 
 @cache
 def _mutated(workers: int, *, named: bool, rich: int) -> str:
-    """A job as it comes out of the webhook, as text: it is changed by whoever takes it."""
+    """Returns a job as it comes out of the webhook, as text: it is changed by whoever takes it."""
     job = mpijob(workers, generate_name=None if named else "g-")
     if rich:
         job = _rich(Anything(random.Random(rich)), job)  # noqa: S311 - which of a few variants
@@ -55,7 +55,7 @@ def _mutated(workers: int, *, named: bool, rich: int) -> str:
 
 
 def _rich(draw: Anything, job: Any) -> Any:
-    """A job whose templates carry what people and other webhooks put there."""
+    """Returns a job whose templates carry what people and other webhooks put there."""
     for place in (WORKER, LAUNCHER):
         spec = get(job, place)["spec"]
         for name, part in {
@@ -152,7 +152,7 @@ def _before(draw: Anything) -> Any:
 
 
 def _again(draw: Anything) -> Case:
-    """A job that was mutated once, exported, and changed by somebody."""
+    """Returns a job that was mutated once, exported, and changed by somebody."""
     job, request = _before(draw), {}
     for change in draw.rng.sample(
         ["rename", "move", "resize", "generate", "odd", "shuffle", "cut", "append"], 2
@@ -196,7 +196,7 @@ def _lists_changed(draw: Anything, job: Any, change: str) -> None:
 
 
 def _forged(draw: Anything) -> Case:
-    """A job with a record that is cut off, another's, changed, or never was one."""
+    """Returns a job with a record that is cut off, another's, changed, or never was one."""
     job, role = _before(draw), draw.rng.choice([WORKER, LAUNCHER])
     own = get(job, (*role, *RECORD))
     other = get(job, (*(LAUNCHER if role == WORKER else WORKER), *RECORD))
@@ -220,7 +220,7 @@ def _forged(draw: Anything) -> Case:
 
 
 def _tampered(draw: Anything, text: str) -> str:
-    """A record whose entries are moved about: every digest is a real one, at places that are not theirs."""
+    """Returns a record whose entries are moved about: every digest is a real one, at places that are not theirs."""
     record = json.loads(text)
     added: dict[str, Any] = record.get("added", {})
     entries = list(added.items())
@@ -267,7 +267,7 @@ FAMILIES = [
 
 
 def case(seed: int, number: int) -> Case:
-    """The case of a seed and a number; the same ones give the same case, on any machine."""
+    """Returns the case of a seed and a number; the same ones give the same case, on any machine."""
     draw = Anything(random.Random(f"{seed}-{number}"))  # noqa: S311 - to be repeated
     made = draw.rng.choice(FAMILIES)(draw)
     return Case(made.kind, json.loads(json.dumps(made.obj)), made.request)

@@ -48,7 +48,7 @@ class Work:
 
 
 def check(case: Case, *, counted: bool = False) -> str:
-    """Answer a review and hold the answer to what must be.
+    """Answers a review and hold the answer to what must be.
 
     Returns:
         What became of it: ``bad``, ``denied``, ``untouched`` or ``mutated``.
@@ -116,7 +116,7 @@ def _answered(handler: handlers.Handler, body: bytes) -> tuple[Outcome | None, A
 
 
 def work(body: bytes) -> Work:
-    """What the evaluation of a review costs, counted: the same on every machine.
+    """Returns what the evaluation of a review costs, counted: the same on every machine.
 
     Raises:
         BrokenError: It is more than the size of the review allows; the evaluation is given up there.

@@ -14,7 +14,7 @@ from tests.helpers import noise
 
 
 def tables(subject: Subject, rules: int = 10_000) -> dict[str, bytes | None]:
-    """Rule tables that are wrong, or more than anybody needs."""
+    """Returns rule tables that are wrong, or more than anybody needs."""
     good = yaml.safe_load(subject.table)
     rule = good["rules"][0]
     many = {**good, "rules": [{**rule, "name": f"rule-{at}"} for at in range(rules)]}
@@ -36,7 +36,7 @@ def tables(subject: Subject, rules: int = 10_000) -> dict[str, bytes | None]:
 
 
 def replaced(path: Path, content: bytes | None) -> None:
-    """Put a file in the place of another at once, as a mounted volume does; None takes it away."""
+    """Puts a file in the place of another at once, as a mounted volume does; None takes it away."""
     if content is None:
         path.unlink(missing_ok=True)
         return

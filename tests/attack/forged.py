@@ -17,17 +17,17 @@ MOST = 100
 
 
 def digest(canonical: str) -> str:
-    """As a record has it: written down here again, for who forges has no module to import."""
+    """Returns as a record has it: written down here again, for who forges has no module to import."""
     return hashlib.sha256(canonical.encode()).hexdigest()[:10]
 
 
 def text(value: Any) -> str:
-    """A value as digests are made of it."""
+    """Returns a value as digests are made of it."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def recorded(added: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
-    """A job whose worker template carries a record, and a further spec."""
+    """Returns a job whose worker template carries a record, and a further spec."""
     made = job("forged", 1000)
     template = made["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     template["metadata"] = {"annotations": {ADDED: json.dumps({"table": "x", "added": added})}}
@@ -36,18 +36,18 @@ def recorded(added: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def selecting(term: dict[str, Any]) -> dict[str, Any]:
-    """A pod's spec with one node selector term."""
+    """Returns a pod's spec with one node selector term."""
     required = {"nodeSelectorTerms": [term]}
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
 def expression(number: int) -> dict[str, Any]:
-    """A requirement that the API server takes."""
+    """Returns a requirement that the API server takes."""
     return {"key": f"k{number}", "operator": "Exists"}
 
 
 def lists_in_a_term(size: int) -> dict[str, Any]:
-    """A term of thousands of one-element lists, and digests that take back its last hundred one by one."""
+    """Returns a term of thousands of one-element lists, and digests that take back its last hundred one by one."""
     names = [f"a{at:05x}" for at in range(size // 13)]
     parts = [f'"{name}":[0]' for name in names]
     digests = [digest(f"[{{{','.join(parts[:-back])}}},0]") for back in range(1, min(MOST, len(parts)) + 1)]
@@ -55,7 +55,7 @@ def lists_in_a_term(size: int) -> dict[str, Any]:
 
 
 def expressions_in_a_term(size: int) -> dict[str, Any]:
-    """What the API server's schema lets through: one long term, its last hundred expressions forged."""
+    """Returns what the API server's schema lets through: one long term, its last hundred expressions forged."""
     expressions = [expression(at) for at in range(size // 34)]
     parts = list(map(text, expressions))
     left = range(len(parts) - 1, max(0, len(parts) - 1 - MOST), -1)
@@ -74,7 +74,7 @@ def containers_of_one_name(size: int) -> dict[str, Any]:
 
 
 def places_in_a_long_list(size: int) -> dict[str, Any]:
-    """One list of many elements, named once in each of a hundred places of the same way."""
+    """Returns one list of many elements, named once in each of a hundred places of the same way."""
     volumes = [{"name": f"v{at}"} for at in range(size // 18)]
     places = {"/spec/volumes": [digest(text(volumes[at])) for at in range(0, len(volumes), 7)][:MOST]}
     return recorded(
@@ -92,5 +92,5 @@ KINDS = {
 
 
 def body(kind: str, size: int) -> bytes:
-    """The review of a dry run of such a job, of about so many bytes."""
+    """Returns the review of a dry run of such a job, of about so many bytes."""
     return review(KINDS[kind](size), "forged", dryRun=True)

@@ -58,7 +58,7 @@ class Count:
 
 
 def job(name: str, size: int) -> dict[str, Any]:
-    """A plain MPIJob of about so many bytes."""
+    """Returns a plain MPIJob of about so many bytes."""
     made = mpijob(name=name, namespace="default")
     env = [{"name": f"SETTING_{at}", "value": "x" * 60} for at in range(max(0, size - 1000) // 95)]
     made["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
@@ -66,7 +66,7 @@ def job(name: str, size: int) -> dict[str, Any]:
 
 
 def review(obj: Any, uid: str = "live", **request: Any) -> bytes:
-    """The body of the review of the creation of an object."""
+    """Returns the body of the review of the creation of an object."""
     return json.dumps(reviews.review(obj, **{"uid": uid, **request}), separators=(",", ":")).encode()
 
 
@@ -96,7 +96,7 @@ class Client:
 
 
 def closed(sock: Any) -> bool:
-    """Whether the server has closed a connection on which nothing is due; a Go client sees that as well."""
+    """Returns whether the server has closed a connection on which nothing is due; a Go client sees that as well."""
     if not select.select([sock], [], [], 0)[0]:
         return False
     before = sock.gettimeout()
@@ -139,13 +139,13 @@ class Live:
             thread.join()
 
     def wait_for(self, reviews: int) -> None:
-        """Wait until so many reviews have been answered or have failed."""
+        """Waits until so many reviews have been answered or have failed."""
         with self.changed:
             found = self.changed.wait_for(lambda: self.count.reviews >= reviews, 3 * PATIENCE_SECONDS)
         assert found, f"waited {3 * PATIENCE_SECONDS:.0f} s for {reviews} reviews: {self.count}"
 
     def stop(self) -> Count:
-        """Wait for the answers that are due; what became of all of them."""
+        """Waits for the answers that are due; what became of all of them."""
         self.__exit__()
         self.count.slowest_ms = max(self.times) * 1000
         self.count.p99_ms = statistics.quantiles(self.times, n=100)[98] * 1000
@@ -223,7 +223,7 @@ def processor_wait(pid: int) -> float:
 
 
 def wrong(status: int, said: bytes, uid: str) -> str:
-    """What is wrong with the answer to a live review; empty where it is the one that was due."""
+    """Returns what is wrong with the answer to a live review; empty where it is the one that was due."""
     if status != 200:
         return f"status {status}: {said[:80]!r}"
     response = json.loads(said)["response"]
@@ -235,7 +235,7 @@ def wrong(status: int, said: bytes, uid: str) -> str:
 
 
 def main() -> None:
-    """Send reviews as the argument says until standard input ends."""
+    """Sends reviews as the argument says until standard input ends."""
     given = json.loads(sys.argv[1])
     with Live(given["port"], given["ca"], given["server"], long=given["long"]) as live:
         sys.stdout.write("ready\n")

@@ -35,7 +35,7 @@ class Measured:
 
 
 def measure(attack: Attack, seconds: float) -> Measured:
-    """Start the program, attack it in the long form beside live reviews of another process, and count."""
+    """Starts the program, attack it in the long form beside live reviews of another process, and count."""
     with (
         tempfile.TemporaryDirectory() as directory,
         Subject(Path(directory), "--log-level", "warning") as subject,
@@ -65,7 +65,7 @@ class Reviews:
         return self
 
     def stop(self) -> Count:
-        """Wait for the answers that are due; what became of all of them."""
+        """Waits for the answers that are due; what became of all of them."""
         said, _ = self._process.communicate(timeout=60)
         return Count(**json.loads(said))
 

@@ -33,22 +33,22 @@ class Files:
         return self.directory / "tls.key"
 
     def issue(self, begins: timedelta = timedelta(), lifetime: timedelta = DAY) -> authority.Pair:
-        """A new pair for loopback, not yet in the files, that is valid from now or from another time on."""
+        """Returns a new pair for loopback, not yet in the files, that is valid from now or from another time on."""
         now = datetime.now(UTC) + begins
         return authority.issue(self.signer, now, lifetime, ["localhost", "127.0.0.1"])
 
     def write(self, pair: authority.Pair) -> None:
-        """Put a pair into the files."""
+        """Puts a pair into the files."""
         self.key.write_bytes(pair.key_pem())
         self.certificate.write_bytes(pair.certificate_pem())
 
     def client_context(self) -> ssl.SSLContext:
-        """What an API server has: trust in this authority only."""
+        """Returns what an API server has: trust in this authority only."""
         return ssl.create_default_context(cadata=self.signer.certificate_pem().decode())
 
 
 def new_files(directory: Path) -> Files:
-    """A serving certificate of a new authority, in files."""
+    """Returns a serving certificate of a new authority, in files."""
     made = Files(directory, authority.new_authority(datetime.now(UTC) - DAY * 9, DAY * 20))
     made.write(made.issue())
     return made
@@ -75,12 +75,12 @@ def unusable(files: Files) -> dict[str, Texts]:
 
 
 def both(pair: authority.Pair) -> tuple[bytes, bytes]:
-    """Certificate and key."""
+    """Returns certificate and key."""
     return pair.certificate_pem(), pair.key_pem()
 
 
 def locked(pair: authority.Pair) -> bytes:
-    """An encrypted key."""
+    """Returns an encrypted key."""
     password = serialization.BestAvailableEncryption(b"secret")
     form = serialization.PrivateFormat.PKCS8
     return pair.key.private_bytes(serialization.Encoding.PEM, form, password)

@@ -22,7 +22,7 @@ DONE_SECONDS = 15.0
 
 
 def post(body: bytes, path: str = "/mutate", length: int | None = None) -> bytes:
-    """A request with a body, or with the announcement of a longer one."""
+    """Returns a request with a body, or with the announcement of a longer one."""
     size = len(body) if length is None else length
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return head.encode() + b"Content-Length: %d\r\n\r\n" % size + body
@@ -52,11 +52,11 @@ class Peers:
             self.close(sock)
 
     def begin(self) -> None:
-        """Count the time of the attack from now on: what it needs has been made."""
+        """Counts the time of the attack from now on: what it needs has been made."""
         self._until = time.monotonic() + self._seconds
 
     def over(self) -> bool:
-        """Whether the attack has lasted as long as it should; asked before each turn."""
+        """Returns whether the attack has lasted as long as it should; asked before each turn."""
         with self._lock:
             self._turns -= 1
         return self._turns < 0 or time.monotonic() >= self._until
@@ -66,7 +66,7 @@ class Peers:
         self._left.wait(max(0.0, min(seconds, self._until - time.monotonic())))
 
     def tcp(self, port: int | None = None) -> socket.socket:
-        """A TCP connection; the caller may forget it.
+        """Returns a TCP connection; the caller may forget it.
 
         Raises:
             OSError: There is none to be had.
@@ -76,7 +76,7 @@ class Peers:
         return sock
 
     def tls(self, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
-        """A TLS connection, its handshake done.
+        """Returns a TLS connection, its handshake done.
 
         Raises:
             OSError: There is none to be had.
@@ -92,7 +92,7 @@ class Peers:
         return sock
 
     def hello(self) -> bytes:
-        """The first message of a handshake."""
+        """Returns the first message of a handshake."""
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         talk = self._context.wrap_bio(incoming, outgoing, server_hostname="localhost")
         with contextlib.suppress(ssl.SSLWantReadError):
@@ -100,12 +100,12 @@ class Peers:
         return outgoing.read()
 
     def close(self, sock: socket.socket) -> None:
-        """Let go of a connection."""
+        """Lets go of a connection."""
         self._open.discard(sock)
         sock.close()
 
     def ask(self, request: bytes, port: int | None = None) -> bytes:
-        """Send a request and read what comes until the server is done; empty where nothing comes."""
+        """Sends a request and read what comes until the server is done; empty where nothing comes."""
         said = b""
         with contextlib.suppress(OSError):
             sock = self.tcp(port) if port else self.tls()
@@ -117,7 +117,7 @@ class Peers:
         return said
 
     def together(self, count: int, what: Callable[[], object]) -> None:
-        """Have something done by several threads at a time, again and again until the end."""
+        """Has something done by several threads at a time, again and again until the end."""
 
         def again() -> None:
             while not self.over():
@@ -145,12 +145,12 @@ class Answer:
 
 
 def refuses(answer: Answer) -> bool:
-    """Whether an answer says that the request was wrong: 4xx, or a coding or version that is not known."""
+    """Returns whether an answer says that the request was wrong: 4xx, or a coding or version that is not known."""
     return 400 <= answer.status < 500 or answer.status in {501, 505}
 
 
 def answers(subject: Subject, sent: bytes) -> list[Answer]:
-    """Everything that the server answers to bytes, until it closes or has nothing left to say.
+    """Returns everything that the server answers to bytes, until it closes or has nothing left to say.
 
     This side ends its sending right behind them, so that a server that waits for more hears that none comes.
     """
@@ -167,7 +167,7 @@ def answers(subject: Subject, sent: bytes) -> list[Answer]:
 
 
 def parsed(said: bytes) -> list[Answer]:
-    """The answers in a stream, ``100 Continue`` left out."""
+    """Returns the answers in a stream, ``100 Continue`` left out."""
     found = []
     while said:
         head, _, said = said.partition(b"\r\n\r\n")

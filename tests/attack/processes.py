@@ -25,7 +25,7 @@ def memory_limit() -> int:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process has started and that live, in order of their ids."""
+    """Returns the processes that a process has started and that live, in order of their ids."""
     found: set[int] = set()
     with contextlib.suppress(OSError):  # the process has ended
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
@@ -35,7 +35,7 @@ def children(pid: int) -> list[int]:
 
 
 def tree(pid: int) -> list[int]:
-    """A process and all that descends from it."""
+    """Returns a process and all that descends from it."""
     return [pid, *(one for child in children(pid) for one in tree(child))]
 
 

@@ -22,14 +22,14 @@ UPDATE_KEYS = b"\x18\x00\x00\x01"
 
 
 def expanded(secret: bytes, label: bytes, length: int) -> bytes:
-    """``HKDF-Expand-Label`` of RFC 8446, without a context."""
+    """Returns ``HKDF-Expand-Label`` of RFC 8446, without a context."""
     label = b"tls13 " + label
     info = struct.pack("!HB", length, len(label)) + label + b"\0"
     return HKDFExpand(SHA384(), length, info).derive(secret)
 
 
 def derived(secret: bytes, seed: bytes, length: int) -> bytes:
-    """The pseudorandom function of TLS 1.2 (RFC 5246, section 5)."""
+    """Returns the pseudorandom function of TLS 1.2 (RFC 5246, section 5)."""
     made, chained = b"", seed
     while len(made) < length:
         chained = hmac.digest(secret, chained, "sha384")
@@ -58,7 +58,7 @@ class Client:
         self.ready = False
 
     def answer(self, data: bytes) -> bytes:
-        """What the client sends after data of the server; its first message after none."""
+        """Returns what the client sends after data of the server; its first message after none."""
         self._hello = self._hello or data
         self._in.write(data)
         with contextlib.suppress(ssl.SSLWantReadError):
@@ -84,7 +84,7 @@ class Client:
         self._start = int.from_bytes(expanded(secret, b"iv", 12))
 
     def record(self, data: bytes, kind: int = DATA) -> bytes:
-        """One record with that in it."""
+        """Returns one record with that in it."""
         number = self._number.to_bytes(8)
         self._number += 1
         if self._old:
@@ -97,13 +97,13 @@ class Client:
         return head + self._key.encrypt(nonce, data + bytes([kind]), head)
 
     def update(self, *, answered: bool = False) -> bytes:
-        """A record that says that the next ones are of new keys, and may ask the same of the server."""
+        """Returns a record that says that the next ones are of new keys, and may ask the same of the server."""
         told = self.record(UPDATE_KEYS + bytes([answered]), HANDSHAKE)
         self._use(expanded(self._secret, b"traffic upd", 48))
         return told
 
     def hello(self) -> bytes:
-        """A record, of TLS 1.2, with the shortest beginning of a new handshake that OpenSSL knows as one."""
+        """Returns a record, of TLS 1.2, with the shortest beginning of a new handshake that OpenSSL knows as one."""
         return self.record(b"\x01\0\0\0", HANDSHAKE)
 
 
@@ -119,7 +119,7 @@ class Records(Client):
 
 
 def small(records: Records, size: int) -> Iterator[bytes]:
-    """A request of 250 KB in records of so many bytes."""
+    """Yields a request of 250 KB in records of so many bytes."""
     request = post(review(job("small", 250_000)))
     for at in range(0, len(request), size):
         yield records.record(request[at : at + size])
@@ -144,7 +144,7 @@ def hellos(records: Records) -> Iterator[bytes]:
 
 
 def empty(records: Records) -> Iterator[bytes]:
-    """A byte of a request now and then, and as many records of nothing between as OpenSSL takes."""
+    """Yields a byte of a request now and then, and as many records of nothing between as OpenSSL takes."""
     for byte in post(review(job("empty", 250_000)))[:4000]:
         yield from (records.record(b"") for _ in range(30))
         yield records.record(bytes([byte]))

@@ -76,7 +76,7 @@ class Subject:
         until(ready, "the program to be ready", START_SECONDS)
 
     def __exit__(self, *_: object) -> None:
-        """Ask it to end; what an attack keeps busy is killed, with the processes of its own session."""
+        """Asks it to end; what an attack keeps busy is killed, with the processes of its own session."""
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(STOP_SECONDS)
@@ -87,11 +87,11 @@ class Subject:
             self.process.stdin.close()
 
     def worker_ids(self) -> list[int]:
-        """The processes that serve: those that the first one started, or that one alone."""
+        """Returns the processes that serve: those that the first one started, or that one alone."""
         return children(self.process.pid) or [self.process.pid]
 
     def probe(self, path: str) -> int:
-        """The status that a probe of the kubelet is answered; 0 where it is not answered in time."""
+        """Returns the status that a probe of the kubelet is answered; 0 where it is not answered in time."""
         return self.asked(path)[0]
 
     def asked(self, path: str, seconds: float = PROBE_SECONDS, body: bytes | None = None) -> tuple[int, str]:
@@ -108,7 +108,7 @@ class Subject:
             return 0, ""
 
     def log(self) -> str:
-        """What the program has printed so far."""
+        """Returns what the program has printed so far."""
         return (self.directory / "log").read_text(encoding="utf-8", errors="replace")
 
 

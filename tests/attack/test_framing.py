@@ -39,7 +39,7 @@ def lengths() -> dict[str, bytes]:
 
 
 def headers() -> dict[str, bytes]:
-    """Further ways to give a length twice, or in a place where only some look."""
+    """Returns further ways to give a length twice, or in a place where only some look."""
     length = b"Content-Length: " + SIZE
     return lengths() | {
         "two lengths": b"Content-Length: 0\r\n" + length,
@@ -97,7 +97,7 @@ def codings() -> dict[str, bytes]:
 
 
 def chunks() -> dict[str, bytes]:
-    """Chunked bodies; no kind of chunk is read, so these are for who would go on behind the head."""
+    """Returns chunked bodies; no kind of chunk is read, so these are for who would go on behind the head."""
     return {
         "plain": CHUNKED,
         "no line end behind the data": b"%x\r\n" % len(HIDDEN) + HIDDEN + b"xx0\r\n\r\n",
@@ -131,7 +131,7 @@ def test_a_request_that_hides_in_a_body_of_doubtful_length_is_not_answered(
 
 
 def hidden_behind(header: bytes) -> bytes:
-    """A body that holds a request for a reader by the length, and for a reader of chunks."""
+    """Returns a body that holds a request for a reader by the length, and for a reader of chunks."""
     return CHUNKED if b"chunked" in header else HIDDEN
 
 

@@ -11,7 +11,7 @@ HOST = b"Host: localhost"
 
 
 def lines() -> dict[str, bytes]:
-    """First lines that are wrong, before a head and a body that nobody can take for a review."""
+    """Returns first lines that are wrong, before a head and a body that nobody can take for a review."""
     first = {
         "nothing": b"",
         "a word": b"POST",
@@ -49,7 +49,7 @@ def lines() -> dict[str, bytes]:
 
 
 def fields() -> dict[str, bytes]:
-    """Header fields that are wrong; more are in `tests.attack.test_framing`."""
+    """Returns header fields that are wrong; more are in `tests.attack.test_framing`."""
     wrong = {
         "no name": b": y",
         "a space in the name": b"X Y: z",
@@ -78,7 +78,7 @@ def fields() -> dict[str, bytes]:
 
 
 def others() -> dict[str, bytes]:
-    """What is not a request in other ways."""
+    """Returns what is not a request in other ways."""
     post = b"POST /mutate HTTP/1.1\r\n" + HOST
     return {
         "random bytes": noise(5000),

@@ -35,7 +35,7 @@ MUTATING = objects.webhook_configuration("mutating", "m")
 
 
 def configuration(kind: str, name: str, webhooks: int = 2, bundle: str | None = None) -> Object:
-    """A webhook configuration as the manifests create it: without a caBundle."""
+    """Returns a webhook configuration as the manifests create it: without a caBundle."""
     client: Object = {"service": {"name": "webhook", "namespace": NAMESPACE}}
     if bundle is not None:
         client["caBundle"] = bundle
@@ -46,7 +46,7 @@ def configuration(kind: str, name: str, webhooks: int = 2, bundle: str | None = 
 
 
 def installed() -> FakeApi:
-    """An API server with the target's webhook configurations, and no Secrets."""
+    """Returns an API server with the target's webhook configurations, and no Secrets."""
     api = FakeApi()
     for kind, name in TARGET.hooks:
         api.put(objects.webhook_configuration(kind, name), configuration(kind, name))
@@ -83,7 +83,7 @@ def complete(api: FakeApi, clock: Clock) -> list[Action]:
 
 
 def files(certificate: bytes, key: bytes, ca: bytes) -> dict[str, str]:
-    """A Secret's data."""
+    """Returns a Secret's data."""
     named = {"tls.crt": certificate, "tls.key": key, "ca.crt": ca}
     return {name: base64.b64encode(text).decode() for name, text in named.items()}
 
@@ -98,7 +98,7 @@ def ready() -> tuple[FakeApi, Clock]:
 def foreign(
     signer: Pair, key: CertificateIssuerPrivateKeyTypes, *extensions: x509.ExtensionType, days: int = 9
 ) -> Pair:
-    """A certificate as other programs make them, with no more than these extensions."""
+    """Returns a certificate as other programs make them, with no more than these extensions."""
     builder = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "foreign")]))

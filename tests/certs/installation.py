@@ -30,7 +30,7 @@ NAMES = "ultraserver-webhook"
 
 
 def rights(name: str) -> list[dict[str, Any]]:
-    """The program's rights, and what bounds them, for an installation that is called ``name``."""
+    """Returns the program's rights, and what bounds them, for an installation that is called ``name``."""
     bounds = [
         found
         for found in chart.objects()
@@ -51,7 +51,7 @@ class Installation:
     admin: KubernetesApi
 
     def options(self, **more: object) -> list[str]:
-        """Command line options: the names, and ``more`` (``ca_days=1`` is ``--ca-days=1``)."""
+        """Returns command line options: the names, and ``more`` (``ca_days=1`` is ``--ca-days=1``)."""
         own = {
             "kubeconfig": self.kubeconfig,
             "namespace": self.name,
@@ -66,7 +66,7 @@ class Installation:
         return [f"--{key.replace('_', '-')}={value}" for key, value in {**own, **more}.items()]
 
     def command(self, *words: str, **more: object) -> list[str]:
-        """A whole command line of ``python -m certs``."""
+        """Returns a whole command line of ``python -m certs``."""
         return [sys.executable, "-m", "certs", *words, *self.options(**more)]
 
     def certs(self, *words: str, **more: object) -> subprocess.CompletedProcess[str]:
@@ -76,18 +76,18 @@ class Installation:
         )
 
     def secret(self, kind: str = "tls") -> dict[str, Any] | None:
-        """The serving Secret, the authority's (``ca``) or the ``provided`` one."""
+        """Returns the serving Secret, the authority's (``ca``) or the ``provided`` one."""
         return self.admin.get(f"{objects.secrets(self.name)}/{self.name}-{kind}")
 
     def stored(self) -> Inputs:
-        """Everything, as the administrator sees it."""
+        """Returns everything, as the administrator sees it."""
         hooks = (("mutating", self.name), ("validating", self.name))
         tls, ca, provided = (f"{self.name}-{kind}" for kind in ("tls", "ca", "provided"))
         target = Target(self.name, self.name, tls, ca, provided, hooks)
         return Rotator(self.admin, target, Wanted((self.name,)), lambda: datetime.now(UTC)).read()
 
     def problems(self, now: datetime) -> list[str]:
-        """What is wrong with what is stored; nothing, when every caBundle verifies the leaf."""
+        """Returns what is wrong with what is stored; nothing, when every caBundle verifies the leaf."""
         stored = self.stored()
         serving = stored.serving
         bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
@@ -96,7 +96,7 @@ class Installation:
 
 
 def install(plane: ControlPlane, name: str, folder: Path) -> Installation:
-    """A namespace with the program's account and rights, and webhook configurations that match nothing."""
+    """Returns a namespace with the program's account and rights, and webhook configurations that match nothing."""
     inside = plane.kubectl.create_namespace(name)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"{name}-certs"}}
     inside.create(account)
@@ -113,7 +113,7 @@ def install(plane: ControlPlane, name: str, folder: Path) -> Installation:
 
 
 def configuration(kind: str, name: str, url: str, namespaces: dict[str, Any]) -> dict[str, Any]:
-    """A webhook configuration for new MPIJobs, without a caBundle; it fails closed."""
+    """Returns a webhook configuration for new MPIJobs, without a caBundle; it fails closed."""
     entry = {
         "name": f"mpijobs.{name}.io",
         "clientConfig": {"url": url},
@@ -140,5 +140,5 @@ def configuration(kind: str, name: str, url: str, namespaces: dict[str, Any]) ->
 
 
 def data(secret: dict[str, Any]) -> dict[str, bytes]:
-    """A Secret's files."""
+    """Returns a Secret's files."""
     return {key: base64.b64decode(value) for key, value in secret["data"].items()}

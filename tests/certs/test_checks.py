@@ -23,7 +23,7 @@ PROVIDED = PairSecret("provided", {}, LEAF, "", frozenset({CA.certificate}))
 
 
 def refused(now: datetime, **change: Any) -> str:
-    """Why a certificate that is provided is refused."""
+    """Returns why a certificate that is provided is refused."""
     other = PairSecret("other", None, None, "", frozenset())
     return Inputs(other, other, replace(PROVIDED, **change), (), WANTED, now).refused
 

@@ -28,7 +28,7 @@ CA_DUE = CA * 2 / 3
 
 @cache
 def ca(name: str) -> Pair:
-    """``old``, ``new`` and ``theirs`` were made at NOW; ``dead`` ended before it; ``leaf`` is none."""
+    """Returns ``old``, ``new`` and ``theirs`` were made at NOW; ``dead`` ended before it; ``leaf`` is none."""
     if name == "leaf":
         return leaf("old")
     return new_authority(NOW - 10 * DAY, 5 * DAY) if name == "dead" else new_authority(NOW, CA)
@@ -56,7 +56,7 @@ class Given:
     provided: Pair | None = None
 
     def case(self) -> Inputs:
-        """The state in full."""
+        """Returns the state in full."""
         bundle = frozenset(ca(name).certificate for name in self.bundle)
         published = bundle if self.published is None else certificates(self.published)
         hooks = self.hooks if self.hooks is not None else (self.bundle, self.bundle)
@@ -92,19 +92,19 @@ def certificates(names: tuple[str, ...]) -> frozenset[x509.Certificate]:
 
 
 def both(**change: object) -> Given:
-    """An authority is being replaced: the new one signs, both are trusted, the leaf is the old one's."""
+    """Returns an authority is being replaced: the new one signs, both are trusted, the leaf is the old one's."""
     made = Given(signer="new", bundle=("new", "old"), trusted=DAY, after=DAY)
     return replace(made, **change)  # type: ignore[arg-type]
 
 
 def taking(**change: object) -> Given:
-    """A certificate is provided, and its authority trusted since a day after its making."""
+    """Returns a certificate is provided, and its authority trusted since a day after its making."""
     made = Given(bundle=("theirs", "old"), trusted=DAY, after=DAY, provided=THEIRS)
     return replace(made, **change)  # type: ignore[arg-type]
 
 
 def served(**change: object) -> Given:
-    """The provided certificate is served, and its authority alone is trusted."""
+    """Returns the provided certificate is served, and its authority alone is trusted."""
     made = Given(bundle=("theirs",), trusted=DAY, after=2 * DAY, provided=THEIRS, leaf=THEIRS)
     return replace(made, **change)  # type: ignore[arg-type]
 

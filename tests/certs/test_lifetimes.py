@@ -44,7 +44,7 @@ class World:
     others: list[Pair] = field(default_factory=list)
 
     def look(self) -> None:
-        """Remember what is stored; a replica keeps the files of a Secret that is deleted."""
+        """Stores what is stored; a replica keeps the files of a Secret that is deleted."""
         pair = read_secret("tls", self.api.objects.get(SECRET), STORED_AT).pair
         if not pair and self.past:
             pair = self.past[-1][1]
@@ -69,12 +69,12 @@ class World:
                 assert not unusable(served, bundle, self.clock())
 
     def forward(self, span: timedelta) -> None:
-        """Let time pass; what was true before must hold until the last moment."""
+        """Lets time pass; what was true before must hold until the last moment."""
         self.clock.forward(span)
         self.check()
 
     def run(self, **force: bool) -> timedelta:
-        """A pass, which may fail; returns how long nothing will have to be done."""
+        """Returns a pass, which may fail; returns how long nothing will have to be done."""
         try:
             outcome = rotator(self.api, self.clock, self.wanted).run(**force)
         except ApiError:
@@ -159,13 +159,13 @@ def happen_all(world: World, events: list[Event]) -> None:
 
 
 def at_rest(world: World) -> bool:
-    """Whether what is served is what is wanted, and nothing else is trusted."""
+    """Returns whether what is served is what is wanted, and nothing else is trusted."""
     stored = rotator(world.api, world.clock, world.wanted).read()
     return stored.authority.pair is not None and stored.moved and stored.bundle == stored.anchors
 
 
 def happen(world: World, event: str, part: float) -> timedelta:
-    """One event and the pass after it."""
+    """Returns one event and the pass after it."""
     steady = at_rest(world)
     match event:
         case "lose leaf" if steady:  # else a leaf of the new authority is stored at once: see the decisions

@@ -32,7 +32,7 @@ class Program:
         self.run = Passes(rotator(self.api, self.clock, self.wanted), self.metrics, INTERVAL)
 
     def value(self, name: str, **labels: str) -> float | None:
-        """A metric."""
+        """Returns a metric."""
         return self.metrics.registry.get_sample_value(f"ultraserver_certs_{name}", labels)
 
 

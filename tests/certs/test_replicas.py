@@ -27,7 +27,7 @@ SETTLED = WANTED.settle + timedelta(seconds=1)
 
 @contextmanager
 def replica(certificate: bytes, key: bytes, folder: Path) -> Iterator[tuple[str, int]]:
-    """A TLS server on loopback that shakes hands and closes."""
+    """Yields a TLS server on loopback that shakes hands and closes."""
     (folder / "crt").write_bytes(certificate)
     (folder / "key").write_bytes(key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -27,7 +27,7 @@ HOSTILE = "x\x1b[2J\u202e\x9b2J\n::error::y ##[group]"
 
 
 def written(path: Path) -> Iterator[str]:
-    """Where a module names what writes to a terminal or a pipe."""
+    """Yields where a module names what writes to a terminal or a pipe."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         last = getattr(node, "attr", getattr(node, "id", ""))
         if isinstance(node, ast.expr) and last in LAST and ast.unparse(node) in WRITE:

@@ -25,7 +25,7 @@ except ValueError:
 
 
 def lines(*arguments: str) -> list[str]:
-    """What a process writes to standard error; logging belongs to a process, so to one of its own."""
+    """Returns what a process writes to standard error; logging belongs to a process, so to one of its own."""
     found = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, check=True, text=True
     )

@@ -21,7 +21,7 @@ class Number:
         self.watched.on_change = self.told.append
 
     def read(self) -> int:
-        """The number."""
+        """Returns the number."""
         self.reads += 1
         try:
             return int(self.path.read_text())

@@ -57,23 +57,23 @@ class Block:
 
 @cache
 def documents() -> list[str]:
-    """Every document of the project, by its path in the repository."""
+    """Returns every document of the project, by its path in the repository."""
     found = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
     return sorted(str(path.relative_to(REPOSITORY)) for path in found)
 
 
 def text_of(document: str) -> str:
-    """The text of a document."""
+    """Returns the text of a document."""
     return (REPOSITORY / document).read_text(encoding="utf-8")
 
 
 def without_blocks(document: str) -> str:
-    """The text of a document but for its fenced blocks."""
+    """Returns the text of a document but for its fenced blocks."""
     return _FENCED.sub("", text_of(document))
 
 
 def anchors(document: str) -> set[str]:
-    """What headings can be linked to, as GitHub makes it of their text."""
+    """Returns what headings can be linked to, as GitHub makes it of their text."""
     headings = re.findall(r"^#+ +(.+?) *$", without_blocks(document), re.MULTILINE)
     return {anchor_of(heading) for heading in headings}
 
@@ -84,13 +84,13 @@ def anchor_of(heading: str) -> str:
 
 
 def blocks_of(document: str) -> list[Block]:
-    """The fenced blocks of a document, none for one that is not looked at."""
+    """Returns the fenced blocks of a document, none for one that is not looked at."""
     return [] if document in ELSEWHERE else read_blocks(document)
 
 
 @cache
 def read_blocks(document: str) -> list[Block]:
-    """The fenced blocks of a document, whichever it is."""
+    """Returns the fenced blocks of a document, whichever it is."""
     text = text_of(document)
     blocks = []
     for found in _FENCE.finditer(text):

@@ -59,18 +59,18 @@ MASKS = {
 
 
 def is_run_here(step: Step) -> bool:
-    """Whether a command is run with what this repository alone has."""
+    """Returns whether a command is run with what this repository alone has."""
     elsewhere = (*SETUP, *ON_LOOPBACK, *ON_A_CLUSTER, *MEASURES)
     return step.command not in CI | HOURS and not step.command.startswith(elsewhere)
 
 
 def is_one_program(command: str) -> bool:
-    """Whether a command line is our program and its arguments, with nothing for a shell to do."""
+    """Returns whether a command line is our program and its arguments, with nothing for a shell to do."""
     return command.startswith(f"{PROGRAM} ") and not set(command) & set("|&;<>()$`\\*?[]#~{}\n")
 
 
 def documents_with(wanted: Callable[[Step], bool]) -> list[str]:
-    """The documents that show such a command; there is one, or a test of them would pass by doing nothing."""
+    """Returns the documents that show such a command; there is one, or a test of them would pass by doing nothing."""
     found = [
         document
         for document in documents()
@@ -87,7 +87,7 @@ def write_file(block: Block, folder: Path) -> None:
 
 
 def run_in_process(command: str, folder: Path) -> tuple[str, int]:
-    """The same as ``run`` for a command that ``is_one_program``, without a process: its start costs most."""
+    """Returns the same as ``run`` for a command that ``is_one_program``, without a process: its start costs most."""
     _, *words = shlex.split(command)
     with contextlib.chdir(folder):
         done = CliRunner().invoke(main, words, prog_name=PROGRAM, catch_exceptions=False)
@@ -95,7 +95,7 @@ def run_in_process(command: str, folder: Path) -> tuple[str, int]:
 
 
 def run_cheaply(command: str, folder: Path, last: int = 0) -> tuple[str, int]:
-    """The same as ``run``, in this process where that is possible."""
+    """Returns the same as ``run``, in this process where that is possible."""
     return run_in_process(command, folder) if is_one_program(command) else run(command, folder, last)
 
 
@@ -122,7 +122,7 @@ def run(
 
 
 def folder_with_examples(folder: Path) -> Path:
-    """A folder that looks like the repository to the commands of a document."""
+    """Returns a folder that looks like the repository to the commands of a document."""
     for name in ("examples", "manifests"):
         if not (folder / name).exists():  # an installation has manifests of its own
             (folder / name).symlink_to(REPOSITORY / name)

@@ -47,7 +47,7 @@ BY_ROWS: Mapping[str, str] = {
 
 
 def shapes(table: Table) -> str:
-    """The shapes as Markdown."""
+    """Returns the shapes as Markdown."""
     rows = [
         (
             f"`{shape.name}`",
@@ -64,7 +64,7 @@ def shapes(table: Table) -> str:
 
 
 def reference() -> str:
-    """The page that has every rule, key and annotation."""
+    """Returns the page that has every rule, key and annotation."""
     packaged = load_default()
     return "".join(
         [
@@ -80,7 +80,7 @@ def reference() -> str:
 
 
 def updated(text: str) -> str:
-    """The README with the shapes as they are now."""
+    """Returns the README with the shapes as they are now."""
     before, start, rest = text.partition(_row(SHAPES))
     while rest.startswith("|"):
         rest = rest.partition("\n")[2]
@@ -109,14 +109,14 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
 
 
 def _of_components(packaged: set[str]) -> Iterator[str]:
-    """The rules that the other tables of an installation add, each table under a heading."""
+    """Yields the rules that the other tables of an installation add, each table under a heading."""
     for path in sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name):
         rules = [rule for rule in load_file(path).rules if rule.name not in packaged]
         yield f"\n### Added by {path.stem.partition('-')[2]}\n\n{_rules(rules, NO_HEAD)}"
 
 
 def _keys() -> Iterator[str]:
-    """Every row of a table with its keys, from the published schema."""
+    """Yields every row of a table with its keys, from the published schema."""
     schema = bundled()
     yield from _keys_of("Table", schema)
     for name, row in _reached(schema, schema["$defs"], {}).items():
@@ -124,7 +124,7 @@ def _keys() -> Iterator[str]:
 
 
 def _reached(part: Any, rows: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The rows that a part of the schema mentions, in the order in which they are mentioned."""
+    """Returns the rows that a part of the schema mentions, in the order in which they are mentioned."""
     if isinstance(part, dict):
         name = str(part.get("$ref", "")).rpartition("/")[2]
         if name in rows and name not in found and _described(rows[name]):
@@ -158,7 +158,7 @@ def _keys_of(name: str, row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _contract() -> Iterator[tuple[str, str]]:
-    """What this project writes on objects, and the first sentence about each."""
+    """Yields what this project writes on objects, and the first sentence about each."""
     source = (REPOSITORY / "contract" / "keys.py").read_text(encoding="utf-8")
     body = ast.parse(source).body
     for said, about in pairwise(body):

@@ -41,11 +41,11 @@ class Served:
     said: str
 
     def own(self, command: str) -> str:
-        """A documented command, for this server instead of the documented one."""
+        """Returns a documented command, for this server instead of the documented one."""
         return command.replace("8080", str(self.port))
 
     def documented(self, printed: str) -> str:
-        """What was printed, as a document would show it."""
+        """Returns what was printed, as a document would show it."""
         return printed.replace(str(self.port), "8080")
 
 

@@ -28,7 +28,7 @@ def values(text: str | bytes) -> list[Json]:
 
 
 def paths(value: Json, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """The path of everything in a value."""
+    """Yields the path of everything in a value."""
     yield path
     for part in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield from paths(value[part], (*path, part))

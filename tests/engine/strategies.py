@@ -26,7 +26,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def optional(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """A map in which every field may be missing or null."""
+    """Returns a map in which every field may be missing or null."""
     return st.fixed_dictionaries({}, optional={key: st.none() | value for key, value in fields.items()})
 
 
@@ -144,7 +144,7 @@ META = st.fixed_dictionaries(
 
 @st.composite
 def jobs(draw: st.DrawFn, *, named: bool | None = None) -> dict[str, Any]:
-    """An MPIJob that an API server would take, or would refuse only after admission."""
+    """Returns an MPIJob that an API server would take, or would refuse only after admission."""
     meta = {**draw(META), "namespace": "default"}
     if draw(st.booleans()) if named is None else named:
         meta["name"] = draw(st.sampled_from(["train", "x", "a" * 80]))
@@ -167,14 +167,14 @@ def jobs(draw: st.DrawFn, *, named: bool | None = None) -> dict[str, Any]:
 
 
 def without_claims(template: dict[str, Any]) -> dict[str, Any]:
-    """A template without what is never its author's."""
+    """Returns a template without what is never its author's."""
     for path in record.CLAIMS:
         template = drop(template, path)
     return record.without_gate(template)
 
 
 def without_void(node: Any) -> Any:
-    """The object without nulls and empty parents, which say nothing and which taking back removes."""
+    """Returns the object without nulls and empty parents, which say nothing and which taking back removes."""
     if isinstance(node, dict):
         kept = {key: without_void(value) for key, value in node.items()}
         return {key: value for key, value in kept.items() if value not in (None, {}, []) or value is False}

@@ -43,7 +43,7 @@ def adding(*rows: str) -> Table:
 
 
 def differing(old: Json, new: Json, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """The paths at which two objects differ, as far as maps go."""
+    """Returns the paths at which two objects differ, as far as maps go."""
     if not (isinstance(old, dict | None) and isinstance(new, dict | None)) or old is new is None:
         return [] if same(old, new) else [path]
     pairs = (((old or {}).get(key), (new or {}).get(key), key) for key in {**(old or {}), **(new or {})})

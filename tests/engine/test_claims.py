@@ -23,7 +23,7 @@ families: [{name: trn2u, claims: {few-*: {takes: 4}, all-*: {takes: 16}}}]
 
 
 def by_template(*names: str) -> dict[str, Any]:
-    """The part of a pod spec that claims by templates."""
+    """Returns the part of a pod spec that claims by templates."""
     return {
         "resourceClaims": [
             {"name": f"c{index}", "resourceClaimTemplateName": name} for index, name in enumerate(names)

@@ -42,7 +42,7 @@ ANSWER_RATIO, ANSWER_CONSTANT = 14, 100_000
 
 
 def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many calls something makes."""
+    """Returns how many calls something makes."""
     calls = 0
     original = tree._CANONICAL.encode  # noqa: SLF001 - what is to be counted
 
@@ -76,13 +76,13 @@ def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
 
 @cache
 def made(name: str, size: int) -> Any:
-    """An object of the generator of that name."""
+    """Returns an object of the generator of that name."""
     return GENERATORS[name](size)
 
 
 @cache
 def evaluated(name: str, size: int) -> Outcome:
-    """What becomes of it."""
+    """Returns what becomes of it."""
     return evaluate(TABLE, requested(made(name, size)))
 
 
@@ -161,7 +161,7 @@ def test_many_node_terms_are_answered_with_one_operation() -> None:
 
 
 def over_budget(job: Any) -> Any:
-    """A job whose record names places that cost more than it is worth: one long text, under many names."""
+    """Returns a job whose record names places that cost more than it is worth: one long text, under many names."""
     deep = nested(100, "x" * 40_000)
     return recorded(put(job, (*WORKER, "spec", "a"), deep), {"/spec" + "/a" * n: "0" for n in range(1, 100)})
 

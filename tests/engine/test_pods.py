@@ -35,7 +35,7 @@ SERVER = {
 
 
 def two_replicated_jobs() -> Json:
-    """Two Jobs of three Pods, and one of two."""
+    """Returns two Jobs of three Pods, and one of two."""
     first, second = (jobset(*size)["spec"]["replicatedJobs"][0] for size in ((2, 3), (1, 2)))
     return put(jobset(1, 1), ("spec", "replicatedJobs"), [first, {**second, "name": "more"}])
 

@@ -67,7 +67,7 @@ def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
 
 
 def _term_of(before: Any, after: Any) -> bool:
-    """A node selector term may have got expressions, and is the same alternative all the same."""
+    """Returns a node selector term may have got expressions, and is the same alternative all the same."""
     if not (isinstance(before, dict) and isinstance(after, dict) and "matchExpressions" in after):
         return False
     mine = before.get("matchExpressions") or []

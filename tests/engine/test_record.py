@@ -25,7 +25,7 @@ def mutated(job: Any, table: Any = TABLE) -> Any:
 
 
 def stripped(template: Any) -> Any:
-    """A template without what its record names, which costs no more than it may."""
+    """Returns a template without what its record names, which costs no more than it may."""
     bare, *_ = strip(template, read(template), Budget(template))
     return bare
 

@@ -18,7 +18,7 @@ OFF = "policies: [{namespaces: ['*'], mode: off, reason: a test}]"
 
 
 def launcher(**metadata: Any) -> Json:
-    """The Pod that is made of an admitted job's launcher."""
+    """Returns the Pod that is made of an admitted job's launcher."""
     template = get(evaluate(load_default(), requested(mpijob(4))).after, LAUNCHER)
     return {
         "apiVersion": "v1",
@@ -29,7 +29,7 @@ def launcher(**metadata: Any) -> Json:
 
 
 def reviewed(pod: Json, table: str = "") -> Outcome:
-    """Evaluated, with a patch that gives what the outcome says."""
+    """Returns evaluated, with a patch that gives what the outcome says."""
     outcome = evaluate(load_texts([("own.yaml", EXTENDS + table)], "own.yaml"), Request(pod, "team"))
     assert jsonpatch.apply_patch(pod, outcome.operations) == outcome.after
     return outcome

@@ -68,7 +68,7 @@ def suspended(job: Json, status: Json = None) -> Json:
 
 
 def written(workers: int = 4) -> Json:
-    """A suspended job with something of its own in the lists that rules add to."""
+    """Returns a suspended job with something of its own in the lists that rules add to."""
     own = {"initContainers": [{"name": "mine", "image": "example.invalid/mine"}]}
     return suspended(mpijob(workers, worker_spec=copy.deepcopy(OWN_LISTS), launcher_spec=own))
 
@@ -80,7 +80,7 @@ def created(job: Json) -> Json:
 
 
 def update(table: Table, request: Request, stored: Json) -> Outcome | None:
-    """What is done to an update; None where instead it is said why nothing is."""
+    """Returns what is done to an update; None where instead it is said why nothing is."""
     found = updates.update(table, request, stored)
     return None if isinstance(found, str) and found else found
 

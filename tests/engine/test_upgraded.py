@@ -48,7 +48,7 @@ TABLES = {
 
 
 def unordered(obj: Any) -> Any:
-    """A job without empty maps and with sorted tolerations, a set that keeps its first order."""
+    """Returns a job without empty maps and with sorted tolerations, a set that keeps its first order."""
     obj = without_void(obj)
     for role in (LAUNCHER, WORKER):
         found = get(obj, (*role, "spec", "tolerations"))

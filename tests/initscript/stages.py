@@ -15,5 +15,5 @@ RUN: Final = (
 
 
 def command(stage: Stage) -> list[str]:
-    """The ``command`` of one of the containers."""
+    """Returns the ``command`` of one of the containers."""
     return ["bash", "-c", RUN, "ultraserver-init", stage]

@@ -34,7 +34,7 @@ def test_without_its_text_a_container_fails_and_says_what_to_do(stage: Stage) ->
 
 
 def init_containers() -> list[Any]:
-    """Of a launcher that the packaged table changed."""
+    """Returns those of a launcher that the packaged table changed."""
     found = evaluate(load_default(), requested(mpijob(4))).after
     return list(get(found, (*LAUNCHER, "spec", "initContainers")))
 

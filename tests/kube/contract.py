@@ -64,7 +64,7 @@ class Server:
         return self.api.create(self.things, thing(name, value, **labels))
 
     def listed(self) -> str:
-        """The version of the collection."""
+        """Returns the version of the collection."""
         version: str = (self.api.get(self.mine) or {})["metadata"]["resourceVersion"]
         return version
 
@@ -86,7 +86,7 @@ def names(items: list[Object]) -> list[str]:
 
 
 def take(events: Any, count: int) -> list[tuple[str, str, str]]:
-    """Type, name and value of the next events."""
+    """Returns type, name and value of the next events."""
     found = [next(events) for _ in range(count)]
     return [(one["type"], one["object"]["metadata"]["name"], one["object"]["data"]["value"]) for one in found]
 

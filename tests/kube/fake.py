@@ -56,14 +56,14 @@ class FakeApi:
     _streams: list[FakeStream] = field(default_factory=list)
 
     def get(self, path: str) -> Object | None:
-        """See `kube.client.KubernetesApi`, as for the other verbs."""
+        """Sees `kube.client.KubernetesApi`, as for the other verbs."""
         self._refuse(f"GET {path}")
         if path in self.objects:
             return copy.deepcopy(self.objects[path])
         return self._list(path) if _COLLECTION.fullmatch(urlsplit(path).path) else None
 
     def create(self, path: str, document: Object) -> Object:
-        """Create."""
+        """Returns create."""
         self._writing()
         if not document.get("metadata", {}).get("name"):
             raise ApiError(f"POST {path}: 422 name is required")
@@ -82,14 +82,14 @@ class FakeApi:
             return self._written("POST", whole, made)
 
     def replace(self, path: str, document: Object) -> Object:
-        """Replace."""
+        """Returns replace."""
         self._writing()
         self._refuse(f"PUT {path}")
         with self._changed:
             return self._update("PUT", path, copy.deepcopy(document))
 
     def patch(self, path: str, operations: list[Object]) -> Object:
-        """Patch."""
+        """Returns patch."""
         self._writing()
         self._refuse(f"PATCH {path}")
         with self._changed:
@@ -115,7 +115,7 @@ class FakeApi:
             self.writes.append(f"DELETE {path.rsplit('/', 1)[1]}")
 
     def pages(self, path: str) -> Iterator[Object]:
-        """Read a collection in pages."""
+        """Reads a collection in pages."""
         self.asked.append(path)
         self._refuse(f"GET {path}")
         whole = self._list(path)
@@ -124,7 +124,7 @@ class FakeApi:
 
     @contextmanager
     def stream(self, path: str) -> Iterator[FakeStream]:
-        """Begin a watch."""
+        """Begins a watch."""
         self.asked.append(path)
         self._refuse(f"GET {path}")
         stream = FakeStream(self, path)
@@ -156,7 +156,7 @@ class FakeApi:
             self._oldest = self._version
 
     def end_watches(self, error: str = "", *, bookmark: bool = True) -> None:
-        """End the watches that are open, when they have said what there is.
+        """Ends the watches that are open, when they have said what there is.
 
         Args:
             error: With which the connection breaks; empty for an end in peace.
@@ -212,7 +212,7 @@ class FakeApi:
             raise ForbiddenError(f"{call}: 403 forbidden")
 
     def said_since(self, version: int, path: str) -> tuple[int, list[Object]]:
-        """The events of a watch after a version, and the version they lead to."""
+        """Returns the events of a watch after a version, and the version they lead to."""
         if version < self._oldest:
             status = {"kind": "Status", "code": 410, "message": f"too old resource version: {version}"}
             return self._version, [{"type": "ERROR", "object": status}]
@@ -227,7 +227,7 @@ class FakeApi:
         return self._version, found
 
     def wait(self, stream: FakeStream, version: int) -> None:
-        """Wait for something after a version that a watch can say."""
+        """Waits for something after a version that a watch can say."""
         if self.idle and not stream.closed:
             self.idle()
             return
@@ -236,7 +236,7 @@ class FakeApi:
             assert self._changed.wait_for(woken, NEVER_SECONDS), f"{stream.path} had nothing to say"
 
     def close(self, stream: FakeStream) -> None:
-        """End one watch."""
+        """Ends one watch."""
         with self._changed:
             stream.closed = True
             self._changed.notify_all()
@@ -251,7 +251,7 @@ class FakeStream:
         self.error = ""
 
     def __iter__(self) -> Iterator[Object]:
-        """The events, until the end."""
+        """Yields the events, until the end."""
         query = parse_qs(urlsplit(self.path).query)
         version = int(query["resourceVersion"][0])
         while True:
@@ -271,12 +271,12 @@ class FakeStream:
                 self._api.wait(self, version)
 
     def close(self) -> None:
-        """End it, from any thread."""
+        """Ends it, from any thread."""
         self._api.close(self)
 
 
 def selected(path: str, at: str, raw: Object) -> bool:
-    """Whether a list or a watch of ``path`` has the object that is stored ``at``."""
+    """Returns whether a list or a watch of ``path`` has the object that is stored ``at``."""
     split = urlsplit(path)
     query = {key: value[0] for key, value in parse_qs(split.query).items()}
     collection = at.rpartition("/")[0]
@@ -313,9 +313,9 @@ class Clock:
     now: datetime = NOW
 
     def __call__(self) -> datetime:
-        """The time."""
+        """Returns the time."""
         return self.now
 
     def forward(self, span: timedelta) -> None:
-        """Let time pass."""
+        """Lets time pass."""
         self.now += span

@@ -19,7 +19,7 @@ class Watch:
     seconds: float = 0.0
 
     def __call__(self) -> float:
-        """The seconds."""
+        """Returns the seconds."""
         return self.seconds
 
 

@@ -55,7 +55,7 @@ class Running:
         self._numbers = count()
 
     def work(self) -> float:
-        """A pass."""
+        """Returns a pass."""
         self.passes.append(self.now)
         return self.next_pass
 
@@ -69,7 +69,7 @@ class Running:
         self.loop.run()
 
     def wait(self, signal: threading.Event, seconds: float) -> bool:
-        """Waits."""
+        """Returns waits."""
         end = self.now + seconds
         while not signal.is_set() and self._happens and self._happens[0][0] <= end:
             at, _, what = heapq.heappop(self._happens)

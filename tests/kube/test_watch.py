@@ -65,7 +65,7 @@ class Followed:
         )
 
     def run(self, *steps: Callable[[], object]) -> list[tuple[dict[str, Any], str]]:
-        """Follows; takes a step when there is nothing more to say, and with each wait; then stops."""
+        """Returns follows; takes a step when there is nothing more to say, and with each wait; then stops."""
         self._steps = [*steps, self.mirror.stop]
         self.api.idle = self._step
         self.mirror.follow()
@@ -73,7 +73,7 @@ class Followed:
         return self.shown
 
     def versions(self) -> list[str]:
-        """From which version each watch began."""
+        """Returns from which version each watch began."""
         queries = [parse_qs(urlsplit(path).query) for path in self.api.asked]
         return [query["resourceVersion"][0] for query in queries if "watch" in query]
 
@@ -93,7 +93,7 @@ class Followed:
 
 
 def put(api: FakeApi, name: str, **own: str) -> str:
-    """A node as somebody writes it; its version."""
+    """Returns a node as somebody writes it; its version."""
     api.put(f"{NODES}/{name}", {"metadata": {"name": name, "labels": own}, "status": {"a": 1}})
     version: str = api.objects[f"{NODES}/{name}"]["metadata"]["resourceVersion"]
     return version

@@ -25,7 +25,7 @@ MISSING = 'services "ultraserver-webhook-preview" not found'
 
 
 def table_of(rules: Object) -> Table:
-    """The rule table of a ConfigMap."""
+    """Returns the rule table of a ConfigMap."""
     return load_texts(sorted(rules["data"].items()), "rules")
 
 
@@ -37,7 +37,7 @@ class Cluster(FakeApi):
     dry_runs: list[tuple[str, ...]] = field(default_factory=list)
 
     def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Any:
-        """As `kube.rest.RestApi`; the service has the table of the ConfigMap that is stored."""
+        """Returns as `kube.rest.RestApi`; the service has the table of the ConfigMap that is stored."""
         assert most is None
         self.asked.append(path)
         if self.off or RULES not in self.objects:
@@ -49,11 +49,11 @@ class Cluster(FakeApi):
         return answer.status_code, answer.data
 
     def call(self, verb: str, path: str) -> tuple[int, Object]:
-        """As `fetch`, decoded."""
+        """Returns as `fetch`, decoded."""
         return decoded(*self.fetch(verb, path, None, "", None))
 
     def dry_run(self, source: str, data: bytes, *options: str) -> int:
-        """As `kubectl_ultraserver.proxy.ProxiedApi`; a text that has `refused` in it is."""
+        """Returns as `kubectl_ultraserver.proxy.ProxiedApi`; a text that has `refused` in it is."""
         self.dry_runs.append((source, *options))
         return int(b"refused" in data)
 

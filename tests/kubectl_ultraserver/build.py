@@ -42,7 +42,7 @@ INDEX = "training.kubeflow.org/replica-index"
 
 
 def pod(name: str, job: str, role: str, **spec: Any) -> Object:
-    """A pod as mpi-operator makes it, ten minutes old."""
+    """Returns a pod as mpi-operator makes it, ten minutes old."""
     return {
         "metadata": {
             "namespace": NAMESPACE,
@@ -61,12 +61,12 @@ def pod(name: str, job: str, role: str, **spec: Any) -> Object:
 def place(
     workers: int, size: int = 4, placer: str = "affinity", index: str = f" index=labels/{INDEX}"
 ) -> str:
-    """The annotation that the webhook writes."""
+    """Returns the annotation that the webhook writes."""
     return f"placer={placer} workers={workers} size={size} unit={KEYS[size]}{index}"
 
 
 def workers(job: str, count: int, on: Iterable[str] = (), size: int = 4, **spec: Any) -> list[Object]:
-    """The workers that the webhook placed by affinity; the first ones are bound to nodes and Ready."""
+    """Returns the workers that the webhook placed by affinity; the first ones are bound to nodes and Ready."""
     nodes = [*on, *[""] * count][:count]
     found = []
     for index, node in enumerate(nodes):
@@ -88,7 +88,7 @@ def workers(job: str, count: int, on: Iterable[str] = (), size: int = 4, **spec:
 
 
 def claiming(pods: Iterable[Object], template: str) -> list[Object]:
-    """Pods that claim by a template what they would request."""
+    """Returns pods that claim by a template what they would request."""
     found = copy.deepcopy(list(pods))
     for made in found:
         made["spec"]["containers"][0]["resources"] = {"claims": [{"name": "neurons"}]}
@@ -99,13 +99,13 @@ def claiming(pods: Iterable[Object], template: str) -> list[Object]:
 
 
 def unscheduled(pods: Iterable[Object], message: str) -> list[Object]:
-    """Pods that the scheduler found no node for."""
+    """Returns pods that the scheduler found no node for."""
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     return [made | {"status": {"phase": "Pending", "conditions": [said]}} for made in pods]
 
 
 def gated(pods: Iterable[Object], count: int) -> list[Object]:
-    """Pods that wait for the placement program."""
+    """Returns pods that wait for the placement program."""
     found = []
     for made in copy.deepcopy(list(pods)):
         made["spec"]["schedulingGates"] = [{"name": GATE}]
@@ -124,7 +124,7 @@ def launcher(job: str, *statuses: Object, node: str = "n1-0") -> Object:
 
 
 def stored(job: str = "train", count: int = 4, *, mutated: bool = True, **spec: Any) -> Object:
-    """An MPIJob that the operator has acted on."""
+    """Returns an MPIJob that the operator has acted on."""
     found = mpijob(count, name=job, namespace=NAMESPACE)
     found["metadata"] |= {"uid": f"uid-of-{job}", "creationTimestamp": CREATED}
     if mutated:
@@ -138,7 +138,7 @@ def stored(job: str = "train", count: int = 4, *, mutated: bool = True, **spec: 
 
 
 def fleet(nodes: Iterable[Node] = THREE.values(), pods: Iterable[Object] = (), **known: Any) -> Fleet:
-    """The cluster."""
+    """Returns the cluster."""
     pods = list(pods)
     read = [found for raw in pods if (found := read_pod(raw))]
     owners = {raw["metadata"]["uid"]: owner for raw in pods if (owner := job_of(raw))}
@@ -153,13 +153,13 @@ def work(
     called: JobName = JobName("", "train"),  # noqa: B008 - frozen
     **known: Any,
 ) -> Case:
-    """A job with its pods, and other pods in the cluster."""
+    """Returns a job with its pods, and other pods in the cluster."""
     pods = list(pods)
     return Case(called, NAMESPACE, job or {}, tuple(pods), fleet(nodes, [*pods, *others], **known))
 
 
 def case(found: Case, **known: Any) -> Case:
-    """What is known about a job at noon, where the program's Lease is fresh and the webhook is registered."""
+    """Returns what is known about a job at noon, where the program's Lease is fresh and the webhook is registered."""
     lease = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
     registration = {
         "metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T09:00:00Z"},
@@ -172,7 +172,7 @@ def case(found: Case, **known: Any) -> Case:
 
 
 def answer(job: Object, rules: Object) -> Object:
-    """What the preview service says of a job at its creation, by the table of a ConfigMap."""
+    """Returns what the preview service says of a job at its creation, by the table of a ConfigMap."""
     made = time_of(job["metadata"].get("creationTimestamp")) or NOW
     documents = read_documents(json.dumps(job), "request")
     shown = preview(table_of(rules), documents, NAMESPACE, made.timestamp())
@@ -181,13 +181,13 @@ def answer(job: Object, rules: Object) -> Object:
 
 
 def rules(line: str = "", **metadata: Any) -> Object:
-    """The ConfigMap of an installation whose rule table is the packaged one, but for a line."""
+    """Returns the ConfigMap of an installation whose rule table is the packaged one, but for a line."""
     head = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\nextends: default\n"
     return {"metadata": metadata, "data": {"rules.yaml": head + line}}
 
 
 def event(kind: str, name: str, reason: str, message: str, component: str = "", **more: Any) -> Object:
-    """A warning about an object."""
+    """Returns a warning about an object."""
     return {
         "involvedObject": {"kind": kind, "name": name},
         "type": "Warning",
@@ -200,12 +200,12 @@ def event(kind: str, name: str, reason: str, message: str, component: str = "", 
 
 
 def plain(line: str) -> str:
-    """A line as those see it who see no colours."""
+    """Returns a line as those see it who see no colours."""
     return click.unstyle(line.replace(ESCAPE, "\x1b"))
 
 
 def run(*words: str, **options: Any) -> tuple[int, str, str]:
-    """What a command exits with and prints, on standard output and on standard error."""
+    """Returns what a command exits with and prints, on standard output and on standard error."""
     done = CliRunner().invoke(cli.main, words, **options)
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.exit_code, done.stdout, done.stderr

@@ -57,7 +57,7 @@ KINDS: dict[str, tuple[Object, list[Labels]]] = {
 
 
 def made(found: Object, labels: list[Labels], nodes: Iterator[str]) -> list[Object]:
-    """The pods of a job as admission makes its templates, each on a node."""
+    """Returns the pods of a job as admission makes its templates, each on a node."""
     found = evaluate(load_default(), Request(found, NAMESPACE)).after
     pods = []
     for number, (template, group) in enumerate(zip(templates(found), labels, strict=True)):

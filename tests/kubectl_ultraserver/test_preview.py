@@ -30,7 +30,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 
 def file(tmp_path: Path, *objects: object) -> str:
-    """A file of objects."""
+    """Returns a file of objects."""
     path = tmp_path / "jobs.yaml"
     path.write_text(yaml.safe_dump_all(objects, sort_keys=False), encoding="utf-8")
     return str(path)

@@ -143,7 +143,7 @@ def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | N
 
 
 def made(worker: int, mode: int | None) -> Claim:
-    """The claim of a worker that tells the driver a node config, or none."""
+    """Returns the claim of a worker that tells the driver a node config, or none."""
     owner = {"kind": "Pod", "uid": f"team/train-worker-{worker}"}
     told = {"opaque": {"driver": DRIVER, "parameters": {"ultraserverMode": mode} if mode else {}}}
     requests = [{"name": "neurons", "exactly": {"deviceClassName": DRIVER}}]

@@ -39,7 +39,7 @@ class FakeProxy:
         self.reply: Reply | ApiError = reply_of(200, b"<p>page", {web.POLICY: PAGE})
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: dict[str, str]) -> Reply:
-        """As `ProxiedApi`."""
+        """Returns as `ProxiedApi`."""
         self.asked.append(Asked(verb, path, body, headers))
         if isinstance(self.reply, ApiError):
             raise self.reply
@@ -62,7 +62,7 @@ def reply_of(status: int, data: bytes, headers: dict[str, str] | None = None) ->
 
 
 def refusal(status: int, message: str) -> Reply:
-    """As the API server refuses."""
+    """Returns as the API server refuses."""
     return reply_of(status, json.dumps({"kind": "Status", "message": message}).encode())
 
 

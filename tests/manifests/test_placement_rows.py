@@ -51,7 +51,7 @@ def table(files: dict[str, str]) -> Table:
 
 
 def pod_of(table: Table, job: Json, index: int) -> Pod:
-    """A worker as the operator would make it of what the table makes of a job."""
+    """Returns a worker as the operator would make it of what the table makes of a job."""
     outcome = evaluate(table, requested(job))
     template = get(outcome.after, WORKER)
     labels = template["metadata"]["labels"] | {"training.kubeflow.org/replica-index": str(index)}
@@ -196,7 +196,7 @@ def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> 
 
 
 def with_ranks(**launcher: Json) -> Json:
-    """A job whose launcher is one of four that take a node."""
+    """Returns a job whose launcher is one of four that take a node."""
     job = mpijob(3)
     job["spec"] |= {"runLauncherAsWorker": True, **launcher}
     first, *_ = get(job, LAUNCHER)["spec"]["containers"]
@@ -272,7 +272,7 @@ LEFT_ALONE: dict[str, Json] = {
 
 
 def forged(labels: dict[str, str] | None = None, **asked: Json) -> Json:
-    """A job of four workers that claims to be another's, both of its templates."""
+    """Returns a job of four workers that claims to be another's, both of its templates."""
     job = mpijob(4, **asked)
     job["metadata"] |= {"labels": labels} if labels else {}
     for path in (WORKER, LAUNCHER):

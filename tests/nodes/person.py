@@ -61,5 +61,5 @@ class Person:
 
 
 def images_of(node: Node) -> set[str]:
-    """The images of a node, without registry and folder."""
+    """Returns the images of a node, without registry and folder."""
     return {line.split()[0].rpartition("/")[2] for line in node.ctr("images", "list").splitlines()[1:]}

@@ -9,7 +9,7 @@ SPACES = ("pid", "mnt", "net")
 
 
 def about(process: int, file: str) -> str:
-    """What ``/proc`` says of a process; nothing where it has ended."""
+    """Returns what ``/proc`` says of a process; nothing where it has ended."""
     try:
         return Path(f"/proc/{process}/{file}").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
@@ -17,7 +17,7 @@ def about(process: int, file: str) -> str:
 
 
 def spaces(process: int) -> set[str]:
-    """The namespaces of a process that this one does not share; none where they cannot be seen."""
+    """Returns the namespaces of a process that this one does not share; none where they cannot be seen."""
     found = set()
     for space in SPACES:
         try:
@@ -38,11 +38,11 @@ def children(process: int) -> list[int]:
 
 
 def offspring(process: int) -> list[int]:
-    """A process's descendants, itself included."""
+    """Returns a process's descendants, itself included."""
     return [process, *(deeper for child in children(process) for deeper in offspring(child))]
 
 
 def alive(process: int) -> bool:
-    """Whether it has not ended; one that has is listed until its parent has read its status."""
+    """Returns whether it has not ended; one that has is listed until its parent has read its status."""
     state = about(process, "stat").rpartition(")")[2].split()[:1]
     return state not in ([], ["Z"], ["X"])

@@ -50,14 +50,14 @@ rules:
 
 
 def ready(pod: Object) -> bool:
-    """Whether a Pod gets requests: it is ready, and not being deleted."""
+    """Returns whether a Pod gets requests: it is ready, and not being deleted."""
     conditions = pod["status"].get("conditions", [])
     says_so = any((item["type"], item["status"]) == ("Ready", "True") for item in conditions)
     return says_so and "deletionTimestamp" not in pod["metadata"]
 
 
 def restarts(pods: Iterable[Object]) -> dict[str, int]:
-    """How often the containers of each Pod were started again, by its uid: a Pod that follows has another."""
+    """Returns how often the containers of each Pod were started again, by its uid: a Pod that follows has another."""
     return {
         pod["metadata"]["uid"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
         for pod in pods
@@ -72,13 +72,13 @@ def signal(plane: RealPlane, pod: Object, name: str, *options: str) -> None:
 
 
 def metrics(own: Kubectl, pod: str) -> str:
-    """The metrics of a Pod of the product, as it says them; empty where the Pod has gone."""
+    """Returns the metrics of a Pod of the product, as it says them; empty where the Pod has gone."""
     path = f"/api/v1/namespaces/{story.NAMESPACE}/pods/{pod}:9090/proxy/metrics"
     return caller(own.kubeconfig).text(path)
 
 
 def values(own: Kubectl, pods: Iterable[Object], name: str) -> set[str]:
-    """What Pods of the product say under the name of a metric: labels and value of each, as text."""
+    """Returns what Pods of the product say under the name of a metric: labels and value of each, as text."""
     said = "\n".join(metrics(own, pod["metadata"]["name"]) for pod in pods)
     return set(re.findall(rf"^ultraserver_webhook_{name}(.*)$", said, re.MULTILINE))
 
@@ -131,7 +131,7 @@ class Product:
 
     @contextlib.contextmanager
     def load(self, what: str) -> Iterator[Load]:
-        """Jobs keep coming while something happens, and until nothing is left of it.
+        """Yields jobs keep coming while something happens, and until nothing is left of it.
 
         Args:
             what: happens; for the report.

@@ -18,7 +18,7 @@ PROGRAMS = ("kube-scheduler", "kube-controller-manager")
 
 
 def sections() -> Iterator[tuple[str, str]]:
-    """Title and text of each part."""
+    """Yields title and text of each part."""
     for plane in RealPlane.running:
         for shown in LISTS:
             yield shown, _last(_kubectl(plane, f"{shown} --all-namespaces"), LISTED)

@@ -28,7 +28,7 @@ def image(request: pytest.FixtureRequest, image_archives: dict[str, Image]) -> I
 
 
 def own(image: Image, base: Image) -> dict[str, int]:
-    """The files that the product's layers have."""
+    """Returns the files that the product's layers have."""
     return {path: size for layer in image.above(base) for path, size in layer.files.items()}
 
 

@@ -29,7 +29,7 @@ product.main()
 
 
 def alive(word: str) -> list[str]:
-    """The processes that have a word in their command line."""
+    """Returns the processes that have a word in their command line."""
     lines = (about(process, "cmdline") for process in processes())
     return [line for line in lines if word in line]
 

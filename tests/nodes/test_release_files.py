@@ -23,14 +23,14 @@ from tests.nodes.commands import steps
 
 
 def images_of(manifest: Path) -> set[str]:
-    """The images that a manifest's Pods run."""
+    """Returns the images that a manifest's Pods run."""
     parts = yaml.safe_load_all(manifest.read_text(encoding="utf-8"))
     deployments = [part for part in parts if part and part["kind"] == "Deployment"]
     return {each["image"] for one in deployments for each in one["spec"]["template"]["spec"]["containers"]}
 
 
 def member(archive: Path, name: str) -> bytes:
-    """A file of an archive."""
+    """Returns a file of an archive."""
     with tarfile.open(archive) as tar:
         found = tar.extractfile(name)
         assert found is not None

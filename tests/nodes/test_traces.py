@@ -37,13 +37,13 @@ def interfaces() -> list[str]:
 
 
 def within(namespaces: set[str]) -> list[int]:
-    """The processes in any of some namespaces."""
+    """Returns the processes in any of some namespaces."""
     return [process for process in processes() if spaces(process) & namespaces]
 
 
 @contextlib.contextmanager
 def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """What ``make cluster NODES=1`` runs."""
+    """Yields what ``make cluster NODES=1`` runs."""
     process = subprocess.Popen(
         # It ends with this test run: a session of its own does not, by itself.
         ["setpriv", "--pdeathsig=TERM", sys.executable, "-m", "testbed.nodes", "--nodes=1"],
@@ -115,7 +115,7 @@ def plane(tools: Path, node_tools: Path, tmp_path: Path) -> Iterator[Plane]:
 
 
 def left(keeper: Keeper) -> list[Path]:
-    """What there is of what a keeper removes."""
+    """Returns what there is of what a keeper removes."""
     return [path for path in (keeper.folder, *CGROUPS.glob(f"*/{keeper.groups}")) if path.exists()]
 
 

@@ -48,7 +48,7 @@ class Run:
 def simulate(
     nodes: Iterable[Node], arrivals: Iterable[Arrival], tuning: Tuning | None = None, end: float = 10**6
 ) -> Run:
-    """Let jobs come and go until nothing is left to happen, or `end` (in minutes)."""
+    """Lets jobs come and go until nothing is left to happen, or `end` (in minutes)."""
     topology, run, memory = Topology(nodes), Run(), None
     coming = {arrival.name: arrival for arrival in arrivals}
     events = [(arrival.at, name) for name, arrival in coming.items()]

@@ -39,20 +39,20 @@ class View:
         """Nothing: nobody's thread can end here."""
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has listed."""
+        """Returns whether it has listed."""
         assert seconds == 0
         return self.listed
 
     def items(self) -> dict[tuple[str, str], Any]:
-        """What it shows."""
+        """Returns what it shows."""
         return dict(self._now() if self._kept is None else self._kept)
 
     def fall_behind(self) -> None:
-        """Show from now on what is there now."""
+        """Shows from now on what is there now."""
         self._kept = self._now()
 
     def catch_up(self) -> None:
-        """Show what is there."""
+        """Shows what is there."""
         self._kept = None
 
     def _now(self) -> dict[tuple[str, str], Any]:
@@ -65,7 +65,7 @@ class View:
 
 
 def views(api: FakeApi) -> tuple[Any, Any, Any, tuple[Any, ...]]:
-    """Of nodes, of pods, of workers that have ended, and of claims."""
+    """Returns those of nodes, of pods, of workers that have ended, and of claims."""
     claims = tuple(View(api, path.rpartition("/")[2], read) for path, read in READERS.items())
     return View(api, "nodes", read_node), View(api, "pods", read_pod), View(api, "pods", read_ended), claims
 
@@ -94,7 +94,7 @@ def store_nodes(api: FakeApi, ultraservers: int) -> None:
 
 
 def worker(name: str, index: int, workers: int, namespace: str = "team") -> Object:
-    """A worker of a job of node config 4, as the operator makes it."""
+    """Returns a worker of a job of node config 4, as the operator makes it."""
     return {
         "metadata": {
             "namespace": namespace,
@@ -137,19 +137,19 @@ def store_job(api: FakeApi, name: str, workers: int, namespace: str = "team") ->
 
 
 def path_of(pod: Object) -> str:
-    """Where a pod is."""
+    """Returns where a pod is."""
     return f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
 
 
 def pods(api: FakeApi, name: str = "") -> Iterator[Object]:
-    """The pods that are stored."""
+    """Yields the pods that are stored."""
     for path, raw in sorted(api.objects.items()):
         if f"/pods/{name}" in path:
             yield raw
 
 
 def told(api: FakeApi) -> list[tuple[str, str, str]]:
-    """The Events that are stored: pod, reason, message."""
+    """Returns the Events that are stored: pod, reason, message."""
     return [
         (raw["involvedObject"]["name"], raw["reason"], raw["message"])
         for raw in api.objects.values()
@@ -170,14 +170,14 @@ class Program:
         )
 
     def figure(self, name: str) -> float:
-        """A figure of its metrics."""
+        """Returns a figure of its metrics."""
         value = self.metrics.registry.get_sample_value(name)
         assert value is not None, generate_latest(self.metrics.registry).decode()
         return value
 
 
 def state(api: FakeApi, name: str = "") -> dict[str, tuple[str | None, int]]:
-    """Pin and number of gates of every pod."""
+    """Returns pin and number of gates of every pod."""
     return {
         pod["metadata"]["name"]: (
             pod["spec"].get("nodeSelector", {}).get(SERVER_4),

@@ -50,7 +50,7 @@ def terms(*said: dict[str, Any]) -> tuple[Apart, ...]:
 
 
 def of_webhook(name: str, key: str = SERVER_4) -> dict[str, Any]:
-    """The term by which an MPIJob's workers keep off those of others, as releases before this wrote it."""
+    """Returns the term by which an MPIJob's workers keep off those of others, as releases before this wrote it."""
     selector = {
         "matchLabels": {ROLE: "worker"},
         "matchExpressions": [{"key": JOB, "operator": "NotIn", "values": [name]}],
@@ -63,7 +63,7 @@ def sitting(name: str, on: str, *said: dict[str, Any], **changes: Any) -> Pod:
 
 
 def workers(name: str, count: int, *said: dict[str, Any]) -> list[Pod]:
-    """A job of an MPI operator's."""
+    """Returns a job of an MPI operator's."""
     labels = {JOB: f"team.{name}", ROLE: "worker"}
     return [replace(pod, labels=labels, apart=terms(*said)) for pod in job(name, count)]
 
@@ -204,7 +204,7 @@ def test_nothing_is_kept_where_a_pod_of_no_job_keeps_all_off() -> None:
 
 
 def of_application(number: int, **reach: Any) -> list[dict[str, Any]]:
-    """As many terms as the guard accepts, unlike those of another number."""
+    """Returns as many terms as the guard accepts, unlike those of another number."""
     return [
         {
             "labelSelector": {
@@ -218,7 +218,7 @@ def of_application(number: int, **reach: Any) -> list[dict[str, Any]]:
 
 
 def compared(*pods: Pod | list[Pod]) -> int:
-    """How many pods are compared with terms until jobs are placed, which these do not hinder."""
+    """Returns how many pods are compared with terms until jobs are placed, which these do not hinder."""
     with mock.patch.object(repel, "selects", side_effect=selects) as asked:
         assert where(*pods, workers("a", 4), workers("b", 4)).keys() == {"a", "b"}
     return asked.call_count
@@ -429,7 +429,7 @@ OF_EVIL: dict[str, Any] = {"labelSelector": {"matchLabels": {"app": "big"}}, "to
 
 
 def big(name: str, count: int, age: timedelta) -> list[Pod]:
-    """A job of the namespace evil with the label that `OF_EVIL` is about."""
+    """Returns a job of the namespace evil with the label that `OF_EVIL` is about."""
     labels = {"app": "big", ROLE: "worker", JOB: f"evil.{name}"}
     return [replace(pod, labels=labels) for pod in job(name, count, age=age, namespace="evil")]
 

@@ -33,7 +33,7 @@ TEMPLATE = "us-4-node-config"
 
 
 def request(expression: str = WHOLE, **changes: Any) -> Object:
-    """A request of a claim, as AWS's documents have it."""
+    """Returns a request of a claim, as AWS's documents have it."""
     exactly = {
         "deviceClassName": DRIVER,
         "selectors": [{"cel": {"expression": expression}}],
@@ -50,7 +50,7 @@ def claim_spec(*requests: Object, mode: int = 4) -> Object:
 
 
 def slice_of(node: str, **changes: Any) -> Object:
-    """What the driver of an UltraServer's node publishes."""
+    """Returns what the driver of an UltraServer's node publishes."""
     kind = {"resourceType": {"string": "neuron_node"}, "instanceType": {"string": "trn2u.48xlarge"}}
     device = {"name": "neuron-node", "attributes": kind}
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
@@ -96,7 +96,7 @@ def api() -> FakeApi:
 
 
 def claiming(name: str, workers: int = 4, entry: Object | None = None) -> list[Object]:
-    """The pods of a job that claim a node each."""
+    """Returns the pods of a job that claim a node each."""
     made = []
     for index in range(workers):
         pod = worker(name, index, workers)
@@ -127,7 +127,7 @@ def store(api: FakeApi, found: list[Object]) -> list[Object]:
 
 
 def made_for(pod: Object, entry: str = "neurons") -> Object:
-    """What says in a claim's metadata of which pod it is."""
+    """Returns what says in a claim's metadata of which pod it is."""
     owner = {"kind": "Pod", "uid": pod["metadata"]["uid"]}
     return {
         "ownerReferences": [owner],
@@ -136,7 +136,7 @@ def made_for(pod: Object, entry: str = "neurons") -> Object:
 
 
 def pinned(api: FakeApi, name: str) -> set[str]:
-    """The UltraServers that a job's workers are pinned to; an empty text where one waits."""
+    """Returns the UltraServers that a job's workers are pinned to; an empty text where one waits."""
     return {found[0] or "" for found in state(api, name).values()}
 
 

@@ -52,7 +52,7 @@ def ask(
 
 
 def first(pods: list[Pod], **changes: Any) -> list[Pod]:
-    """The pods, the first of them otherwise."""
+    """Returns the pods, the first of them otherwise."""
     return [replace(pods[0], **changes), *pods[1:]]
 
 
@@ -528,7 +528,7 @@ HALF = [*bound(job("a", 4)[:2], on(TWO, "n1-1", "n1-2")), *ADRIFT[2:]]
 
 
 def remembered(count: int, ago: Any, key: tuple[str, str] = ("team", "team.a")) -> Memory:
-    """A memory of as many workers with a node, so long ago."""
+    """Returns a memory of as many workers with a node, so long ago."""
     return Memory({key: Unsettled(NOW - ago, count)})
 
 

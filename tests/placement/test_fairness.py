@@ -14,7 +14,7 @@ LARGE = Arrival(60, "large", 8, 30)
 
 
 def stream(workers: int) -> list[Arrival]:
-    """Four hours of jobs that arrive a quarter faster than the cluster can serve them."""
+    """Returns four hours of jobs that arrive a quarter faster than the cluster can serve them."""
     every = LASTS * workers / len(NODES) / 1.25
     return [
         Arrival(round(number * every, 2), f"s{number}", workers, LASTS) for number in range(int(END / every))

@@ -62,24 +62,24 @@ class Tenant:
         self._random = Random(number)  # noqa: S311 - no secret
 
     def some(self, values: Sequence[Any], most: int = 3) -> list[Any]:
-        """A few of the values, or none."""
+        """Returns a few of the values, or none."""
         return self._random.choices(values, k=self._random.randint(0, most))
 
     def one(self, *values: Any) -> Any:
-        """One of the values."""
+        """Returns one of the values."""
         return self._random.choice(values)
 
     def part(self, values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-        """Some of the keys, more often than not, each with one of its values."""
+        """Returns some of the keys, more often than not, each with one of its values."""
         return {key: self.one(*among) for key, among in values.items() if self._random.random() < 0.8}
 
     def place(self) -> dict[str, str]:
-        """What it says about its place."""
+        """Returns what it says about its place."""
         said = {key: found for key, among in PLACE.items() if (found := self.one(*among)) is not None}
         return self.one({}, *[{keys.PLACE: " ".join(f"{key}={value}" for key, value in said.items())}] * 4)
 
     def term(self) -> dict[str, Any]:
-        """A node selector term."""
+        """Returns a node selector term."""
         expressions = [
             {
                 "key": self.one(*KEYS),
@@ -91,7 +91,7 @@ class Tenant:
         return self.part({"matchExpressions": (expressions, None), "matchFields": (expressions, None)})
 
     def pod(self, asked: Sequence[dict[str, str]]) -> dict[str, Any]:
-        """A Pod as the API server could have it, and some that it would refuse."""
+        """Returns a Pod as the API server could have it, and some that it would refuse."""
         terms = {"nodeSelectorTerms": [self.term() for _ in range(self.one(0, 1, 2))]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
         return {
@@ -117,13 +117,13 @@ class Tenant:
         }
 
     def pods(self, asked: Sequence[dict[str, str]]) -> list[Pod]:
-        """Some, as they are read."""
+        """Returns some, as they are read."""
         found = [self.pod(asked) for _ in range(self._random.randint(0, 12))]
         unique = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in found}
         return [pod for raw in unique.values() if (pod := read_pod(raw)) is not None]
 
     def memory(self) -> Memory:
-        """What the decision before may have left."""
+        """Returns what the decision before may have left."""
         keys = (("team", "team.a"), ("evil", "evil.b"), ("evil", "pod/b-0"))
         ats = (NOW, NOW - MINUTE, NOW - HOUR, NOW - 2 * HOUR)
         failures = {

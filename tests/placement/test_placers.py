@@ -24,7 +24,7 @@ TWO = Topology(servers(2).values())
 def worker(
     position: int, /, *, number: int | None = None, group: str = "", node: str = "", **said: str
 ) -> Pod:
-    """A worker of a job of four as it is stored, some words of its place otherwise or none."""
+    """Returns a worker of a job of four as it is stored, some words of its place otherwise or none."""
     made: dict[str, Any] = stored.worker("a", position, 4)
     metadata, spec = made["metadata"], made["spec"]
     words = dict(word.split("=") for word in metadata["annotations"][keys.PLACE].split()) | said
@@ -113,7 +113,7 @@ def test_a_pod_without_a_number_waits_and_is_told_unless_others_place_it(
 
 
 def of_before(form: str, name: str, unit: str = "", pins: int = 0, bound: int = 0) -> list[Pod]:
-    """The workers of a job as they were before the label had the kind; some with pin or node."""
+    """Returns the workers of a job as they were before the label had the kind; some with pin or node."""
     found = []
     for index in range(4):
         raw: dict[str, Any] = stored.worker(name, index, 4)

@@ -49,7 +49,7 @@ def clusters(draw: st.DrawFn) -> list[Node]:
 
 @st.composite
 def tenants(draw: st.DrawFn) -> list[Pod]:
-    """Pods on nodes: running jobs on whole units of theirs, and pods of nobody we know."""
+    """Returns pods on nodes: running jobs on whole units of theirs, and pods of nobody we know."""
     found: list[Pod] = []
     taken: set[str] = set()
     for number in range(draw(st.integers(0, 3))):
@@ -67,7 +67,7 @@ def tenants(draw: st.DrawFn) -> list[Pod]:
 
 @st.composite
 def queues(draw: st.DrawFn) -> list[Pod]:
-    """Jobs that wait, young enough that nothing is kept for any."""
+    """Returns jobs that wait, young enough that nothing is kept for any."""
     found: list[Pod] = []
     for number in range(draw(st.integers(1, 5))):
         workers = draw(st.sampled_from([1, 1, 2, 3, 4, 4, 6, 8, 12]))
@@ -93,7 +93,7 @@ def units(size: int, free: frozenset[str]) -> list[frozenset[str]]:
 
 @cache
 def possible(jobs: tuple[tuple[int, int], ...], free: frozenset[str]) -> bool:
-    """Whether jobs (units needed, size of one) can all be placed at once: every way is tried."""
+    """Returns whether jobs (units needed, size of one) can all be placed at once: every way is tried."""
     if not jobs:
         return True
     (count, size), *rest = jobs
@@ -103,7 +103,7 @@ def possible(jobs: tuple[tuple[int, int], ...], free: frozenset[str]) -> bool:
 
 
 def openings(decision: Decision) -> Iterator[tuple[int, list[frozenset[str]]]]:
-    """For each job its unit size, and the nodes that its pins name."""
+    """Yields for each job its unit size, and the nodes that its pins name."""
     everything = Topology(servers(SERVERS).values())
     for opening in decision.openings:
         place = opening.job.place

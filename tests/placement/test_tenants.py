@@ -56,7 +56,7 @@ def ask(
 
 
 def claims(pods: Iterable[Pod], **changes: Any) -> list[Pod]:
-    """Pods that say something else about their place."""
+    """Returns pods that say something else about their place."""
     return [replace(pod, place=pod.place and replace(pod.place, **changes)) for pod in pods]
 
 
@@ -253,7 +253,7 @@ def test_what_a_refused_job_was_pinned_to_is_given_up_once_somebody_else_has_it(
 
 
 def fleet(name: str, namespace: str, unit: int) -> list[Pod]:
-    """A job that runs for ever on an UltraServer."""
+    """Returns a job that runs for ever on an UltraServer."""
     return bound(
         job(name, 4, namespace=namespace), on(FOUR, *(f"n{unit}-{place}" for place in range(4))), started=True
     )
@@ -322,7 +322,7 @@ def test_whoever_deletes_the_job_that_units_are_kept_for_begins_no_other_turn() 
 
 
 def terms(number: int, count: int) -> Demand:
-    """A demand of its own that costs so many comparisons."""
+    """Returns a demand of its own that costs so many comparisons."""
     values = tuple(f"{number}-{value}" for value in range(count - 3))
     return Demand({}, (Term((Expression(HOSTNAME, "NotIn", values),)),), (), WHOLE_NODE)
 

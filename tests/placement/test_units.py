@@ -45,7 +45,7 @@ def test_all_files_are_of_one_version_of_a_mounted_config_map(
     opens = Path.open
 
     def opening(file: Path, *mode: Any, **named: Any) -> Any:
-        """As the kubelet swaps the versions between the first file and the second."""
+        """Returns as the kubelet swaps the versions between the first file and the second."""
         if file.name == "b.yaml" and not (tmp_path / "..2").exists():
             mounted(tmp_path, "..2", a="", b=RACKS)
         return opens(file, *mode, **named)

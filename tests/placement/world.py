@@ -31,7 +31,7 @@ DEMAND = Demand({INSTANCE_TYPE: TRN2U}, None, (), WHOLE_NODE)
 
 
 def node(server: int, position: int, **changes: Any) -> Node:
-    """Node ``n1-0`` is the first of UltraServer ``us-01``; its pair is ``us-01-a``."""
+    """Returns node ``n1-0`` is the first of UltraServer ``us-01``; its pair is ``us-01-a``."""
     name = f"n{server}-{position}"
     labels = {
         HOSTNAME: name,
@@ -45,13 +45,13 @@ def node(server: int, position: int, **changes: Any) -> Node:
 
 
 def servers(count: int) -> dict[str, Node]:
-    """The nodes of that many UltraServers, by name."""
+    """Returns the nodes of that many UltraServers, by name."""
     nodes = (node(server, position) for server in range(1, count + 1) for position in range(4))
     return {found.name: found for found in nodes}
 
 
 def changed(nodes: Mapping[str, Node], **changes: Mapping[str, Any] | None) -> list[Node]:
-    """The nodes, some of them otherwise: ``n1_0={"cordoned": True}``; None for one that is gone."""
+    """Returns the nodes, some of them otherwise: ``n1_0={"cordoned": True}``; None for one that is gone."""
     wanted = {name.replace("_", "-"): change for name, change in changes.items()}
     assert wanted.keys() <= nodes.keys()
     return [
@@ -62,7 +62,7 @@ def changed(nodes: Mapping[str, Node], **changes: Mapping[str, Any] | None) -> l
 
 
 def config_of(workers: int) -> int:
-    """The node config that the packaged table gives to a number of workers."""
+    """Returns the node config that the packaged table gives to a number of workers."""
     return 4 if workers % 4 == 0 else 2 if workers % 2 == 0 else 1
 
 
@@ -77,7 +77,7 @@ def job(  # noqa: PLR0913
     demand: Demand = DEMAND,
     **changes: Any,
 ) -> list[Pod]:
-    """The pods of a job as its operator makes them: all of them gated."""
+    """Returns the pods of a job as its operator makes them: all of them gated."""
     size = config or config_of(workers)
     common: dict[str, Any] = {"job": f"{namespace}.{name}", "gates": (GATE,), "created": NOW - age} | changes
     pods = [
@@ -98,24 +98,24 @@ def job(  # noqa: PLR0913
 
 
 def foreign(name: str, on: str, *, neuron: bool = True, **changes: Any) -> Pod:
-    """A pod of nobody we know, on a node."""
+    """Returns a pod of nobody we know, on a node."""
     demand = Demand(requests={"aws.amazon.com/neuron": 1_000} if neuron else {"cpu": 1_000})
     return Pod("other", name, f"other/{name}", demand=demand, node=on, started=True, **changes)
 
 
 def pinned(pod: Pod, key: str, value: str, now: datetime = NOW, plan: str = "") -> Pod:
-    """A pod after the patch that pins it."""
+    """Returns a pod after the patch that pins it."""
     demand = replace(pod.demand, selector={**pod.demand.selector, key: value})
     return replace(pod, demand=demand, opened=now, plan=plan)
 
 
 def opened(pod: Pod) -> Pod:
-    """A pod without the gate."""
+    """Returns a pod without the gate."""
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GATE))
 
 
 def bound(pods: Iterable[Pod], nodes: Iterable[Node], **changes: Any) -> list[Pod]:
-    """Pods that were opened, pinned and bound, one on each of the nodes."""
+    """Returns pods that were opened, pinned and bound, one on each of the nodes."""
     return [
         replace(opened(pinned(pod, pod.place.unit, found.labels[pod.place.unit])), node=found.name, **changes)
         if pod.place
@@ -125,7 +125,7 @@ def bound(pods: Iterable[Pod], nodes: Iterable[Node], **changes: Any) -> list[Po
 
 
 def settled(pods: Iterable[Pod], topology: Topology) -> list[Pod]:
-    """The pods when kube-scheduler has bound all that were let through, and their containers run."""
+    """Returns the pods when kube-scheduler has bound all that were let through, and their containers run."""
     pods = list(pods)
     taken = {pod.node for pod in pods}
     found = []
@@ -145,12 +145,12 @@ def on(nodes: Mapping[str, Node], *names: str) -> list[Node]:
 
 
 def writes_to(decision: Decision) -> list[tuple[Pod, str, str, bool]]:
-    """The patches of a decision, in order."""
+    """Returns the patches of a decision, in order."""
     return [patch for opening in decision.openings for patch in patches(opening)]
 
 
 def patches(opening: Opening) -> list[tuple[Pod, str, str, bool]]:
-    """The writes of an opening, in order: a pod, its unit, the plan with it, and whether its gate goes.
+    """Returns the writes of an opening, in order: a pod, its unit, the plan with it, and whether its gate goes.
 
     A pod that is not the first has one write for both.
     """
@@ -163,17 +163,17 @@ def patches(opening: Opening) -> list[tuple[Pod, str, str, bool]]:
 
 
 def problem(pod: Pod) -> str:
-    """Why it cannot be placed, as it was read; empty where it can."""
+    """Returns why it cannot be placed, as it was read; empty where it can."""
     return text(*pod.fault) if pod.fault else ""
 
 
 def jobs(pods: Iterable[Pod]) -> list[Job]:
-    """The jobs of pods that are believed."""
+    """Returns the jobs of pods that are believed."""
     return jobs_of(map(unjudged, pods))
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
-    """The pods after the first so many writes of a decision; a crash after any of them is a number."""
+    """Returns the pods after the first so many writes of a decision; a crash after any of them is a number."""
     world = {pod.uid: pod for pod in pods}
     deletions = [pod for deletion in decision.deletions for pod in deletion.pods]
     for pod in deletions[:writes]:
@@ -187,18 +187,18 @@ def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writ
 
 
 def writes_of(decision: Decision) -> int:
-    """How many writes a decision takes."""
+    """Returns how many writes a decision takes."""
     deletions: tuple[Deletion, ...] = decision.deletions
     return sum(len(found.pods) for found in deletions) + len(writes_to(decision))
 
 
 def name_of(key: JobKey) -> str:
-    """``a`` for a job of the namespace ``team``, ``other/a`` for one of another."""
+    """Returns ``a`` for a job of the namespace ``team``, ``other/a`` for one of another."""
     return shown(key).removeprefix("team/")
 
 
 def placed(decision: Decision) -> dict[str, str]:
-    """Where the jobs go that are opened: ``{"a": "us-01 us-02"}``."""
+    """Returns where the jobs go that are opened: ``{"a": "us-01 us-02"}``."""
     found: dict[str, dict[str, None]] = {}
     for opening in decision.openings:
         units = found.setdefault(name_of(opening.job.key), {})
@@ -207,10 +207,10 @@ def placed(decision: Decision) -> dict[str, str]:
 
 
 def waiting(decision: Decision) -> dict[str, str]:
-    """Why the others wait."""
+    """Returns why the others wait."""
     return {name_of(found.job.key): found.why for found in decision.waiting}
 
 
 def deleted(decision: Decision) -> list[str]:
-    """The pods that are deleted."""
+    """Returns the pods that are deleted."""
     return [pod.name for deletion in decision.deletions for pod in deletion.pods]

@@ -20,7 +20,7 @@ CONTAINER = ("spec", "containers", 0)
 
 
 def pods_of(namespace: Kubectl, name: str, count: int) -> list[Object]:
-    """The Pods of a job, which its operator calls after it, once so many are there."""
+    """Returns the Pods of a job, which its operator calls after it, once so many are there."""
 
     def of_job(found: Object) -> list[Object]:
         return [item for item in found["items"] if item["metadata"]["name"].startswith(f"{name}-")]
@@ -29,7 +29,7 @@ def pods_of(namespace: Kubectl, name: str, count: int) -> list[Object]:
 
 
 def blocks(pods: list[Object]) -> set[str]:
-    """The blocks that Pods are in."""
+    """Returns the blocks that Pods are in."""
     return {pod["metadata"]["labels"][keys.BLOCK] for pod in pods if keys.BLOCK in pod["metadata"]["labels"]}
 
 
@@ -58,7 +58,7 @@ def are_as_previewed(namespace: Kubectl, made: Object, pods: list[Object]) -> No
 
 
 def got(pod: Object, names: Collection[str]) -> str:
-    """What the webhook may have added to a Pod; operators add variables as well, so those of these names."""
+    """Returns what the webhook may have added to a Pod; operators add variables as well, so those of these names."""
     mounts = {item["mountPath"]: item["name"] for item in maps_at(pod, (*CONTAINER, "volumeMounts"))}
     ours = {path: name for path, name in mounts.items() if name == "ultraserver-init"}
     said = {name: value for name, value in env(pod).items() if name in names}
@@ -68,7 +68,7 @@ def got(pod: Object, names: Collection[str]) -> str:
 
 
 def unmerged(affinity: Any) -> Any:
-    """Affinity without the expressions that the API server makes of matchLabelKeys and mismatchLabelKeys.
+    """Returns affinity without the expressions that the API server makes of matchLabelKeys and mismatchLabelKeys.
 
     It does so when it has admitted a Pod (Kubernetes, ``pkg/registry/core/pod/strategy.go``).
     """
@@ -86,7 +86,7 @@ def unmerged(affinity: Any) -> Any:
 
 
 def env(pod: Object) -> dict[str, str]:
-    """The variables of the main container; of two with one name the last counts."""
+    """Returns the variables of the main container; of two with one name the last counts."""
     return {item["name"]: item.get("value", "") for item in maps_at(pod, (*CONTAINER, "env"))}
 
 

@@ -40,7 +40,7 @@ def mutating(review: Review) -> Review:
 
 
 def patch_of(response: Review) -> Patch:
-    """The operations of a response, none where it has no patch."""
+    """Returns the operations of a response, none where it has no patch."""
     patch: Patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
     return patch
 

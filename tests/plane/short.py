@@ -15,7 +15,7 @@ modes = pytest.mark.parametrize("mode", [pytest.param("one", marks=pytest.mark.s
 
 
 def short_run(stage: Stage, mode: str, seed: int, patience: float = 0.0) -> tuple[Result, list[str]]:
-    """Run it with sick nodes about, and with the policy's program where it has one.
+    """Runs it with sick nodes about, and with the policy's program where it has one.
 
     Args:
         stage: Where.

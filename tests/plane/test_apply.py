@@ -68,7 +68,7 @@ def test_what_the_webhook_added_belongs_to_no_field_manager(way: tuple[str, ...]
 
 
 def leaves(fields: dict[str, Any], path: str = "") -> Iterator[str]:
-    """The dotted paths of a FieldsV1, as far as the maps go."""
+    """Yields the dotted paths of a FieldsV1, as far as the maps go."""
     for key, below in fields.items():
         if key == ".":
             continue

@@ -56,12 +56,12 @@ def stage(module_stage: Stage) -> Iterator[Stage]:
 
 
 def numbered(pods: list[Object]) -> list[Object]:
-    """The pods that take nodes: workers, and a launcher that runs ranks."""
+    """Returns the pods that take nodes: workers, and a launcher that runs ranks."""
     return [pod for pod in pods if INDEX in pod["metadata"]["labels"]]
 
 
 def servers(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
-    """The UltraServers that each block of a job is on, counted by the pods' numbers and not by our label."""
+    """Returns the UltraServers that each block of a job is on, counted by the pods' numbers and not by our label."""
     found: defaultdict[int, set[str]] = defaultdict(set)
     for pod in numbered(stage.pods(key)):
         if "nodeName" in pod["spec"]:
@@ -71,13 +71,13 @@ def servers(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
 
 
 def bound(stage: Stage, key: Key, count: int) -> list[Object]:
-    """The pods of a job that take nodes, once so many have one."""
+    """Returns the pods of a job that take nodes, once so many have one."""
     pods = stage.follow(key, lambda found: sum("nodeName" in pod["spec"] for pod in numbered(found)) == count)
     return numbered(pods)
 
 
 def judged(pods: list[Object]) -> bool:
-    """Whether the scheduler has found a node for each of eight pods, or has said that there is none."""
+    """Returns whether the scheduler has found a node for each of eight pods, or has said that there is none."""
     found = numbered(pods)
     return len(found) == 8 and all("nodeName" in pod["spec"] or has_none(pod) for pod in found)
 
@@ -173,7 +173,7 @@ def test_a_job_that_the_webhook_did_not_see_has_blocks_when_its_pods_come_later(
 
 
 def created_unseen(stage: Stage, team: str) -> Key:
-    """A suspended job that was stored without the webhook: the API server learns of labels a moment after."""
+    """Returns a suspended job that was stored without the webhook: the API server learns of labels a moment after."""
 
     def created() -> Key | None:
         for key in list(stage.jobs):

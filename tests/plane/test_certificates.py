@@ -97,7 +97,7 @@ def test_two_replicas_repair_what_strangers_break(
 
 
 def versions(installed: Installation) -> dict[str, str]:
-    """The versions of all that is stored, by what it is."""
+    """Returns the versions of all that is stored, by what it is."""
     name = installed.name
     found = {kind: installed.admin.get(objects.webhook_configuration(kind, name)) for kind in HOOKS}
     found |= {kind: installed.secret(kind) for kind in ("tls", "ca")}
@@ -120,7 +120,7 @@ def wait_whole(installed: Installation, broken: dict[str, str]) -> None:
 
 
 def installed_elsewhere() -> bytes:
-    """The authority of some other installation, as PEM."""
+    """Returns the authority of some other installation, as PEM."""
     return new_authority(datetime.now(UTC), timedelta(days=1)).certificate_pem()
 
 

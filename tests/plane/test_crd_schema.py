@@ -36,7 +36,7 @@ TAKEN = {
 
 @functools.cache
 def schema_of(folder: Path) -> Object:
-    """The schema of MPIJob v2beta1 as mpi-operator's own CRD has it."""
+    """Returns the schema of MPIJob v2beta1 as mpi-operator's own CRD has it."""
     crd = yaml.safe_load((folder / build.CRD).read_text(encoding="utf-8"))
     (version,) = crd["spec"]["versions"]
     found: Object = version["schema"]["openAPIV3Schema"]
@@ -44,7 +44,7 @@ def schema_of(folder: Path) -> Object:
 
 
 def below(schema: Object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Object]]:
-    """Every schema in a schema, with the path of names that leads to it."""
+    """Yields every schema in a schema, with the path of names that leads to it."""
     yield path, schema
     for name, inner in schema.get("properties", {}).items():
         yield from below(inner, (*path, name))
@@ -54,7 +54,7 @@ def below(schema: Object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
 
 
 def without_nulls(node: Json) -> Json:
-    """What the API server makes of nulls before anybody sees the object: it drops them."""
+    """Returns what the API server makes of nulls before anybody sees the object: it drops them."""
     if isinstance(node, dict):
         return {key: without_nulls(value) for key, value in node.items() if value is not None}
     return [without_nulls(item) for item in node] if isinstance(node, list) else node
@@ -90,7 +90,7 @@ def two_namespaces(
 
 
 def gathered() -> list[Object]:
-    """Generated jobs, always the same ones: all of them are sent at once, for kubectl takes its time."""
+    """Returns generated jobs, always the same ones: all of them are sent at once, for kubectl takes its time."""
     found: list[Object] = []
 
     @given(jobs(named=True))
@@ -111,14 +111,14 @@ def numbered(job: Object, number: int) -> Object:
 
 
 def accepted(kubectl: Kubectl, batch: list[Object]) -> dict[str, Object]:
-    """What the API server would store of the jobs that it takes, by name."""
+    """Returns what the API server would store of the jobs that it takes, by name."""
     create = ("create", "--dry-run=server", "--validate=false", "-o", "json", "-f", "-")
     done = kubectl.run(*create, stdin=made.text(made.together(*batch)), check=False)
     return {job["metadata"]["name"]: job for job in objects(done.stdout)}
 
 
 def outside(job: Object) -> Object:
-    """A job without its pod templates, and what the API server writes into each anew."""
+    """Returns a job without its pod templates, and what the API server writes into each anew."""
     metadata = {key: job["metadata"].get(key) for key in ("labels", "annotations", "finalizers")}
     return {"metadata": metadata, "spec": {**job["spec"], "mpiReplicaSpecs": None}}
 

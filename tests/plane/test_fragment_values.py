@@ -10,7 +10,7 @@ from tests.rules.fragments import QUOTING, REFUSED, TAKEN, whole
 
 
 def refused(kubectl: Kubectl, fragment: Any) -> bool:
-    """Whether the API server refuses a pod template with a fragment in it."""
+    """Returns whether the API server refuses a pod template with a fragment in it."""
     made = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}, "template": whole(fragment)}
     asked = ("create", "--dry-run=server", "--validate=false", "-f", "-")
     done = kubectl.run(*asked, stdin=json.dumps(made), check=False)

@@ -29,7 +29,7 @@ def label(job: Object) -> str:
 
 
 def values_in_selectors(job: Object) -> list[str]:
-    """Every value of the job label that the workers' affinity names."""
+    """Returns every value of the job label that the workers' affinity names."""
     affinity = template(job, "Worker")["spec"]["affinity"]
     found = []
     for kind in ("podAffinity", "podAntiAffinity"):
@@ -104,7 +104,7 @@ def called_twice(
 
 
 def with_sidecar(obj: Object) -> list[dict[str, Any]]:
-    """As a mesh would: a container more, and something behind each of our init containers."""
+    """Returns as a mesh would: a container more, and something behind each of our init containers."""
     if obj["kind"] != "MPIJob":
         return []
     changes = []

@@ -33,7 +33,7 @@ way = pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
 
 
 def documented() -> Object:
-    """A job with a term and init containers by hand, as the UltraServer document writes them."""
+    """Returns a job with a term and init containers by hand, as the UltraServer document writes them."""
     role, name = "training.kubeflow.org/job-role", "training.kubeflow.org/job-name"
     others = {"key": name, "operator": "NotIn", "values": ["documented"]}
     selector = {"matchLabels": {role: "worker"}, "matchExpressions": [others]}
@@ -70,12 +70,12 @@ def suspended(job: Object) -> Object:
 
 
 def settled(job: Object) -> bool:
-    """Whether a job runs for the webhook, or is suspended."""
+    """Returns whether a job runs for the webhook, or is suspended."""
     return "startTime" in job.get("status", {}) or get(job, ("spec", "runPolicy", "suspend")) is True
 
 
 def synced(inside: Kubectl, files: list[Object], way: tuple[str, ...]) -> list[Object]:
-    """The stored jobs of files that were applied, as soon as the operator has started them."""
+    """Returns the stored jobs of files that were applied, as soon as the operator has started them."""
     inside.apply(together(*files), *way)
     inside.wait_for(lambda found: all(map(settled, found["items"])), "mpijobs")
     return stored(inside, files)
@@ -87,17 +87,17 @@ def stored(inside: Kubectl, files: list[Object]) -> list[Object]:
 
 
 def foreseen(inside: Kubectl, files: list[Object]) -> list[Object]:
-    """What the API server says that a server-side apply of the files would make."""
+    """Returns what the API server says that a server-side apply of the files would make."""
     return list(inside.apply(together(*files), *SERVER_SIDE, "--dry-run=server")["items"])
 
 
 def merged(lives: list[Object], files: list[Object]) -> list[Object]:
-    """What Argo CD's default comparison takes for the outcome: of the same file, nothing is to be deleted."""
+    """Returns what Argo CD's default comparison takes for the outcome: of the same file, nothing is to be deleted."""
     return [applied(live, file) for live, file in zip(lives, files, strict=True)]
 
 
 def differences(lives: list[Object], others: list[Object]) -> dict[str, set[str]]:
-    """The fields of the pod specs that differ, by the jobs' names; no job differs elsewhere."""
+    """Returns the fields of the pod specs that differ, by the jobs' names; no job differs elsewhere."""
     found = {}
     for job, other in zip(lives, others, strict=True):
         pair = [copy.deepcopy({"spec": each["spec"]}) for each in (job, other)]
@@ -116,7 +116,7 @@ def _taken_from(pair: list[Object]) -> Iterator[str]:
 
 
 def untouched(inside: Kubectl, lives: list[Object]) -> bool:
-    """Whether no update changed a spec: that raises the generation."""
+    """Returns whether no update changed a spec: that raises the generation."""
     return [job["metadata"]["generation"] for job in stored(inside, lives)] == [1] * len(lives)
 
 

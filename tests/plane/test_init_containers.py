@@ -19,7 +19,7 @@ VARIABLES = {
 
 
 def launcher(kubectl: Kubectl, job: dict[str, Any]) -> dict[str, Any]:
-    """The launcher's Pod of a job, as the operator and the Job controller made it."""
+    """Returns the launcher's Pod of a job, as the operator and the Job controller made it."""
     kubectl.create(job)
     chosen = (
         f"training.kubeflow.org/job-name={job['metadata']['name']},training.kubeflow.org/job-role=launcher"
@@ -30,7 +30,7 @@ def launcher(kubectl: Kubectl, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def environment(pod: dict[str, Any], container: dict[str, Any]) -> dict[str, str]:
-    """What the kubelet makes of a container's env: of two with one name the last counts."""
+    """Returns what the kubelet makes of a container's env: of two with one name the last counts."""
     notes = {f"metadata.annotations['{key}']": value for key, value in pod["metadata"]["annotations"].items()}
     return {
         item["name"]: notes[item["valueFrom"]["fieldRef"]["fieldPath"]]

@@ -16,7 +16,7 @@ Labels = dict[str, dict[str, str]]
 
 
 def settled(kubectl: Kubectl, workers: int) -> dict[str, list[Object]]:
-    """The workers of a namespace by their job, once all of them are bound."""
+    """Returns the workers of a namespace by their job, once all of them are bound."""
     found = kubectl.wait_for(
         lambda pods: len([pod for pod in pods["items"] if pod["spec"].get("nodeName")]) == workers,
         *("pods", "-l", f"{jobs.ROLE}=worker"),
@@ -29,7 +29,7 @@ def settled(kubectl: Kubectl, workers: int) -> dict[str, list[Object]]:
 
 
 def units(pods: list[Object], labels: Labels, key: str = nodes.SERVER_ID_4) -> Counter[str]:
-    """How many of the pods are in each unit of nodes; every pod on a node of its own."""
+    """Returns how many of the pods are in each unit of nodes; every pod on a node of its own."""
     names = [pod["spec"]["nodeName"] for pod in pods]
     assert len(set(names)) == len(names)
     return Counter(labels[name][key] for name in names)

@@ -29,7 +29,7 @@ def suspended(job: Object) -> Object:
 
 
 def with_own_selector() -> Object:
-    """A job with a node selector of its own, which server-side apply takes for one value."""
+    """Returns a job with a node selector of its own, which server-side apply takes for one value."""
     return mpijob(4, worker_spec={"nodeSelector": {nodes.MODE: "1_2_4"}})
 
 

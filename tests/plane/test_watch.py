@@ -29,7 +29,7 @@ class ApiServerOnly(ControlPlane):
 
     @contextlib.contextmanager
     def without_api_server(self) -> Iterator[None]:
-        """The API server is down."""
+        """Yields the API server is down."""
         (server,) = [program for program in self.programs.running if program.name == "kube-apiserver"]
         self.programs.stop(server)
         yield

@@ -17,7 +17,7 @@ def templates(stored: Object) -> list[Object]:
 
 
 def with_own_lists(name: str = "train") -> Object:
-    """A job that has something of its own in the lists that the webhook adds to."""
+    """Returns a job that has something of its own in the lists that the webhook adds to."""
     noisy = {"labelSelector": {"matchLabels": {"app": "noisy"}}, "topologyKey": "kubernetes.io/hostname"}
     return mpijob(
         4,

@@ -28,19 +28,19 @@ PLAIN = mpijob()
 
 
 def job(path: tuple[str | int, ...] = (), more: Any = None, workers: int = 4, **top: Any) -> Json:
-    """A plain job with more keys in the map at a path."""
+    """Returns a plain job with more keys in the map at a path."""
     obj = copy.deepcopy(mpijob(workers))
     get(obj, path).update(more or {})
     return obj | top
 
 
 def warnings(obj: Json) -> list[str]:
-    """What admission warns of."""
+    """Returns what admission warns of."""
     return list(evaluate(TABLE, Request(obj)).warnings)
 
 
 def launched(*args: str, env: list[dict[str, str]] | None = None, workers: int = 4) -> list[str]:
-    """The warnings about a job whose launcher runs these words."""
+    """Returns the warnings about a job whose launcher runs these words."""
     container = (*LAUNCHER, "template", "spec", "containers", 0)
     return warnings(job(container, {"args": list(args), "env": env or []}, workers))
 

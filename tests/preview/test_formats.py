@@ -33,14 +33,14 @@ MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
 
 
 def run(folder: Path, text: str, *words: str) -> Result:
-    """The preview of a file of this text."""
+    """Returns the preview of a file of this text."""
     (folder / "job.yaml").write_text(text, encoding="utf-8")
     arguments = ["preview", str(folder / "job.yaml"), *words]
     return CliRunner().invoke(main, arguments, catch_exceptions=False)
 
 
 def as_the_runner(line: str) -> tuple[str, dict[str, str], str]:
-    """Command, properties and message of a line, cut as GitHub's runner cuts it."""
+    """Returns command, properties and message of a line, cut as GitHub's runner cuts it."""
     found = re.fullmatch(r"::([a-z]+) (.*?)::(.*)", line, re.DOTALL)
     assert found, line
     properties = dict(each.split("=", 1) for each in found[2].split(","))
@@ -48,7 +48,7 @@ def as_the_runner(line: str) -> tuple[str, dict[str, str], str]:
 
 
 def parsed(report: str) -> Element:
-    """The root of a report."""
+    """Returns the root of a report."""
     return fromstring(report)  # noqa: S314 - ours
 
 

@@ -25,12 +25,12 @@ JOBSET = {
 
 
 def said(obj: Json) -> list[str]:
-    """The messages of all hints."""
+    """Returns the messages of all hints."""
     return [text for _, text in hints(TABLE, obj)]
 
 
 def misspelt(path: tuple[str | int, ...], old: str, new: str) -> Json:
-    """A job with another name for a key."""
+    """Returns a job with another name for a key."""
     obj = copy.deepcopy(mpijob())
     there = get(obj, path)
     there[new] = there.pop(old)

@@ -23,7 +23,7 @@ PLAIN = {"resources": {}, "name": "x", "image": "example.invalid/x"}
 
 
 def run(*words: str, obj: Any) -> Result:
-    """Without whole-job admission, whose workers get no block."""
+    """Returns without whole-job admission, whose workers get no block."""
     return CliRunner().invoke(
         main,
         ["preview", "--pods", "--without-placement", *words],
@@ -33,7 +33,7 @@ def run(*words: str, obj: Any) -> Result:
 
 
 def lines(result: Result) -> list[str]:
-    """What standard error says of Pods."""
+    """Returns what standard error says of Pods."""
     return [
         line.strip()
         for line in unfolded(result.stderr).splitlines()

@@ -49,7 +49,7 @@ def _previewed(shown: Any) -> tuple[Any, ...]:
 
 
 def _settled(obj: Any) -> bool:
-    """Whether the name identifies a job, and not the review's uid; and it has a kind."""
+    """Returns whether the name identifies a job, and not the review's uid; and it has a kind."""
     texts = get(obj, ("metadata", "name")), get(obj, ("kind",))
     return (
         isinstance(obj, dict) and "items" not in obj and all(isinstance(each, str) and each for each in texts)
@@ -57,7 +57,7 @@ def _settled(obj: Any) -> bool:
 
 
 def _exact(obj: Any) -> Any:
-    """The object with numbers that documents may hold: the others are refused there, not in a review."""
+    """Returns the object with numbers that documents may hold: the others are refused there, not in a review."""
     if isinstance(obj, dict):
         return {key: _exact(value) for key, value in obj.items()}
     if isinstance(obj, list):

@@ -57,14 +57,14 @@ def sentence(item: Preview) -> str:
 
 
 def with_ranks() -> Any:
-    """A job of three workers whose launcher takes the fourth node."""
+    """Returns a job of three workers whose launcher takes the fourth node."""
     obj = put(mpijob(3), ("spec", "runLauncherAsWorker"), value=True)
     launcher = ("spec", "mpiReplicaSpecs", "Launcher", "template", "spec", "containers", 0, "resources")
     return put(obj, launcher, {"limits": {"aws.amazon.com/neuron": 16}})
 
 
 def without_numbers(workers: int) -> Any:
-    """A NonIndexed Job."""
+    """Returns a NonIndexed Job."""
     spec = {"parallelism": workers, "template": mpijob(4)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
 

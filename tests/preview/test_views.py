@@ -36,7 +36,7 @@ def client() -> Client:
 
 
 def ask(client: Client, body: Any, accept: str | None = None, query: str = "") -> TestResponse:
-    """The answer to a body: bytes and text as they are, anything else as JSON."""
+    """Returns the answer to a body: bytes and text as they are, anything else as JSON."""
     data = body if isinstance(body, bytes | str) else json.dumps(body)
     return client.post(f"/v1/preview{query}", data=data, headers={"Accept": accept} if accept else {})
 

@@ -138,7 +138,7 @@ TAKEN = {
 
 
 def whole(fragment: Any) -> Any:
-    """A pod template that has a fragment and all else that one needs."""
+    """Returns a pod template that has a fragment and all else that one needs."""
     spec = {"containers": [{"name": "main"}], **fragment.get("spec", {})}
     for container in (*spec["containers"], *spec.get("initContainers", ())):
         container.setdefault("image", "image:1")

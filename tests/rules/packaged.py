@@ -25,32 +25,32 @@ rules:
 
 
 def laid_over(pattern: str, text: str) -> Table:
-    """The packaged table with files of the chart and a text laid over it."""
+    """Returns the packaged table with files of the chart and a text laid over it."""
     texts = [(path.name, path.read_bytes()) for path in sorted(RULES.glob(pattern))]
     return load_texts([*texts, ("rules.yaml", EXTENDS + text)], pattern)
 
 
 @cache
 def documented() -> Table:
-    """The AWS document alone."""
+    """Returns the AWS document alone."""
     return load_text(DOCUMENT, "document")
 
 
 @cache
 def components() -> Table:
-    """All that the chart has, and what it waits for."""
+    """Returns all that the chart has, and what it waits for."""
     return laid_over("[0-9]*.yaml", ON)
 
 
 @cache
 def queued() -> Table:
-    """The packaged table where Kueue is in the cluster."""
+    """Returns the packaged table where Kueue is in the cluster."""
     return laid_over("15-kueue.yaml", "")
 
 
 @cache
 def hyperpod() -> Table:
-    """The same on HyperPod."""
+    """Returns the same on HyperPod."""
     return laid_over("1[05]-*.yaml", "")
 
 

@@ -51,33 +51,33 @@ SOURCE = "mine.yaml"
 
 @cache
 def extended(text: str) -> Table:
-    """The packaged table with a text laid over it."""
+    """Returns the packaged table with a text laid over it."""
     return load_text(EXTENDS + text, SOURCE)
 
 
 @cache
 def with_component(name: str, text: str = "") -> Table:
-    """The same with the rows that a value of the chart brings below the text."""
+    """Returns the same with the rows that a value of the chart brings below the text."""
     (rows,) = (REPOSITORY / "manifests" / "chart" / "rules").glob(f"[0-9]*-{name}.yaml")
     return load_texts([(rows.name, rows.read_bytes()), (SOURCE, EXTENDS + text)], name)
 
 
 def outcome(table: Table, obj: dict[str, Any], **request: str) -> Outcome:
-    """What a table does to an object; its patch has been applied by jsonpatch and compared."""
+    """Returns what a table does to an object; its patch has been applied by jsonpatch and compared."""
     found = evaluate(table, requested(obj, **request))
     verify(obj, found)
     return found
 
 
 def after(table: Table, obj: dict[str, Any], **request: str) -> Any:
-    """The object as it would be stored; a test that uses it expects no denial."""
+    """Returns the object as it would be stored; a test that uses it expects no denial."""
     found = outcome(table, obj, **request)
     assert not found.denials
     return found.after
 
 
 def unrecorded(obj: Any) -> Any:
-    """An MPIJob without the records of what was added to its templates."""
+    """Returns an MPIJob without the records of what was added to its templates."""
     for role in ("Launcher", "Worker"):
         template = ("spec", "mpiReplicaSpecs", role, "template")
         obj = drop(obj, (*template, *ANNOTATIONS, keys.ADDED))
@@ -85,7 +85,7 @@ def unrecorded(obj: Any) -> Any:
 
 
 def mounted(folder: Path, version: str, **files: str) -> Path:
-    """A ConfigMap as the kubelet mounts and changes it: files in a folder of links, swapped at once."""
+    """Returns a ConfigMap as the kubelet mounts and changes it: files in a folder of links, swapped at once."""
     (folder / version).mkdir()
     for name, text in files.items():
         (folder / version / f"{name}.yaml").write_text(EXTENDS + text)
@@ -101,7 +101,7 @@ def mounted(folder: Path, version: str, **files: str) -> Path:
 
 
 def parsed(text: str) -> Any:
-    """The value of one YAML document."""
+    """Returns the value of one YAML document."""
     (document,) = read_documents(text)
     return document.value
 
@@ -119,7 +119,7 @@ Expected = list[tuple[int, str, str]]
 
 
 def problems(text: str) -> list[tuple[str, int, str, str]]:
-    """File, line, pointer and message of everything that is wrong with a table."""
+    """Returns file, line, pointer and message of everything that is wrong with a table."""
     with pytest.raises(TableError) as refused:
         load_text(text, SOURCE)
     return [(found.source, found.line, found.path, found.message) for found in refused.value.problems]

@@ -25,7 +25,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def told(size: int = 4, placer: str = "affinity", index: str = INDEX) -> dict[str, str]:
-    """The annotation that a job's template gives its Pods."""
+    """Returns the annotation that a job's template gives its Pods."""
     unit = f"{keys.ULTRASERVER}server-id-{size}"
     return {
         keys.PLACE: f"placer={placer} workers=400 size={size} unit={unit} index={index}",
@@ -36,7 +36,7 @@ def told(size: int = 4, placer: str = "affinity", index: str = INDEX) -> dict[st
 def pod(
     index: int | str, annotations: dict[str, str], *, role: str = "worker", owner: str = "MPIJob", **spec: Any
 ) -> dict[str, Any]:
-    """A Pod as mpi-operator makes it, of a job that was mutated if it has annotations."""
+    """Returns a Pod as mpi-operator makes it, of a job that was mutated if it has annotations."""
     labels = {"operator-name": "mpi-operator", "job-name": "train", "job-role": role, "replica-index": index}
     container = {"name": "x", "image": "i", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
     return {

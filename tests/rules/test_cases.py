@@ -27,7 +27,7 @@ def test_every_case_passes(folder: str) -> None:
 
 
 def said(state: str) -> set[str]:
-    """The rules of which a case says that this becomes of them."""
+    """Returns the rules of which a case says that this becomes of them."""
     return {
         name
         for folder in TABLES
@@ -48,7 +48,7 @@ def test_every_rule_has_a_case_that_fires_and_one_that_does_not(state: str) -> N
 
 
 def changed(value: Any) -> Iterator[tuple[str, Any]]:
-    """The values of a condition with one alternative or key less, or another."""
+    """Yields the values of a condition with one alternative or key less, or another."""
     if isinstance(value, Condition):
         yield from ((what, type(value)(new)) for what, new in changed(value.value))
     elif isinstance(value, Mapping):
@@ -68,7 +68,7 @@ def changed(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def matches(match: Match) -> Iterator[tuple[str, Match]]:
-    """A rule's `match` with a condition less, or another."""
+    """Yields a rule's `match` with a condition less, or another."""
     for each in fields(Match):
         value = getattr(match, each.name)
         default = each.default_factory() if callable(each.default_factory) else each.default
@@ -100,7 +100,7 @@ IMPLIED = {
 
 
 def implied(rule: Rule, what: str) -> bool:
-    """Whether a rule without a condition is skipped for the same objects, as they lack what it quotes."""
+    """Returns whether a rule without a condition is skipped for the same objects, as they lack what it quotes."""
     conditions = rule.match.fields.value if rule.match.fields else {}
     fields = {*conditions, *(name.removeprefix("field.") for name in rule.quotes)}
     others = [row for row in components().workloads if row.name not in rule.match.workload]
@@ -125,7 +125,7 @@ def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
 
 
 def survives(mutant: Rule, folders: Collection[str]) -> bool:
-    """Whether every case passes by a table with the changed rule; those that name it come first."""
+    """Returns whether every case passes by a table with the changed rule; those that name it come first."""
     trials = []
     for folder, table in ((folder, TABLES[folder]) for folder in folders):
         mode = {rule.name: rule.mode for rule in table().rules}.get(mutant.name)

@@ -9,7 +9,7 @@ from webhook.rules.schema import bundled
 
 
 def conditions(of: type[Any] = Condition) -> set[type[Any]]:
-    """The classes that check something: a base has no type of what is written."""
+    """Returns the classes that check something: a base has no type of what is written."""
     below = {each for one in of.__subclasses__() for each in {one, *conditions(one)}}
     return {each for each in below if each.written}
 

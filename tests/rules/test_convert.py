@@ -54,12 +54,12 @@ def digest(value: Any) -> str:
 
 @cache
 def old(path: str) -> Any:
-    """A file of the release, as a value."""
+    """Returns a file of the release, as a value."""
     return parsed(source.git("show", f"{RELEASE}:{path}"))
 
 
 def whole(*files: str) -> str:
-    """The packaged table of the release with files of the chart laid over it."""
+    """Returns the packaged table of the release with files of the chart laid over it."""
     table = dict(old("webhook/rules/default.yaml"))
     for over in (old(f"manifests/chart/rules/{file}.yaml") for file in files):
         for key in ("values", "candidates"):
@@ -76,7 +76,7 @@ def tables() -> Mapping[str, Table]:
 
 
 def requests() -> Iterator[tuple[Request, Any]]:
-    """The requests of all packaged cases, and MPIJobs of many sizes and of each node config."""
+    """Yields the requests of all packaged cases, and MPIJobs of many sizes and of each node config."""
     yield from ((case.request, case.stored) for folder in TABLES for case in cases(folder))
     for workers in (*range(13), 24, 31, 100_001):
         yield requested(mpijob(workers)), None

@@ -118,7 +118,7 @@ def _worker_spec(workers: int) -> Any:
 
 
 def _documented(workers: int) -> dict[str, Any]:
-    """A job as somebody writes it who follows the document."""
+    """Returns a job as somebody writes it who follows the document."""
     launcher = parsed(LAUNCHER_SPEC.replace("NODE CONFIG", NODE_CONFIG[workers]))
     return mpijob(workers, worker_spec=_worker_spec(workers), launcher_spec=launcher)
 

@@ -41,7 +41,7 @@ TEMPLATES: Final[dict[str, list[tuple[str | int, ...]]]] = {
 
 
 def installed(*components: str) -> Table:
-    """The packaged table with whole-job admission and further files of the chart."""
+    """Returns the packaged table with whole-job admission and further files of the chart."""
     folder = REPOSITORY / "manifests" / "chart" / "rules"
     names = sorted(path for part in ("30-placement", *components) for path in folder.glob(f"{part}*"))
     return load_texts([(path.name, path.read_bytes()) for path in names], "installed")
@@ -57,7 +57,7 @@ def case(name: str) -> list[Any]:
 
 
 def job(kind: str, workers: int = 4, *, spec: Json = None, **annotations: str) -> Any:
-    """A job of a kind whose templates have such annotations, and more in the spec of their Pods."""
+    """Returns a job of a kind whose templates have such annotations, and more in the spec of their Pods."""
     containers = [{"name": "w", "image": "train:1", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}]
     pod = {"metadata": {"annotations": annotations}, "spec": {"containers": containers, **(spec or {})}}
     indexed = {"completionMode": "Indexed", "parallelism": workers, "completions": workers, "template": pod}
@@ -90,25 +90,25 @@ def job(kind: str, workers: int = 4, *, spec: Json = None, **annotations: str) -
 
 
 def queued(kind: str, workers: int = 4, **asked: str) -> Any:
-    """A job in a queue whose templates ask Kueue for something."""
+    """Returns a job in a queue whose templates ask Kueue for something."""
     found = job(kind, workers, **{PODSET + key.replace("_", "-"): value for key, value in asked.items()})
     found["metadata"]["labels"] = QUEUE
     return found
 
 
 def maps(found: Outcome, kind: str, *inside: str) -> list[dict[str, Any]]:
-    """What each template that takes nodes has somewhere afterwards."""
+    """Returns what each template that takes nodes has somewhere afterwards."""
     return [map_at(found.after, (*path, *inside)) for path in TEMPLATES[kind]]
 
 
 def asks(found: Outcome, kind: str) -> list[dict[str, str]]:
-    """What each of these templates asks Kueue for."""
+    """Returns what each of these templates asks Kueue for."""
     marks = maps(found, kind, "metadata", "annotations")
     return [{key.removeprefix(PODSET): mark[key] for key in mark if key.startswith(PODSET)} for mark in marks]
 
 
 def held(found: Outcome, kind: str) -> list[set[str]]:
-    """Of each of these templates the affinity to Pods, and the gate, that it has."""
+    """Returns those of each of these templates the affinity to Pods, and the gate, that it has."""
     gates = [{"schedulingGates"} & spec.keys() for spec in maps(found, kind, "spec")]
     terms = [affinity.keys() - {"nodeAffinity"} for affinity in maps(found, kind, "spec", "affinity")]
     return [term | gate for term, gate in zip(terms, gates, strict=True)]

@@ -23,7 +23,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def required(*terms: list[dict[str, Any]]) -> dict[str, Any]:
-    """Required node affinity of alternative terms."""
+    """Returns required node affinity of alternative terms."""
     found = [{"matchExpressions": term} for term in terms]
     return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": found}}}}
 
@@ -231,7 +231,7 @@ def test_two_containers_that_share_a_node_make_a_candidate() -> None:
 
 
 def bare(number: int | None = 1, metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    """A Pod of no job; None for one without devices."""
+    """Returns a Pod of no job; None for one without devices."""
     asked = container(number) if number is not None else {"name": "x", "image": "i"}
     return {
         "apiVersion": "v1",
@@ -246,7 +246,7 @@ def owned(kind: str) -> dict[str, Any]:
 
 
 def of_pytorchjob(index: str) -> dict[str, Any]:
-    """Metadata of a Pod whose PyTorchJob was not mutated, as training-operator writes it."""
+    """Returns metadata of a Pod whose PyTorchJob was not mutated, as training-operator writes it."""
     labels = {"operator-name": "pytorchjob-controller", "job-name": "train", "replica-index": index}
     return {"labels": {f"training.kubeflow.org/{key}": value for key, value in labels.items()}}
 

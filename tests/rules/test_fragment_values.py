@@ -11,13 +11,13 @@ from webhook.rules.problems import TableError
 
 
 def problems(add: object, **row: object) -> list[str]:
-    """The messages about a table with a rule that adds this to workers."""
+    """Returns the messages about a table with a rule that adds this to workers."""
     rule = {"name": "mine", "reason": "x.", "match": {"role": "worker"}, "add": add, **row}
     return broken(f"rules: {json.dumps([rule])}\n")
 
 
 def broken(text: str) -> list[str]:
-    """The messages about a table that extends the packaged one."""
+    """Returns the messages about a table that extends the packaged one."""
     try:
         extended(text)
     except TableError as error:

@@ -15,12 +15,12 @@ OPERATORS = "#!/bin/sh\necho train-worker-0:1\necho train-worker-1:1"
 
 
 def mpijob_v1(workers: int = 4) -> dict[str, Any]:
-    """A job of training-operator's."""
+    """Returns a job of training-operator's."""
     return {**mpijob(workers), "apiVersion": "kubeflow.org/v1"}
 
 
 def launcher_of(job: dict[str, Any]) -> dict[str, Any]:
-    """The launcher's pod spec as it would be stored."""
+    """Returns the launcher's pod spec as it would be stored."""
     spec: dict[str, Any] = after(load_default(), job)["spec"]["mpiReplicaSpecs"]["Launcher"]["template"][
         "spec"
     ]
@@ -28,7 +28,7 @@ def launcher_of(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def waited(tmp_path: Path, workers: int, hosts: str) -> subprocess.CompletedProcess[str]:
-    """The added container's own command, with its file elsewhere and one second of patience."""
+    """Returns the added container's own command, with its file elsewhere and one second of patience."""
     (container,) = launcher_of(mpijob_v1(workers))["initContainers"]
     (tmp_path / "discover_hosts.sh").write_text(hosts, encoding="utf-8")
     command = [word.replace("/etc/mpi", str(tmp_path)) for word in container["command"]]

@@ -18,7 +18,7 @@ PREFIX = "kueue.x-k8s.io/podset-"
 
 
 def queued(workers: int, queue: str = "training", **asked: str) -> dict[str, Any]:
-    """A job that names a queue, whose workers ask Kueue for something themselves."""
+    """Returns a job that names a queue, whose workers ask Kueue for something themselves."""
     job = mpijob(workers)
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queue}
     if asked:
@@ -28,7 +28,7 @@ def queued(workers: int, queue: str = "training", **asked: str) -> dict[str, Any
 
 
 def asks(job: Json, template: tuple[str, ...] = WORKER) -> dict[str, str]:
-    """What a pod template asks Kueue for."""
+    """Returns what a pod template asks Kueue for."""
     found = get(job, (*template, "metadata", "annotations")) or {}
     assert isinstance(found, dict)
     return {key.removeprefix(PREFIX): value for key, value in found.items() if key.startswith(PREFIX)}

@@ -25,7 +25,7 @@ def inits(found: Outcome) -> list[Any]:
 
 
 def mounts_and_variables(pod: Any) -> dict[str, tuple[bool, bool]]:
-    """By container whether it mounts the host file's volume, and whether a variable points there."""
+    """Returns by container whether it mounts the host file's volume, and whether a variable points there."""
     return {
         each["name"]: (
             any(item["name"] == "ultraserver-init" for item in maps_at(each, ("volumeMounts",))),

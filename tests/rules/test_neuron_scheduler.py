@@ -19,7 +19,7 @@ WORDS = (
 
 
 def on_types(*names: str, but: str = "none", more: Any = None) -> dict[str, Any]:
-    """An affinity to nodes of one of the types, but not of one; or to those of more expressions."""
+    """Returns an affinity to nodes of one of the types, but not of one; or to those of more expressions."""
     expressions = [
         {"key": TYPE, "operator": "In", "values": list(names)},
         {"key": TYPE, "operator": "NotIn", "values": [but]},
@@ -30,7 +30,7 @@ def on_types(*names: str, but: str = "none", more: Any = None) -> dict[str, Any]
 
 
 def pod(*amounts: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """A Pod of a container for each map of resources."""
+    """Returns a Pod of a container for each map of resources."""
     containers = [
         {"name": f"c{number}", "image": "i", "resources": {"limits": limits, "requests": limits}}
         for number, limits in enumerate(amounts)

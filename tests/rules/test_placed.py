@@ -29,7 +29,7 @@ SHAPES = {
 
 
 def filled(node: Json, values: dict[str, str]) -> Json:
-    """A tree with every ``$(KEY)`` in its texts replaced."""
+    """Returns a tree with every ``$(KEY)`` in its texts replaced."""
     if isinstance(node, dict):
         return {key: filled(value, values) for key, value in node.items()}
     if isinstance(node, list):

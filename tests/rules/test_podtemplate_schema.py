@@ -22,7 +22,7 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 def _fragment() -> Any:
-    """What the packaged table adds to a job, with fields and placeholders that its rows do not have."""
+    """Returns what the packaged table adds to a job, with fields and placeholders that its rows do not have."""
     roles = after(load_default(), mpijob(16))["spec"]["mpiReplicaSpecs"]
     launcher, worker = (roles[role]["template"] for role in ("Launcher", "Worker"))
     wait, init = launcher["spec"]["initContainers"]
@@ -53,7 +53,7 @@ FRAGMENT = _fragment()
 
 
 def violations(fragment: Any) -> list[tuple[str, str]]:
-    """What is wrong by the schema; loading, which looks by itself, must find something as well."""
+    """Returns what is wrong by the schema; loading, which looks by itself, must find something as well."""
     found = [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
     table = {"extends": "default", "rules": [{"name": "x", "add": fragment}]}
     own = [path for path, _ in schema.violations(table) if path[:3] == ("rules", 0, "add")]
@@ -62,7 +62,7 @@ def violations(fragment: Any) -> list[tuple[str, str]]:
 
 
 def changed(path: str, value: object, *, drop: str = "") -> dict[str, Any]:
-    """The fragment with one value set, and one key beside it dropped."""
+    """Returns the fragment with one value set, and one key beside it dropped."""
     fragment = deepcopy(FRAGMENT)
     *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
     node: Any = fragment

@@ -39,7 +39,7 @@ def found(table: Table, namespace: str = "default", now: float = 0, obj: Any = J
 
 
 def served(outcome: Outcome) -> Mode:
-    """What the table as a whole did to a candidate."""
+    """Returns what the table as a whole did to a candidate."""
     if outcome.operations:
         return Mode.ENFORCE
     return Mode.SHADOW if outcome.would and outcome.would.operations else Mode.OFF

@@ -16,7 +16,7 @@ from webhook.work import BusyError, FailedError
 
 
 def config_map(folder: Path, text: str, version: str) -> Path:
-    """The one file of a mounted ConfigMap."""
+    """Returns the one file of a mounted ConfigMap."""
     return mounted(folder, version, rules=text) / "rules.yaml"
 
 

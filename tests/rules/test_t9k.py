@@ -22,7 +22,7 @@ PLACEMENT = REPOSITORY / "manifests" / "chart" / "rules" / "30-placement.yaml"
 
 
 def stored(job: dict[str, Any]) -> dict[str, Any]:
-    """The workers' pod spec as it would be stored."""
+    """Returns the workers' pod spec as it would be stored."""
     spec: dict[str, Any] = worker_of(after(load_default(), job))["template"]["spec"]
     return spec
 

@@ -25,7 +25,7 @@ def kinds() -> Table:
 
 
 def pod(**more: Any) -> dict[str, Any]:
-    """A pod template that takes a node."""
+    """Returns a pod template that takes a node."""
     container = {"name": "x", "image": "i", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
     return {"spec": {"containers": [container]}, **more}
 

@@ -33,7 +33,7 @@ def case(name: str = "one", *, expect: Any = None, obj: Any = JOB, **more: Any) 
 
 
 def files(folder: Path, **texts: Any) -> Path:
-    """A folder with a file for each; values are written as JSON, which is YAML."""
+    """Returns a folder with a file for each; values are written as JSON, which is YAML."""
     for name, value in texts.items():
         text = value if isinstance(value, str) else json.dumps(value)
         (folder / f"{name}.yaml").write_text(text, encoding="utf-8")

@@ -68,7 +68,7 @@ class Server:
         self.workers = {*children(self.process.pid)}
 
     def asked(self) -> None:
-        """Wait until it answers: a client that a stalled machine makes too slow tries again."""
+        """Waits until it answers: a client that a stalled machine makes too slow tries again."""
         deadline = time.monotonic() + PATIENCE
         while not self._answers(deadline):
             pass
@@ -95,31 +95,31 @@ class Server:
         self._listening.set()
 
     def log(self) -> str:
-        """What the server has logged so far."""
+        """Returns what the server has logged so far."""
         return "".join(self.lines)
 
     def wait_for(self, text: str) -> None:
-        """Wait until the server has logged a text."""
+        """Waits until the server has logged a text."""
         with self._said:
             found = self._said.wait_for(lambda: text in self.log(), PATIENCE)
         assert found, f"waited {PATIENCE:.0f} s for {text!r} in the log:\n{self.log()}"
 
     def tcp(self, listener: int = 0) -> socket.socket:
-        """A TCP connection."""
+        """Returns a TCP connection."""
         sock = socket.create_connection(("127.0.0.1", self.ports[listener]), timeout=PATIENCE)
         return self.stack.enter_context(sock)
 
     def tls(self, context: ssl.SSLContext | None = None, **arguments: Any) -> ssl.SSLSocket:
-        """A TLS connection, its handshake done."""
+        """Returns a TLS connection, its handshake done."""
         sock = (context or self.context).wrap_socket(self.tcp(), server_hostname="localhost", **arguments)
         return self.stack.enter_context(sock)
 
     def client(self) -> Client:
-        """A client with a connection of its own."""
+        """Returns a client with a connection of its own."""
         return Client(self)
 
     def stop(self) -> int:
-        """SIGTERM, then wait for the end."""
+        """Returns SIGTERM, then wait for the end."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -149,7 +149,7 @@ class Client:
         self.connection.close()
 
     def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> bytes:
-        """Send a body; return that of the response, which must be a 200."""
+        """Sends a body; return that of the response, which must be a 200."""
         self.connection.request("POST", path, body, headers or {})
         response = self.connection.getresponse()
         content = response.read()
@@ -157,7 +157,7 @@ class Client:
         return content
 
     def get(self, path: str) -> int:
-        """Ask for a path; return the status, and keep ``content`` and ``headers``."""
+        """Asks for a path; return the status, and keep ``content`` and ``headers``."""
         self.connection.request("GET", path)
         response = self.connection.getresponse()
         self.content = response.read()
@@ -166,7 +166,7 @@ class Client:
 
 
 def answer(sock: socket.socket) -> bytes:
-    """Everything the server says until it closes."""
+    """Returns everything the server says until it closes."""
     parts = []
     try:
         while part := sock.recv(65536):

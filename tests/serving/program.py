@@ -20,7 +20,7 @@ TOLD: Counter[str] = Counter()
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
-    """Answer by path; what a test wants to know is in the body."""
+    """Answers by path; what a test wants to know is in the body."""
     path = environ["PATH_INFO"]
     status = "200 OK"
     if path in {"/echo", "/mutate"}:
@@ -49,13 +49,13 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
 
 
 def other(_environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
-    """The application of a second listener."""
+    """Returns the application of a second listener."""
     start_response("200 OK", [("Content-Length", "5")])
     return [b"other"]
 
 
 def main() -> None:
-    """Serve as the argument says."""
+    """Serves as the argument says."""
     given = json.loads(sys.argv[1])
     listeners = [
         Listener("127.0.0.1", 0),

@@ -13,7 +13,7 @@ from tests.serving.conftest import PATIENCE, Server
 
 
 def refuses_connections(server: Server) -> bool:
-    """Whether nothing listens at the server's address any more."""
+    """Returns whether nothing listens at the server's address any more."""
     with socket.socket() as sock:
         return sock.connect_ex(("127.0.0.1", server.ports[0])) != 0
 

@@ -107,19 +107,19 @@ class Queue:
         settle()
 
     def end(self) -> None:
-        """End the piece that is being done."""
+        """Ends the piece that is being done."""
         self._working.pop(0).set()
         settle()
 
     def end_all(self) -> list[str]:
-        """End every piece in its turn; the result of each, in the order of their ends."""
+        """Ends every piece in its turn; the result of each, in the order of their ends."""
         while self._working:
             self.end()
         return self.ended
 
 
 def settle() -> None:
-    """Let every greenlet go on until it waits."""
+    """Lets every greenlet go on until it waits."""
     for _ in range(5):
         gevent.sleep(0)
 

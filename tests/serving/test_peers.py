@@ -53,7 +53,7 @@ def hasty(shared: Callable[..., Server]) -> Server:
 
 
 def reviews_pass(server: Server, rounds: int = 5) -> None:
-    """Send reviews over two kept and over new connections, all at a time; each is answered."""
+    """Sends reviews over two kept and over new connections, all at a time; each is answered."""
 
     def send(*, keep: bool) -> None:
         client = Client(server)
@@ -75,7 +75,7 @@ def answered(sock: socket.socket, rest: bytes = b"") -> None:
 
 
 def half_open(server: Server) -> socket.socket:
-    """A handshake of which only half the first message is sent."""
+    """Returns a handshake of which only half the first message is sent."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     talk = server.context.wrap_bio(incoming, outgoing, server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):
@@ -87,7 +87,7 @@ def half_open(server: Server) -> socket.socket:
 
 
 def sending(data: bytes) -> Callable[[Server], socket.socket]:
-    """A peer that sends so much over TLS."""
+    """Returns a peer that sends so much over TLS."""
 
     def begin(server: Server) -> socket.socket:
         sock = server.tls()
@@ -211,7 +211,7 @@ def test_the_turn_of_a_peer_ends_after_some_reads_of_any_size(size: int, reads: 
 
 
 def trickled(sock: socket.socket) -> bytes:
-    """Send a byte now and then until the server says something: progress must not extend the deadline."""
+    """Sends a byte now and then until the server says something: progress must not extend the deadline."""
     sock.settimeout(0.02)
     for _ in range(int(PATIENCE / 0.02)):
         try:
@@ -260,7 +260,7 @@ PART = 900_000
 
 
 def announced(server: Server, size: int, part: int) -> socket.socket:
-    """A body of which only a part is sent, and that part has arrived."""
+    """Returns a body of which only a part is sent, and that part has arrived."""
     with server.client() as client:
 
         def held() -> int:

@@ -37,7 +37,7 @@ class Wire:
         self.longest = self.taken = self._since = 0
 
     def recv(self, size: int) -> bytes:
-        """Take what waits."""
+        """Takes what waits."""
         size = min(size, self.segment)
         data, self.sent = self.sent[:size], self.sent[size:]
         self.taken += len(data)
@@ -45,12 +45,12 @@ class Wire:
         return data
 
     def sendall(self, data: bytes) -> None:
-        """Take what the server sends."""
+        """Takes what the server sends."""
         if not self.client.ready:
             self.sent += self.client.answer(data)
 
     def watch(self) -> None:
-        """Be the others: note when there is a turn."""
+        """Is the others: note when there is a turn."""
         while True:
             self._since = self.taken
             gevent.sleep(0)
@@ -84,7 +84,7 @@ def secured(wire: Wire, turns: Turns, files: Files) -> Iterator[Secured]:
 
 
 def without_data(client: Client, version: ssl.TLSVersion) -> bytes:
-    """A record of which OpenSSL takes any number: an update of keys, or the beginning of a handshake."""
+    """Returns a record of which OpenSSL takes any number: an update of keys, or the beginning of a handshake."""
     return client.update(answered=True) if version is ssl.TLSVersion.TLSv1_3 else client.hello()
 
 

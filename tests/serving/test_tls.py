@@ -88,7 +88,7 @@ class Mounted:
         self.tls.watched.on_change = self.told.append
 
     def unix_time(self) -> float:
-        """The clock, as ``time.time`` has it."""
+        """Returns the clock, as ``time.time`` has it."""
         return self.now.timestamp()
 
     @property

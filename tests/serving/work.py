@@ -58,7 +58,7 @@ def broken(_: Table) -> None:
 
 
 def outcome(work: LongWork, *what: object) -> str:
-    """The result as text, or how it failed."""
+    """Returns the result as text, or how it failed."""
     try:
         return str(work(1, *what))
     except (BusyError, FailedError, RuntimeError) as error:
@@ -66,7 +66,7 @@ def outcome(work: LongWork, *what: object) -> str:
 
 
 def main() -> None:
-    """Do every part, and print the results as JSON."""
+    """Does every part, and print the results as JSON."""
     source = TableSource()
     parts: dict[str, Callable[[LongWork], object]] = {
         "table": lambda work: work(1, revision) == source.table().revision,

@@ -52,7 +52,7 @@ class Phase:
 
 
 def tier(name: str) -> tuple[str, ...]:
-    """A tier as its make target runs it."""
+    """Returns a tier as its make target runs it."""
     return (*PYTEST, "--numprocesses=2", "--dist=load", "-m", name, "--seed={seed}")
 
 
@@ -81,7 +81,7 @@ class Ran:
 
 @contextlib.contextmanager
 def busy(neighbours: int) -> Iterator[None]:
-    """So many processes that only compute, until the end of the ``with``."""
+    """Yields so many processes that only compute, until the end of the ``with``."""
     running = [subprocess.Popen(BUSY) for _ in range(neighbours)]
     try:
         yield
@@ -123,7 +123,7 @@ def run(name: str, phase: Phase, seed: int, folder: Path) -> Ran:
 
 
 def counted(report: Path) -> dict[str, object]:
-    """How many tests passed, and which failed or were skipped."""
+    """Returns how many tests passed, and which failed or were skipped."""
     cases = ET.parse(report).getroot().iter("testcase")  # noqa: S314 - pytest's own file
     found: dict[str, list[str]] = {"failed": [], "skipped": [], "passed": []}
     for case in cases:
@@ -144,7 +144,7 @@ def counted(report: Path) -> dict[str, object]:
 )
 @click.option("--seed", type=int, help="Of the first round; random without.")
 def main(only: tuple[str, ...], seed: int | None) -> None:
-    """Run the soak, and write a dated record with commit and figures. It takes hours."""
+    """Runs the soak, and write a dated record with commit and figures. It takes hours."""
     folder = record.FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     made = record.Record(

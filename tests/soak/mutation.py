@@ -148,7 +148,7 @@ class Importer(SourceFileLoader):
     def find_spec(
         cls, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The import system's question for a module."""
+        """Returns the import system's question for a module."""
         spec = PathFinder.find_spec(fullname, path, target)
         if fullname in cls.files and spec and spec.origin:
             spec.loader = cls(fullname, spec.origin)
@@ -164,7 +164,7 @@ class Importer(SourceFileLoader):
 
 
 def sampled(mutants: list[Mutant], size: int, seed: int) -> list[Mutant]:
-    """As many mutants by chance, from each module in proportion."""
+    """Returns as many mutants by chance, from each module in proportion."""
     modules = defaultdict(list)
     for mutant in mutants:
         modules[mutant.name.rpartition(".")[0]].append(mutant)
@@ -251,7 +251,7 @@ class Loop:
         tests: dict[str, list[int]],
         seconds: dict[int, float],
     ) -> Iterator[tuple[Mutant, bool]]:
-        """Each mutant and whether it survived, as they end; as many at a time as there are processors."""
+        """Yields each mutant and whether it survived, as they end; as many at a time as there are processors."""
         running: dict[int, Mutant] = {}
         for mutant in [*sample, None]:
             while running and (mutant is None or len(running) >= self._wanted.processes):
@@ -275,7 +275,7 @@ def forked(work: Callable[[], bool]) -> int:
 
 
 def reached(items: list[pytest.Item], wanted: argparse.Namespace) -> Iterator[tuple[Seconds, Calls]]:
-    """Which tests pass, and what they call. In other processes, so that caches here stay as they are."""
+    """Yields which tests pass, and what they call. In other processes, so that caches here stay as they are."""
     files = sorted({item.path for item in items})
     pipes = []
     for part in range(wanted.processes):
@@ -319,7 +319,7 @@ def too_slow(*_: object) -> None:
 
 
 def all_pass(mutant: Mutant, tests: list[tuple[pytest.Item, float]]) -> bool:
-    """Whether no test notices a mutant. Runs in a process of its own, which ends if one takes too long."""
+    """Returns whether no test notices a mutant. Runs in a process of its own, which ends if one takes too long."""
     set_mutant_under_test(mutant.name)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -334,12 +334,12 @@ def all_pass(mutant: Mutant, tests: list[tuple[pytest.Item, float]]) -> bool:
 
 
 def passes(item: pytest.Item, following: pytest.Item | None) -> bool:
-    """Whether a test passes."""
+    """Returns whether a test passes."""
     return not any(report.failed for report in runtestprotocol(item, nextitem=following, log=False))
 
 
 def summary(wanted: argparse.Namespace, sample: list[Mutant], survivors: list[Mutant]) -> dict[str, object]:
-    """The scores, with what a sample of this size leaves open, and the survivors."""
+    """Returns the scores, with what a sample of this size leaves open, and the survivors."""
     sizes, alive = (Counter(mutant.package for mutant in some) for some in (sample, survivors))
     scores = {package: scored(size, alive[package]) for package, size in sizes.items()}
     return {
@@ -354,7 +354,7 @@ def summary(wanted: argparse.Namespace, sample: list[Mutant], survivors: list[Mu
 
 
 def scored(size: int, survived: int) -> dict[str, float]:
-    """The share of mutants that are noticed, and half the width of its interval at 95 %, in per cent."""
+    """Returns the share of mutants that are noticed, and half the width of its interval at 95 %, in per cent."""
     share = 1 - survived / size
     return {
         "mutants": size,
@@ -365,7 +365,7 @@ def scored(size: int, survived: int) -> dict[str, float]:
 
 
 def main() -> int:
-    """Runs, prints the scores, and writes them where that is asked for."""
+    """Returns runs, prints the scores, and writes them where that is asked for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sample", type=int, default=500, help="how many mutants (500)")
     parser.add_argument("--seed", type=int, default=17, help="of the sample (17)")

@@ -10,7 +10,7 @@ from testbed.waiting import PATIENCE, until
 
 
 def waits_for_a_lock(folder: Path) -> bool:
-    """Whether a process does: ``/proc/locks`` marks it with an arrow."""
+    """Returns whether a process does: ``/proc/locks`` marks it with an arrow."""
     number = folder.stat().st_ino
     lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
     return any("->" in line.split() and line.split()[6].endswith(f":{number}") for line in lines)

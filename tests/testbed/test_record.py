@@ -13,7 +13,7 @@ COMMIT = "0123456789abcdef" * 2
 
 
 def ran(phase: str, **changes: Any) -> dict[str, Any]:
-    """A round of a phase that passed."""
+    """Returns a round of a phase that passed."""
     return {"phase": phase, "command": f"run {phase}", "passed": True, "figures": {}} | changes
 
 

@@ -97,14 +97,14 @@ def signed(tmp_path: Path) -> Path:
 
 
 def keys(folder: Path, name: str = "key") -> Path:
-    """A key of SSH that nobody knows."""
+    """Returns a key of SSH that nobody knows."""
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return folder / name
 
 
 def checked(folder: Path) -> list[int]:
-    """How the two commands end that the document shows."""
+    """Returns how the two commands end that the document shows."""
     shown = [
         *steps("docs/install.md", "From a release, without a clone"),
         *steps("docs/install.md", "Who made it"),

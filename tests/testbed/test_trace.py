@@ -23,7 +23,7 @@ COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 
 
 def jobs(*rows: tuple[str, int, float, float]) -> list[Job]:
-    """Jobs by tenant, nodes, arrival and duration, both in hours; their limits are known."""
+    """Returns jobs by tenant, nodes, arrival and duration, both in hours; their limits are known."""
     return [
         Job(number, tenant, nodes, arrival * HOUR, hours * HOUR, hours * HOUR)
         for number, (tenant, nodes, arrival, hours) in enumerate(rows)

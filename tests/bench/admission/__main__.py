@@ -86,7 +86,7 @@ def registered(plane: ControlPlane, folder: Path, program: Path, patches: list[P
 
 
 def blocks(plane: ControlPlane, program: Path, names: list[str], clients: int, rounds: int) -> Found:
-    """A block of creates in every namespace, again and again; the first round is not counted."""
+    """Returns a block of creates in every namespace, again and again; the first round is not counted."""
     file, each, job = plane.folder / "job.json", CREATES[clients], plain("NAME")
     del job["metadata"]["namespace"]
     file.write_text(json.dumps(job), encoding="utf-8")
@@ -113,7 +113,7 @@ def added(times: Times, name: str, part: slice = slice(None)) -> float:
 
 
 def shown(times: Times, used: Counter[str], clients: int) -> Iterator[str]:
-    """The table of one number of clients."""
+    """Yields the table of one number of clients."""
     yield "\n| at once | asked | create, ms | added, ms | ours to it | in fifths | CPU, ms | ours to it |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     parts = [slice(part, None, 5) for part in range(5)]

@@ -28,7 +28,7 @@ MPIRUN = f"{RUN} --checkpoints s3://example-bucket/train/1234"
 
 
 def plain(name: str = "train") -> dict[str, Any]:
-    """A job of four workers as a data scientist writes it: with a command, and fields of the kind's own."""
+    """Returns a job of four workers as a data scientist writes it: with a command, and fields of the kind's own."""
     job = mpijob(4, name=name)
     labels = {"team": "research", "app.kubernetes.io/name": "train"}
     job["metadata"] |= {"namespace": "research", "labels": labels}
@@ -40,7 +40,7 @@ def plain(name: str = "train") -> dict[str, Any]:
 
 
 def with_others(rows: int) -> Table:
-    """The packaged table with so many more, none of them for an MPIJob."""
+    """Returns the packaged table with so many more, none of them for an MPIJob."""
     rules = [
         {
             "name": f"other-{number}",
@@ -55,7 +55,7 @@ def with_others(rows: int) -> Table:
 
 
 def with_policies(count: int) -> Table:
-    """The packaged table with so many policies; the last is for the job and changes nothing."""
+    """Returns the packaged table with so many policies; the last is for the job and changes nothing."""
     rows: list[dict[str, Any]] = [
         {"namespaces": [f"team-{number}", f"lab-{number}-*"], "mode": "shadow", "reason": "Tries it."}
         if number % 2
@@ -68,7 +68,7 @@ def with_policies(count: int) -> Table:
 
 
 def calls_of(table: Table, job: Any) -> Counter[str]:
-    """How often one evaluation calls each function of this project, by its name."""
+    """Returns how often one evaluation calls each function of this project, by its name."""
     root, calls = str(Path(webhook.__file__).parent.parent), Counter[str]()
 
     def seen(frame: Any, event: str, _argument: Any) -> None:

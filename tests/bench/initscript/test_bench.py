@@ -21,7 +21,7 @@ LOOP = "while read -r host _; do ssh -n $host echo $host; done </etc/mpi/hostfil
 
 
 def cpu() -> float:
-    """Processor seconds of the children so far."""
+    """Returns processor seconds of the children so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
@@ -49,7 +49,7 @@ def measure(workers: int) -> dict[str, float]:
 
 
 def table(found: dict[int, dict[str, float]]) -> str:
-    """What was measured, for people."""
+    """Returns what was measured, for people."""
     lines = ["", "workers   wait s   init s   both, times   launcher's CPU s   document's loop s"]
     for size, row in found.items():
         both = (row["wait"] + row["init"]) / (found[4]["wait"] + found[4]["init"])

@@ -29,7 +29,7 @@ RANKS = {
 
 
 def world(nodes: int, seed: int) -> tuple[Topology, list]:
-    """Four fifths of the cluster busy, a daemon's pod on every node, and jobs of all sizes that wait."""
+    """Returns four fifths of the cluster busy, a daemon's pod on every node, and jobs of all sizes that wait."""
     chance = random.Random(seed)  # noqa: S311 - figures that can be had again
     found = servers(nodes // 4)
     pods = [foreign(f"daemon-{name}", name, neuron=False) for name in found]
@@ -46,7 +46,7 @@ def world(nodes: int, seed: int) -> tuple[Topology, list]:
 
 
 def least_milliseconds(nodes: int) -> tuple[float, int, int, int]:
-    """The time of a decision; pods, openings and jobs that wait."""
+    """Returns the time of a decision; pods, openings and jobs that wait."""
     topology, pods = world(nodes, 1)
     times = []
     for _ in range(5):
@@ -57,7 +57,7 @@ def least_milliseconds(nodes: int) -> tuple[float, int, int, int]:
 
 
 def arrivals(seed: int, load: float, count: int = 24) -> list[Arrival]:
-    """Twelve hours of jobs: most of them small, most nodes taken by large ones."""
+    """Returns twelve hours of jobs: most of them small, most nodes taken by large ones."""
     chance = random.Random(seed)  # noqa: S311 - as above
     found, at = [], 0.0
     while at < 720:
@@ -69,7 +69,7 @@ def arrivals(seed: int, load: float, count: int = 24) -> list[Arrival]:
 
 
 def fit(seed: int, load: float) -> tuple[float, float, float]:
-    """Share of the nodes at work, whole UltraServers free, and median wait of jobs that need whole ones."""
+    """Returns share of the nodes at work, whole UltraServers free, and median wait of jobs that need whole ones."""
     jobs = arrivals(seed, load)
     run = simulate(servers(24).values(), jobs, end=720)
     large = [run.started.get(found.name, 720) - found.at for found in jobs if found.workers >= 4]
@@ -77,7 +77,7 @@ def fit(seed: int, load: float) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Prints both tables."""
     print("nodes    pods  waiting  opened  ms a decision")  # noqa: T201
     for nodes in NODES:
         spent, pods, opened, waiting = least_milliseconds(nodes)

@@ -86,12 +86,12 @@ class Installation:
         return caller(self.control_plane.kubeconfig).post(path, job or mpijob(4))
 
     def dry_run(self, namespace: str = TEAM, job: Object | None = None) -> tuple[bool, str]:
-        """Whether a new job would be placed, and what is said beside it; nothing is stored."""
+        """Returns whether a new job would be placed, and what is said beside it; nothing is stored."""
         made, said = self.create(job, namespace)
         return bool(made) and "nodeSelector" in template(made, "Worker")["spec"], said
 
     def places(self) -> bool:
-        """Whether a new job is placed, without a warning."""
+        """Returns whether a new job is placed, without a warning."""
         return self.dry_run() == (True, "")
 
     def wait_places(self) -> None:
@@ -116,7 +116,7 @@ class Installation:
         until(holds, f"a job of {namespace} that is {'' if placed else 'not '}placed, with {said!r}")
 
     def pods(self, component: str = "serving") -> list[Object]:
-        """The Pods of a Deployment that are ready and stay."""
+        """Returns the Pods of a Deployment that are ready and stay."""
         found = self.own.get_json("pods", "-l", f"app.kubernetes.io/component={component}")["items"]
         return [pod for pod in found if ready(pod)]
 
@@ -125,19 +125,19 @@ class Installation:
         return self.own.run("exec", pod["metadata"]["name"], "--", *command).stdout
 
     def bundles(self) -> set[str]:
-        """The caBundles of the registrations: one, except while it changes."""
+        """Returns the caBundles of the registrations: one, except while it changes."""
         found = [self.kubectl.get_json(*name)["webhooks"] for name in (MUTATING, VALIDATING)]
         return {hook["clientConfig"].get("caBundle", "") for hooks in found for hook in hooks}
 
     def served(self, *addresses: str) -> set[str]:
-        """The certificates that serving pods show, as the API server sees them: from the plane's network."""
+        """Returns the certificates that serving pods show, as the API server sees them: from the plane's network."""
         ask = "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], 8443)), end='')"
         inside = self.control_plane.namespaces
         return {inside.run([sys.executable, "-c", ask, address]) for address in addresses}
 
     @contextlib.contextmanager
     def server_down(self) -> Iterator[None]:
-        """No serving pod; the autoscaler leaves a Deployment of none alone."""
+        """Yields no serving pod; the autoscaler leaves a Deployment of none alone."""
         scale = ("scale", "deployment/ultraserver-webhook")
         self.own.run(*scale, "--replicas=0")
         self.own.run("delete", *SERVING, "--grace-period=1")
@@ -149,7 +149,7 @@ class Installation:
 
 
 def manifests(folder: Path) -> Path:
-    """A folder that looks like the repository and like a release to the commands of a document.
+    """Returns a folder that looks like the repository and like a release to the commands of a document.
 
     Its manifests may be changed; the release's chart is packed of them as they are now.
     """

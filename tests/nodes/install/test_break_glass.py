@@ -19,7 +19,7 @@ WAYS_OUT = ("Remove the registration", "Fail open", "Bypass it for one namespace
 
 
 def launcher(annotations: dict[str, str]) -> Object:
-    """The Pod of a launcher, as mpi-operator labels it."""
+    """Returns the Pod of a launcher, as mpi-operator labels it."""
     labels = {f"training.kubeflow.org/{key}": value for key, value in LAUNCHER.items()}
     containers = [{"name": "any", "image": "example.invalid/any"}]
     metadata = {"name": "any", "labels": labels, "annotations": annotations}

@@ -35,7 +35,7 @@ def test_issuing_everything_again_ends_with_one_trusted_authority(installed: Ins
 
 @contextlib.contextmanager
 def two_busy_loops() -> Iterator[None]:
-    """Two processes beside it that do nothing but take time."""
+    """Yields two processes beside it that do nothing but take time."""
     command = [sys.executable, "-c", "while True: pass"]
     loops = [subprocess.Popen(command) for _ in range(2)]
     try:
@@ -47,7 +47,7 @@ def two_busy_loops() -> Iterator[None]:
 
 
 def another(installed: Installation, before: set[str]) -> set[str]:
-    """The caBundle, once there is one, and another one than before."""
+    """Returns the caBundle, once there is one, and another one than before."""
 
     def changed() -> set[str]:
         now = installed.bundles()
@@ -109,7 +109,7 @@ def test_whoever_was_named_last_wins_however_hastily_it_changes(installed: Insta
 
 
 def new_certificate(installed: Installation) -> Path:
-    """Another certificate of another authority, where the document wants it."""
+    """Returns another certificate of another authority, where the document wants it."""
     folder = installed.folder
     fresh = installed.folder / "fresh"
     host = f"--host=ultraserver-webhook.{NAMESPACE}.svc"
@@ -138,7 +138,7 @@ def serves_its_own(installed: Installation) -> None:
 
 
 def served(installed: Installation, leaf: bytes, authority: bytes) -> bool:
-    """Whether every pod serves a leaf, and the API server trusts its authority and no other."""
+    """Returns whether every pod serves a leaf, and the API server trusts its authority and no other."""
     addresses = [pod["status"]["podIP"] for pod in installed.pods()]
     return (
         installed.bundles() == {base64.b64encode(authority).decode()}

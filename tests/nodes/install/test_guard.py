@@ -15,7 +15,7 @@ def test_the_guard_is_installed_warns_where_it_is_told_to_and_is_taken_away(inst
     person = installed.team.acting_as("somebody", "system:authenticated")
 
     def told() -> tuple[bool, bool]:
-        """Whether a worker is refused, and whether the policy says anything."""
+        """Returns whether a worker is refused, and whether the policy says anything."""
         done = person.run("create", "--dry-run=server", "-f", "-", stdin=text(WORKER), check=False)
         return done.returncode == 1, POLICY in done.stderr
 

@@ -72,7 +72,7 @@ def it_is_taken_out(installed: Installation) -> None:
 
 
 def new_jobs_have_the_gate(installed: Installation) -> set[bool]:
-    """Whether; both while one serving process has a newer table than the other."""
+    """Returns whether; both while one serving process has a newer table than the other."""
     shown = [installed.create()[0] for _ in range(4)]
     return {gated(template(job, role)) for job in shown for role in ("Launcher", "Worker")}
 
@@ -80,7 +80,7 @@ def new_jobs_have_the_gate(installed: Installation) -> set[bool]:
 def pods_when(
     installed: Installation, job: str, count: int, condition: Callable[[Object], bool]
 ) -> list[Object]:
-    """The pods of a job, when so many are there and something holds of each."""
+    """Returns the pods of a job, when so many are there and something holds of each."""
 
     def hold(found: Object) -> bool:
         return len(found["items"]) == count and all(map(condition, found["items"]))
@@ -104,7 +104,7 @@ def server_of(installed: Installation, pod: Object) -> str:
 
 
 def everything(installed: Installation) -> str:
-    """The names of all that an installation can bring."""
+    """Returns the names of all that an installation can bring."""
     return "".join(
         kubectl.run("get", kinds, "-o", "name").stdout
         for kubectl, kinds in ((installed.own, KINDS), (installed.kubectl, WIDE))

@@ -31,7 +31,7 @@ def own_table(installed: Installation) -> Iterator[Installation]:
 
 
 def said(installed: Installation, metric: str) -> set[str]:
-    """What the serving pods say under the name of a metric."""
+    """Returns what the serving pods say under the name of a metric."""
     return values(installed.own, installed.pods(), metric)
 
 

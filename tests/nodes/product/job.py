@@ -41,7 +41,7 @@ def mpijob(
     security: Mapping[str, object] | None = None,
     **spec: Any,
 ) -> Object:
-    """A plain MPIJob of four workers as a data scientist writes it.
+    """Returns a plain MPIJob of four workers as a data scientist writes it.
 
     Args:
         launcher: the command of its container.
@@ -74,7 +74,7 @@ class Job:
     name = "demo"
 
     def placed(self) -> dict[str, str]:
-        """The nodes of its workers by their names, once all have one.
+        """Returns the nodes of its workers by their names, once all have one.
 
         Raises:
             NotYetError: not in time.
@@ -92,7 +92,7 @@ class Job:
         return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in bound(found)}
 
     def launcher(self, other_than: str = "") -> str:
-        """The name of its launcher's newest pod, once there is one; of a new one, where one is known already.
+        """Returns the name of its launcher's newest pod, once there is one; of a new one, where one is known already.
 
         Raises:
             NotYetError: there is none in time.
@@ -107,7 +107,7 @@ class Job:
         return name(self.kubectl.wait_for(there, "pods", "-l", story.of_job(self.name, "launcher")))
 
     def running(self, pod: str) -> Object:
-        """A pod, once its main container runs.
+        """Returns a pod, once its main container runs.
 
         Raises:
             NotYetError: it does not in time.
@@ -119,7 +119,7 @@ class Job:
         return self.kubectl.wait_for(runs, "pod", pod, timeout=story.SECONDS)
 
     def file(self, pod: str, name: str) -> Path:
-        """A file in a pod's main container, as this machine sees it, once the container runs.
+        """Returns a file in a pod's main container, as this machine sees it, once the container runs.
 
         Raises:
             NotYetError: it does not in time.
@@ -130,11 +130,11 @@ class Job:
         return self.plane.nodes[found["spec"]["nodeName"]].path(f"{CONTAINERS}/{container}/rootfs{name}")
 
     def log(self, container: str) -> str:
-        """What a container of the launcher's has printed so far: nothing, while it does not run."""
+        """Returns what a container of the launcher's has printed so far: nothing, while it does not run."""
         return caller(self.kubectl.kubeconfig).text(self._log_of(self.launcher(), container))
 
     def logged(self, container: str, pattern: str, starts: Sequence[int] = (1,)) -> str:
-        """The same, once a regular expression matches a line of it.
+        """Returns the same, once a regular expression matches a line of it.
 
         Args:
             container: which.
@@ -154,7 +154,7 @@ class Job:
         raise AssertionError(f"{container} of {pod} printed no {pattern!r}, but\n{''.join(printed)}")
 
     def _printed(self, pod: str, container: str, pattern: str, start: int) -> list[str]:
-        """What a start of a container prints, up to a line that a regular expression matches, or its end."""
+        """Returns what a start of a container prints, up to a line that a regular expression matches, or its end."""
 
         def begun(found: Object) -> bool:
             status = found["status"]
@@ -195,11 +195,11 @@ class Job:
             file.unlink()
 
     def ended(self) -> Object:
-        """The pod of its launcher, once it has ended, well or not."""
+        """Returns the pod of its launcher, once it has ended, well or not."""
         return story.ended(self.kubectl, self.name)
 
     def ranks(self) -> list[dict[str, str]]:
-        """What each rank said, by rank: ``host``, and the variables that it was given."""
+        """Returns what each rank said, by rank: ``host``, and the variables that it was given."""
         lines = (dict(re.findall(r"(\w+)=(\S*)", line)) for line in self.log(MAIN).splitlines())
         return sorted((line for line in lines if line.get("rank")), key=lambda line: int(line["rank"]))
 

@@ -31,11 +31,11 @@ class Cluster:
     asking: Kubectl
 
     def job(self, inside: Kubectl | None = None) -> Object:
-        """The worker's Pod template of a job of four, as it would be admitted."""
+        """Returns the worker's Pod template of a job of four, as it would be admitted."""
         return template((inside or self.here).create(mpijob(4), "--dry-run=server"), "Worker")
 
     def pods(self) -> list[Object]:
-        """The product's, those that are ending excepted."""
+        """Returns the product's, those that are ending excepted."""
         items: list[Object] = self.own.get_json("pods")["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
 
@@ -62,7 +62,7 @@ def monitoring(cluster: Cluster) -> bool:
 
 
 def forged(cluster: Cluster) -> tuple[bool, bool]:
-    """Whether a worker that a person makes is refused, and whether the guard says something of it."""
+    """Returns whether a worker that a person makes is refused, and whether the guard says something of it."""
     person = cluster.here.acting_as("somebody", "system:authenticated")
     done = person.run("create", "--dry-run=server", "-f", "-", stdin=text(WORKER), check=False)
     return done.returncode == 1, "ultraserver-webhook-guard-pods" in done.stderr
@@ -82,7 +82,7 @@ def without_placement(cluster: Cluster) -> bool:
 
 
 def whole(cluster: Cluster) -> bool:
-    """What the default is: a job waits for whole-job admission, which places it; the guard refuses."""
+    """Returns what the default is: a job waits for whole-job admission, which places it; the guard refuses."""
     if {"name": GATE} not in cluster.job()["spec"].get("schedulingGates", ()):
         return False
     cluster.here.create(mpijob(2))

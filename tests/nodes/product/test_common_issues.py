@@ -12,7 +12,7 @@ from tests.nodes.replicas import signal
 
 
 def restarts(launcher: Object) -> dict[str, int]:
-    """How often each container of a launcher's pod was started again."""
+    """Returns how often each container of a launcher's pod was started again."""
     kinds = ("initContainerStatuses", "containerStatuses")
     return {
         found["name"]: found["restartCount"] for kind in kinds for found in launcher["status"].get(kind, ())

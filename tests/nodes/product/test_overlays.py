@@ -37,7 +37,7 @@ KINDS = {
 
 
 def objects(folder: Path, name: str = "") -> list[Object]:
-    """What is in the file of a recommended set of values; in the default's without."""
+    """Returns what is in the file of a recommended set of values; in the default's without."""
     content = (folder / (f"install-{name}.yaml" if name else "install.yaml")).read_text(encoding="utf-8")
     return list(yaml.safe_load_all(content))
 

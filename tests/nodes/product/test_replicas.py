@@ -97,7 +97,7 @@ def test_a_node_that_dies_is_missed_until_it_is_found_not_ready_and_its_replica_
 
 
 def full(product: Product, node: str) -> Object:
-    """A Pod of no priority that asks for all CPU which is left on a node."""
+    """Returns a Pod of no priority that asks for all CPU which is left on a node."""
     on = ("pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}")
     pods = product.own.get_json(*on)["items"]
     resources = [each.get("resources", {}) for one in pods for each in one["spec"]["containers"]]

@@ -19,7 +19,7 @@ from tests.nodes.product.job import INIT, WAIT, Job
 
 
 def table(title: str, log: str) -> list[list[str]]:
-    """The rows of a table in the log of the init container, its heading left out."""
+    """Returns the rows of a table in the log of the init container, its heading left out."""
     _, _, rest = log.partition(f"{title}\n")
     rows, _, _ = rest.partition("\n\n")
     return [line.split() for line in rows.splitlines()[1:]]

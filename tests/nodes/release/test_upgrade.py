@@ -19,7 +19,7 @@ from tests.nodes.replicas import CONFIG, restarts, wait_for_table
 
 
 def lasting(name: str, *, suspend: bool = False) -> Object:
-    """A job of two workers that goes on until it is deleted, or waits to be told to begin."""
+    """Returns a job of two workers that goes on until it is deleted, or waits to be told to begin."""
     job = mpijob(2, name=name)
     job["spec"]["runPolicy"] = {"suspend": suspend}
     launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
@@ -28,14 +28,14 @@ def lasting(name: str, *, suspend: bool = False) -> Object:
 
 
 def waits(inside: Kubectl, name: str) -> list[str]:
-    """The uids of a job's workers, all of which wait behind the gate."""
+    """Returns the uids of a job's workers, all of which wait behind the gate."""
     pods = inside.get_json("pods", "-l", story.of_job(name, "worker"))["items"]
     assert all({"name": GATE} in pod["spec"].get("schedulingGates", ()) for pod in pods)
     return [pod["metadata"]["uid"] for pod in pods]
 
 
 def specs(inside: Kubectl) -> dict[str, Object]:
-    """What is stored of each job, by name."""
+    """Returns what is stored of each job, by name."""
     return {job["metadata"]["name"]: job["spec"] for job in inside.get_json("mpijobs")["items"]}
 
 

@@ -12,13 +12,13 @@ GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 
 
 def claiming(template: str, name: str = "neurons") -> tuple[Object, Object]:
-    """What a container and a pod say to have a claim."""
+    """Returns what a container and a pod say to have a claim."""
     claim = {"name": name, "resourceClaimTemplateName": template}
     return {"resources": {"claims": [{"name": name}]}}, {"resourceClaims": [claim]}
 
 
 def pod_with_claim(name: str, node: str) -> Object:
-    """A Pod without a job that claims a node."""
+    """Returns a Pod without a job that claims a node."""
     container, claims = claiming(nodes.template_name(1))
     containers = [{"name": "c", "image": "example.invalid/c", **container}]
     spec = {"containers": containers, "nodeSelector": {"kubernetes.io/hostname": node}, **claims}
@@ -26,7 +26,7 @@ def pod_with_claim(name: str, node: str) -> Object:
 
 
 def vllm(size: int) -> Object:
-    """The LeaderWorkerSets of AWS's document on the driver: inference on four nodes, and on two."""
+    """Returns the LeaderWorkerSets of AWS's document on the driver: inference on four nodes, and on two."""
     container, pod = claiming(nodes.template_name(size), "one-node-from-ultraserver")
     image = {"image": "public.ecr.aws/ubuntu/ubuntu:22.04", "command": ["sh", "-c", "sleep infinity"]}
 
@@ -47,7 +47,7 @@ def vllm(size: int) -> Object:
 
 
 def units(stage: Stage, pods: list[Object], by: str, key: str = nodes.SERVER_ID_4) -> list[set[str]]:
-    """The units of each group of pods."""
+    """Returns the units of each group of pods."""
     found = defaultdict(set)
     for pod in pods:
         found[pod["metadata"]["labels"][by]].add(stage.labels[pod["spec"]["nodeName"]][key])

@@ -28,7 +28,7 @@ JOB = "batch.kubernetes.io/job-name"
 
 
 def nemo() -> Object:
-    """The MPIJob of AWS's document on the driver, whose workers' containers mount shared memory as well."""
+    """Returns the MPIJob of AWS's document on the driver, whose workers' containers mount shared memory as well."""
     container, pod = claiming(OF_AWS)
     mount = {"name": "dshm", "mountPath": "/dev/shm"}  # noqa: S108 - as the document has it
     image = "123456789012.dkr.ecr.us-west-2.amazonaws.com/neuronx_nemo:latest"
@@ -98,7 +98,7 @@ def test_bursts_on_both_halves_end_whole(fleet: Fleet, seed: int) -> None:
 
 
 def on(server: str) -> dict[str, Any]:
-    """What sends a worker to one UltraServer."""
+    """Returns what sends a worker to one UltraServer."""
     return {"nodeSelector": {nodes.SERVER_ID_4: server}}
 
 

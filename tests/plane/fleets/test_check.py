@@ -65,7 +65,7 @@ class Installed:
 
     @contextlib.contextmanager
     def ruled(self, rows: str) -> Iterator[None]:
-        """The ConfigMap has other rows, and the preview service reads them."""
+        """Yields the ConfigMap has other rows, and the preview service reads them."""
         file = self.rules / "rules.yaml"
         kept, path = file.read_text(encoding="utf-8"), f"{HOME}/configmaps/{NAME}-rules"
         changes = ({"data": {file.name: each}} for each in (rows, kept))
@@ -75,7 +75,7 @@ class Installed:
         file.write_text(kept, encoding="utf-8")
 
     def says(self, of: str, *words: str, before: bool = False) -> Object:
-        """The line of a check that has all these words, once there is one."""
+        """Returns the line of a check that has all these words, once there is one."""
 
         def line(found: Any) -> Object | None:
             lines = [line for line in found["lines"] if line["check"] == of]
@@ -89,7 +89,7 @@ class Installed:
 
     @contextlib.contextmanager
     def patched(self, path: str, change: Mapping[str, Any], back: Mapping[str, Any]) -> Iterator[None]:
-        """An object is changed."""
+        """Yields an object is changed."""
         self.patch(path, change)
         try:
             yield
@@ -98,7 +98,7 @@ class Installed:
 
     @contextlib.contextmanager
     def without(self, kind: str, name: str, namespace: str = NAMESPACE) -> Iterator[None]:
-        """An object is not there."""
+        """Yields an object is not there."""
         where = self.plane.kubectl.in_namespace(namespace)
         kept = where.get_json(kind, name)
         where.delete(kind, name)
@@ -212,7 +212,7 @@ def unpulled(made: Installed) -> Iterator[None]:
 
 @contextlib.contextmanager
 def untrusted(made: Installed) -> Iterator[None]:
-    """The replica serves what another authority signed, for two days."""
+    """Yields the replica serves what another authority signed, for two days."""
     kept = {name: (made.tls / name).read_bytes() for name in ("tls.key", "tls.crt")}
     now = datetime.now(UTC)
     other = authority.new_authority(now, timedelta(days=2))
@@ -230,7 +230,7 @@ def untrusted(made: Installed) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unreadable(made: Installed) -> Iterator[None]:
-    """A table that is wrong, as nobody is asked about it."""
+    """Yields a table that is wrong, as nobody is asked about it."""
     with made.without("validatingwebhookconfiguration", NAME), made.ruled("kind: Nothing"):
         yield
 
@@ -242,7 +242,7 @@ def shadowed(made: Installed) -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def unbound(made: Installed) -> Iterator[None]:
-    """An operator whose account the guard does not know, and that does not run."""
+    """Yields an operator whose account the guard does not know, and that does not run."""
     there = made.plane.kubectl.create_namespace("ml-system")
     there.run("create", "deployment", "ours", "--image=registry.example.com/mpi-operator:0.8.0")
     yield

@@ -105,7 +105,7 @@ def live(
 
 
 def asked(inside: Kubectl, *jobs: Object, kubeconfig: Path | None = None) -> tuple[int, list[Any], str]:
-    """The exit status, what is said of the server for each object, and the revision of the table."""
+    """Returns the exit status, what is said of the server for each object, and the revision of the table."""
     code, items = previewed(replace(inside, kubeconfig=kubeconfig or inside.kubeconfig), *jobs)
     return code, [item["server"] for item in items], items[0]["preview"]["table"]
 

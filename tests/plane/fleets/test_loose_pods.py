@@ -31,7 +31,7 @@ def more_is_sent(plane: ControlPlane, running: RunningWebhook) -> Iterator[None]
 
 
 def bare(devices: int, **more: Any) -> Object:
-    """A Pod of a person's own."""
+    """Returns a Pod of a person's own."""
     metadata = {"name": f"bare-{next(_numbers)}"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec(devices, **more)}
 
@@ -55,7 +55,7 @@ def node_of(inside: Kubectl, pod: Object) -> str:
 
 
 def refused(inside: Kubectl, *select: str) -> str:
-    """Why the scheduler finds no node for the Pods, once it says so of all of them."""
+    """Returns why the scheduler finds no node for the Pods, once it says so of all of them."""
 
     def said(found: Object) -> list[str]:
         conditions = [row for pod in found["items"] for row in pod.get("status", {}).get("conditions", ())]

@@ -21,7 +21,7 @@ CLOSED = {"optIn": True, "failurePolicy": "Fail"}
 
 
 def tried(inside: Kubectl, job: dict[str, Any] | None = None, **annotations: str) -> tuple[Any, str]:
-    """A dry run: the worker template as it would be stored, None where it is refused; and what is said."""
+    """Returns a dry run: the worker template as it would be stored, None where it is refused; and what is said."""
     job = job or mpijob(annotations={keys.PREFIX + key: value for key, value in annotations.items()})
     done = inside.run("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=text(job), check=False)
     return (template(json.loads(done.stdout), "Worker") if done.returncode == 0 else None), done.stderr

@@ -81,7 +81,7 @@ def created(inside: Kubectl, workers: int) -> object:
 
 
 def added(inside: Kubectl) -> bool:
-    """Whether a new job gets what the table adds; never what is in shadow."""
+    """Returns whether a new job gets what the table adds; never what is in shadow."""
     job = created(inside, 4)
     assert get(job, (*WORKER, "spec", "hostname")) is None
     return get(job, (*LAUNCHER, "metadata", "annotations", keys.ADDED)) is not None

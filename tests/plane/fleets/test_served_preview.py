@@ -21,7 +21,7 @@ USER = "a-data-scientist"
 
 
 def proxy_role(namespace: str) -> Object:
-    """What a team gives its users, for the one Service."""
+    """Returns what a team gives its users, for the one Service."""
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",

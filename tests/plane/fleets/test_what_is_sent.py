@@ -37,7 +37,7 @@ def replicated(name: str, pod: Object, **more: Any) -> Object:
 
 
 def a_day() -> Object:
-    """One of everything: what has nothing to do with the webhook, jobs, and Pods with devices."""
+    """Returns one of everything: what has nothing to do with the webhook, jobs, and Pods with devices."""
     cron = {
         "schedule": "0 0 1 1 *",
         "jobTemplate": {"spec": {"template": {"spec": PLAIN | {"restartPolicy": "Never"}}}},

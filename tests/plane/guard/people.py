@@ -89,7 +89,7 @@ def take_rights(kubectl: Kubectl) -> None:
 def guarding(
     kubectl: Kubectl, probe: Kubectl, *forged: Object, values: Object | None = None
 ) -> Iterator[None]:
-    """The guard is installed, and everybody has their rights; it is waited for as ``wait_refusal`` does.
+    """Yields the guard is installed, and everybody has their rights; it is waited for as ``wait_refusal`` does.
 
     Args:
         kubectl: an administrator's.
@@ -113,12 +113,12 @@ def guarding(
 
 
 def of_guard(values: Object | None = None) -> list[Object]:
-    """What of an installation with these values is the guard; of the default without."""
+    """Returns what of an installation with these values is the guard; of the default without."""
     return [item for item in chart.objects(values) if item["metadata"]["labels"].get(OF) == "guard"]
 
 
 def pod(name: str = "bare", labels: dict[str, str] | None = None, **marks: Any) -> Object:
-    """A Pod that nobody's operator made: with labels, ``annotations`` and more of its spec."""
+    """Returns a Pod that nobody's operator made: with labels, ``annotations`` and more of its spec."""
     containers = [{"name": "main", "image": "example.invalid/main"}]
     return {
         "apiVersion": "v1",
@@ -133,7 +133,7 @@ REPELLING = pod(affinity=repelling({"namespaceSelector": {}}))
 
 
 def plain_job(spec: Object | None = None, **annotations: str) -> Object:
-    """A Job of a person's own, with annotations of its template and more of its pods' spec."""
+    """Returns a Job of a person's own, with annotations of its template and more of its pods' spec."""
     container = {"name": "main", "image": "example.invalid/main"}
     pods = {"restartPolicy": "Never", "containers": [container], **NOWHERE, **(spec or {})}
     template = {"metadata": {"annotations": annotations}, "spec": pods}
@@ -147,7 +147,7 @@ def tries(inside: Kubectl, document: Object, *verb: str) -> CompletedProcess[str
 
 
 def is_refused(inside: Kubectl, document: Object) -> bool:
-    """Whether the guard would refuse an object, asked without kubectl."""
+    """Returns whether the guard would refuse an object, asked without kubectl."""
     try:
         inside.create(document, "--dry-run=server")
     except KubectlError as error:
@@ -162,7 +162,7 @@ def wait_refusal(inside: Kubectl, *forged: Object) -> None:
 
 
 def patches(inside: Kubectl, what: str, patch: object, *args: str) -> CompletedProcess[str]:
-    """``kubectl patch KIND/NAME``: a list is a JSON patch, a map a merge patch."""
+    """Returns ``kubectl patch KIND/NAME``: a list is a JSON patch, a map a merge patch."""
     kind = "json" if isinstance(patch, list) else "merge"
     return inside.run("patch", what, f"--type={kind}", "-p", json.dumps(patch), *args, check=False)
 
@@ -181,21 +181,21 @@ def assert_done(done: CompletedProcess[str]) -> None:
 
 
 def unplaceable(workers: int = 4, **metadata: object) -> Object:
-    """A job whose Pods fit no node: they can be deleted although no kubelet is there to end them."""
+    """Returns a job whose Pods fit no node: they can be deleted although no kubelet is there to end them."""
     job = mpijob(workers, worker_spec=NOWHERE, launcher_spec=NOWHERE)
     job["metadata"] |= metadata
     return job
 
 
 def started(job: Object) -> bool:
-    """Whether the job's pods were made: until then the webhook puts back what an update takes out."""
+    """Returns whether the job's pods were made: until then the webhook puts back what an update takes out."""
     return "startTime" in job.get("status", {})
 
 
 def marked_job(
     document: Object, /, role: str = "Worker", *, gate: bool = False, **annotations: str
 ) -> Object:
-    """A job that brings along what says how its pods are placed."""
+    """Returns a job that brings along what says how its pods are placed."""
     found = template(document, role)
     found.setdefault("metadata", {}).setdefault("annotations", {}).update(
         {f"{keys.PREFIX}{name.replace('_', '-')}": value for name, value in annotations.items()}
@@ -205,14 +205,14 @@ def marked_job(
 
 
 def labelled_job(label: str, **metadata: object) -> Object:
-    """A job that brings along a job label."""
+    """Returns a job that brings along a job label."""
     job = unplaceable(**metadata)
     template(job, "Worker")["metadata"] = {"labels": {keys.JOB: label}}
     return job
 
 
 def refused_marks(inside: Kubectl, documents: list[Object]) -> str:
-    """What is said when the guard, and nothing else, refuses all of these."""
+    """Returns what is said when the guard, and nothing else, refuses all of these."""
     refused = tries(inside, together(*documents), "create", "--dry-run=server")
     assert_refused(refused, "sets how the pods are placed", "Remove it from the file.")
     assert refused.stderr.count("ValidatingAdmissionPolicy") == len(documents), refused.stderr
@@ -220,19 +220,19 @@ def refused_marks(inside: Kubectl, documents: list[Object]) -> str:
 
 
 def merged(role: str, metadata: Object) -> Object:
-    """A merge patch of the metadata of a pod template."""
+    """Returns a merge patch of the metadata of a pod template."""
     return {"spec": {"mpiReplicaSpecs": {role: {"template": {"metadata": metadata}}}}}
 
 
 def resized_too(patch: Object, workers: int) -> Object:
-    """A merge patch of the worker template that changes the number of workers as well."""
+    """Returns a merge patch of the worker template that changes the number of workers as well."""
     worker = {**patch["spec"]["mpiReplicaSpecs"]["Worker"], "replicas": workers}
     return {"spec": {"mpiReplicaSpecs": {"Worker": worker}}}
 
 
 @contextlib.contextmanager
 def not_asked(admin: Kubectl, inside: Kubectl) -> Iterator[None]:
-    """Nobody asks the webhook about new jobs, as if it were down with ``failurePolicy: Ignore``."""
+    """Yields nobody asks the webhook about new jobs, as if it were down with ``failurePolicy: Ignore``."""
     configuration = f"mutatingwebhookconfiguration/{webhook.NAME}"
     place = "/webhooks/0/namespaceSelector/matchLabels"
     narrow = [{"op": "add", "path": place, "value": {"asked": "nowhere"}}]

@@ -116,7 +116,7 @@ def computed(  # noqa: PLR0913 - each is one thing that may be otherwise
     selector: Object = WORKERS,
     job: str = "team-b.victim",
 ) -> Object:
-    """A worker of the job ``team-b.victim`` with a term as the webhook computes it."""
+    """Returns a worker of the job ``team-b.victim`` with a term as the webhook computes it."""
     made = selecting(key, asks=asks, name=name, **selector)
     place = f"placer=gate workers=4 size=4 unit={unit} index=labels/{INDEX}"
     made["metadata"] |= {"labels": FORGED | {keys.JOB: job}, "annotations": {keys.PLACE: place}}
@@ -124,7 +124,7 @@ def computed(  # noqa: PLR0913 - each is one thing that may be otherwise
 
 
 def selecting(key: str = HOST, *, asks: Object | None = None, name: str = "bare", **selector: Any) -> Object:
-    """A Pod that keeps those off its node, in all namespaces, that are selected so."""
+    """Returns a Pod that keeps those off its node, in all namespaces, that are selected so."""
     made = pod(name, affinity=repelling(ANYWHERE | {"labelSelector": selector}, key=key))
     made["spec"]["containers"][0]["resources"] = asks or {}
     return made
@@ -320,7 +320,7 @@ def test_no_other_subresource_changes_labels_or_annotations(
 
 
 def laundries(labels: dict[str, str]) -> list[Object]:
-    """Objects from whose templates Kubernetes' own controllers make Pods, one of each kind."""
+    """Returns objects from whose templates Kubernetes' own controllers make Pods, one of each kind."""
     made = []
     for kind, api, more in (
         ("Deployment", "apps/v1", {}),
@@ -350,7 +350,7 @@ def laundry(ada: Kubectl) -> Iterator[Kubectl]:
 
 
 def told(events: Object) -> set[str]:
-    """The kinds whose controller was refused a Pod because it is not an operator."""
+    """Returns the kinds whose controller was refused a Pod because it is not an operator."""
     return {
         event["involvedObject"]["kind"] for event in events["items"] if "only operators" in event["message"]
     }

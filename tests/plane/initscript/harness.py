@@ -68,7 +68,7 @@ class Fleet:
         self._pods: dict[str, subprocess.Popen[bytes]] = {}
 
     def fqdn(self, name: str) -> str:
-        """A pod's name in the hostfile."""
+        """Returns a pod's name in the hostfile."""
         return f"{name}.{self.job}.{self.namespace}.svc"
 
     def __enter__(self) -> Self:
@@ -163,7 +163,7 @@ class Fleet:
         subprocess.run([*self._inside(pod), *command], check=True)
 
     def read(self, pod: str, path: str) -> str:
-        """The text of a file as the pod sees it."""
+        """Returns the text of a file as the pod sees it."""
         return self.run(["cat", path], pod=pod).stdout
 
     def write(self, pod: str, path: str, text: str) -> None:
@@ -172,7 +172,7 @@ class Fleet:
         assert not done.returncode, done.stderr
 
     def environment(self, pod: str) -> dict[str, str]:
-        """The five variables in a worker's /etc/environment."""
+        """Returns the five variables in a worker's /etc/environment."""
         lines = self.read(pod, "/etc/environment").splitlines()
         return dict(line.split("=", 1) for line in lines if line.startswith("NEURON_"))
 
@@ -217,7 +217,7 @@ class Fleet:
             os.chown(owned, self.uid, self.uid)
 
     def report(self, name: str, sysfs: Sysfs) -> None:
-        """Let a pod's driver say something else."""
+        """Lets a pod's driver say something else."""
         write(self.folder / name / "sys/neuron_device", sysfs)
 
     def _etc(self, name: str, etc: Path) -> None:

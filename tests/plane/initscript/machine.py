@@ -11,7 +11,7 @@ PROGRAMS = ("sshd", "ssh", "ssh-keygen", "mpirun", "ip", "unshare", "nsenter", "
 
 @functools.cache
 def missing() -> list[str]:
-    """What this machine lacks to run a fleet, if anything."""
+    """Returns what this machine lacks to run a fleet, if anything."""
     lacking = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
     if not lacking:
         probe = subprocess.run(
@@ -27,10 +27,10 @@ def keygen(path: Path, *kind: str) -> None:
 
 
 def child(pid: int) -> int:
-    """The first child of a process."""
+    """Returns the first child of a process."""
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 def enter(pid: int, *spaces: str) -> list[str]:
-    """The start of a command that runs in a process's namespaces."""
+    """Returns the start of a command that runs in a process's namespaces."""
     return ["nsenter", *(f"--{space}" for space in spaces), f"--target={pid}", "--"]

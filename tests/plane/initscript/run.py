@@ -16,7 +16,7 @@ SHOW = f'echo "$(printf "%s|" RANK=${{OMPI_COMM_WORLD_RANK-$PMI_RANK}} HOST=$(ho
 
 
 def settings(fleet: Fleet, **more: str) -> dict[str, str]:
-    """The environment that the webhook gives the init containers."""
+    """Returns the environment that the webhook gives the init containers."""
     return {
         "NEURON_ULTRASERVER_NODE_CONFIG": "4",
         "ULTRASERVER_WORKERS": str(len(fleet.workers)),
@@ -32,7 +32,7 @@ def container(fleet: Fleet, stage: Stage, **more: str) -> CompletedProcess[str]:
 
 
 def errors_of(printed: str) -> list[str]:
-    """The lines from the first error on."""
+    """Returns the lines from the first error on."""
     return printed[printed.index("ERROR: ") :].splitlines()
 
 
@@ -86,7 +86,7 @@ def mpirun(fleet: Fleet, env: dict[str, str] | None = None, *arguments: str) -> 
 
 
 def hydra(fleet: Fleet, ranks: int, hostfile: str) -> list[dict[str, str]]:
-    """The same with MPICH's launcher, which Intel MPI shares.
+    """Returns the same with MPICH's launcher, which Intel MPI shares.
 
     Args:
         fleet: Where.

@@ -16,7 +16,7 @@ pytestmark = [
 
 
 def errors(fleet: Fleet, **more: str) -> list[str]:
-    """The errors of an init that has to fail and must not have written a hostfile."""
+    """Returns the errors of an init that has to fail and must not have written a hostfile."""
     done = container(fleet, "init", **more)
     assert done.returncode == 1, done
     assert not fleet.read(fleet.launcher, "/root/ultraserver_init/new_hostfile")

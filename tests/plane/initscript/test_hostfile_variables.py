@@ -30,7 +30,7 @@ VARIABLES = {
 
 
 def launched(program: str, variables: set[str], missing: Path) -> int:
-    """The exit status of a launcher that finds variables pointing to a file that is not there."""
+    """Returns the exit status of a launcher that finds variables pointing to a file that is not there."""
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     environment = {**os.environ, **as_root, **dict.fromkeys(variables, str(missing))}
     for _ in range(TRIES):

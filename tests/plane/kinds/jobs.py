@@ -56,7 +56,7 @@ def trainjob(nodes: int) -> Object:
 
 
 def labelled_set(label: str) -> Object:
-    """A StatefulSet whose Pods would have a job label; it makes none by itself."""
+    """Returns a StatefulSet whose Pods would have a job label; it makes none by itself."""
     labels = {"app": "x", keys.JOB: label}
     spec = {"serviceName": "x", "replicas": 0, "selector": {"matchLabels": {"app": "x"}}}
     return named("apps/v1/StatefulSet", {**spec, "template": {"metadata": {"labels": labels}, **template()}})

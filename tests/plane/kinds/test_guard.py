@@ -42,7 +42,7 @@ def ada(plane: ControlPlane) -> Iterator[Kubectl]:
 
 
 def saying(made: Object, **said: Object) -> Object:
-    """An object whose last pod template has these labels or annotations, or more of a spec."""
+    """Returns an object whose last pod template has these labels or annotations, or more of a spec."""
     rows = (table := load_default()).workloads_of(kind_of(made))
     *_, path = (group.path for row in rows for group in groups_of(table, row, made))
     found = copy.deepcopy(get(made, path))

@@ -46,7 +46,7 @@ def create(namespace: Kubectl, made: Object) -> None:
 
 
 def used(pods: list[Object], servers: dict[str, str]) -> set[str]:
-    """The UltraServers that these Pods are on."""
+    """Returns the UltraServers that these Pods are on."""
     return {servers[pod["spec"]["nodeName"]] for pod in pods}
 
 
@@ -171,7 +171,7 @@ def completion(pod: Object) -> int:
 
 
 def of_jobset(pod: Object) -> int:
-    """By the Job in a JobSet of two Pods each, and in that."""
+    """Returns by the Job in a JobSet of two Pods each, and in that."""
     return label(pod, f"{JOBSET}job-index") * 2 + completion(pod)
 
 
@@ -180,7 +180,7 @@ def worker(pod: Object) -> int:
 
 
 def behind_a_master(pod: Object) -> int:
-    """The rank where the first is the master's."""
+    """Returns the rank where the first is the master's."""
     return worker(pod) + (pod["metadata"]["labels"][f"{TRAINING}replica-type"] == "worker")
 
 

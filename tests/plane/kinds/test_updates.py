@@ -40,7 +40,7 @@ def templates(stored: Object) -> list[Any]:
 
 
 def written(made: Object, **spec: Any) -> Object:
-    """A job with lists of its own in every template."""
+    """Returns a job with lists of its own in every template."""
     made = copy.deepcopy(made)
     made["spec"].update(spec)
     for each in made["spec"].get("replicatedJobs", ()):

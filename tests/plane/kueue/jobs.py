@@ -20,13 +20,13 @@ def job(stage: Stage, key: Key) -> Object:
 
 
 def workload(stage: Stage, key: Key) -> Object:
-    """The job's Workload."""
+    """Returns the job's Workload."""
     (found,) = _of(key, stage.plane.kubectl.in_namespace(key[0]).get_json(program.WORKLOADS))
     return found
 
 
 def wait_workload(stage: Stage, key: Key) -> Object:
-    """The job's Workload, once Kueue has made it."""
+    """Returns the job's Workload, once Kueue has made it."""
     inside = stage.plane.kubectl.in_namespace(key[0])
     (found,) = _of(key, inside.wait_for(lambda found: _of(key, found), program.WORKLOADS))
     return found
@@ -57,7 +57,7 @@ def wait_whole(stage: Stage, *keys: Key) -> None:
 
 
 def leave(stage: Stage, servers: int) -> None:
-    """Cordon every node of all UltraServers but so many."""
+    """Cordons every node of all UltraServers but so many."""
     left = set(sorted(healthy(stage))[:servers])
     for name, found in stage.labels.items():
         if nodes.SERVER_ID_4 in found and found[nodes.SERVER_ID_4] not in left:
@@ -65,7 +65,7 @@ def leave(stage: Stage, servers: int) -> None:
 
 
 def without_kueues(running: Object, before: Object) -> Object:
-    """A running job's template without what Kueue put in when it let the job start."""
+    """Returns a running job's template without what Kueue put in when it let the job start."""
     found = copy.deepcopy(running)
     assert found["spec"].pop("schedulingGates", [{"name": "kueue.x-k8s.io/topology"}]) == [
         {"name": "kueue.x-k8s.io/topology"}
@@ -94,7 +94,7 @@ def wait_stopped(stage: Stage, key: Key) -> None:
 
 
 def reasons(stage: Stage, key: Key) -> list[str]:
-    """The reasons of all events about a job."""
+    """Returns the reasons of all events about a job."""
     uid = job(stage, key)["metadata"]["uid"]
     path = f"/api/v1/namespaces/{key[0]}/events?fieldSelector=involvedObject.uid%3D{uid}"
     return [found["reason"] for found in (stage.api.get(path) or {}).get("items", [])]

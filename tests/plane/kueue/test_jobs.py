@@ -71,7 +71,7 @@ def label(stage: Stage, names: list[str], server: Callable[[str], str]) -> None:
 
 
 def half(name: str) -> dict[str, Any]:
-    """A job of four workers that ask for half a node each, and for UltraServers all the same."""
+    """Returns a job of four workers that ask for half a node each, and for UltraServers all the same."""
     document = mpijob(4, name=name, annotations={"ultraserver-webhook.io/inject": "true"})
     template(document, "Worker")["spec"]["containers"][0]["resources"]["limits"]["aws.amazon.com/neuron"] = 8
     return document

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.limit(90, "Kueue comes back to what it could not admit 
 
 
 def apply(stage: Stage, document: Object) -> tuple[Key, Object]:
-    """The job of a file as kubectl applies it, and as it is stored."""
+    """Returns the job of a file as kubectl applies it, and as it is stored."""
     key = (TEAMS[0], document["metadata"]["name"])
     labels = {"kueue.x-k8s.io/queue-name": stage.queue}
     document = {**document, "metadata": {**document["metadata"], "labels": labels}}
@@ -36,13 +36,13 @@ def apply(stage: Stage, document: Object) -> tuple[Key, Object]:
 
 
 def said_of(stage: Stage, key: Key) -> list[str]:
-    """What the webhook's log says of a job, in order."""
+    """Returns what the webhook's log says of a job, in order."""
     log = (stage.plane.programs.logs / f"{NAME}.log").read_text(encoding="utf-8")
     return [line for line in log.splitlines() if f"MPIJob {key[0]}/{key[1]}: " in line]
 
 
 def own_lists(name: str, workers: int = 4) -> Object:
-    """A job with lists of its own, with what Kueue's webhook writes at creation into every container."""
+    """Returns a job with lists of its own, with what Kueue's webhook writes at creation into every container."""
     found = with_own_lists()
     found["metadata"]["name"] = name
     found["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers

@@ -10,18 +10,18 @@ NAMESPACE = "ultraserver-webhook"
 
 
 def of_kind(objects: Iterable[Object], kind: str) -> list[Object]:
-    """All objects of a kind."""
+    """Returns all objects of a kind."""
     return [found for found in objects if found["kind"] == kind]
 
 
 def one(objects: Iterable[Object], kind: str, name: str = "ultraserver-webhook") -> Object:
-    """The object of a kind with a name."""
+    """Returns the object of a kind with a name."""
     (found,) = [item for item in of_kind(objects, kind) if item["metadata"]["name"] == name]
     return found
 
 
 def webhooks(objects: Iterable[Object]) -> dict[str, Object]:
-    """Every registered webhook by its name."""
+    """Returns every registered webhook by its name."""
     objects = list(objects)
     kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     hooks = [hook for kind in kinds for hook in one(objects, kind)["webhooks"]]
@@ -29,14 +29,14 @@ def webhooks(objects: Iterable[Object]) -> dict[str, Object]:
 
 
 def pod_specs(objects: Iterable[Object]) -> dict[str, Object]:
-    """The pod spec of every Deployment."""
+    """Returns the pod spec of every Deployment."""
     return {
         item["metadata"]["name"]: item["spec"]["template"]["spec"] for item in of_kind(objects, "Deployment")
     }
 
 
 def selects(selector: Object, labels: dict[str, str]) -> bool:
-    """Whether a label selector selects such labels; ``In`` and ``NotIn`` are all that is used."""
+    """Returns whether a label selector selects such labels; ``In`` and ``NotIn`` are all that is used."""
     fits = [labels.get(key) == value for key, value in selector.get("matchLabels", {}).items()]
     for row in selector.get("matchExpressions", ()):
         assert row["operator"] in {"In", "NotIn"}

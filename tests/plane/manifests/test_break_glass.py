@@ -34,7 +34,7 @@ def kubectl(control_plane: ControlPlane) -> Iterator[Kubectl]:
 
 
 def registered(kubectl: Kubectl) -> dict[str, str]:
-    """How each webhook fails, by its name."""
+    """Returns how each webhook fails, by its name."""
     found = [kubectl.get_json(kind.lower(), HERE) for kind in KINDS]
     return {hook["name"]: hook["failurePolicy"] for document in found for hook in document["webhooks"]}
 
@@ -74,5 +74,5 @@ def test_failing_open_opens_every_webhook_of_all_values_that_fail_closed(
 
 
 def policies(objects: Build) -> set[str]:
-    """The ways in which an installation's webhooks fail, but for the one that always does."""
+    """Returns the ways in which an installation's webhooks fail, but for the one that always does."""
     return {hook["failurePolicy"] for name, hook in webhooks(objects).items() if name != LAUNCHERS}

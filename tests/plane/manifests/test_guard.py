@@ -23,19 +23,19 @@ PLACEMENT = "ultraserver-placement-account"
 
 
 def of_guard(objects: Build) -> Build:
-    """What of an installation is the guard."""
+    """Returns what of an installation is the guard."""
     key = "app.kubernetes.io/component"
     return tuple(item for item in objects if item["metadata"].get("labels", {}).get(key) == "guard")
 
 
 def refusal(policy: Object) -> str:
-    """What a policy refuses."""
+    """Returns what a policy refuses."""
     text: str = policy["matchConditions"][0]["expression"]
     return text
 
 
 def words(text: str) -> str:
-    """A text whose lines may be broken elsewhere."""
+    """Returns a text whose lines may be broken elsewhere."""
     return " ".join(text.split())
 
 

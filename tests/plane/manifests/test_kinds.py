@@ -24,7 +24,7 @@ def added(overlay: Build, base: Build) -> dict[str, Object]:
 
 
 def resources(hooks: dict[str, Object]) -> set[tuple[str, str]]:
-    """Group and version, and the resource, of everything that is asked about."""
+    """Returns group and version, and the resource, of everything that is asked about."""
     return {
         (f"{group}/{version}".lstrip("/"), resource)
         for hook in hooks.values()

@@ -46,7 +46,7 @@ def person(control_plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[Kubect
 
 
 def stored(kubectl: Kubectl) -> dict[str, Object]:
-    """All of ours, by kind and name."""
+    """Returns all of ours, by kind and name."""
     found = kubectl.get_json(f"{CLUSTER},{HOOKS}", *OURS)["items"]
     found += kubectl.in_namespace(chart.NAME).get_json(OWN, *OURS)["items"]
     return {f"{item['kind']}/{item['metadata']['name']}": item for item in found}
@@ -76,7 +76,7 @@ def installed_by_kubectl(kubectl: Kubectl) -> None:
 
 
 def kept(objects: dict[str, Object]) -> dict[str, Any]:
-    """What an upgrade leaves alone: which objects they are, caBundles, and the number of replicas."""
+    """Returns what an upgrade leaves alone: which objects they are, caBundles, and the number of replicas."""
     hooks = webhooks(objects.values())
     return {
         "uids": {name: item["metadata"]["uid"] for name, item in objects.items()},
@@ -86,13 +86,13 @@ def kept(objects: dict[str, Object]) -> dict[str, Any]:
 
 
 def pods_of(objects: dict[str, Object]) -> dict[str, Object]:
-    """What Pods each Deployment makes."""
+    """Returns what Pods each Deployment makes."""
     found = of_kind(objects.values(), "Deployment")
     return {item["metadata"]["name"]: item["spec"]["template"] for item in found}
 
 
 def actions(objects: dict[str, Object]) -> set[str]:
-    """What the guard does."""
+    """Returns what the guard does."""
     found = of_kind(objects.values(), "ValidatingAdmissionPolicyBinding")
     guard = [item for item in found if "-guard-" in item["metadata"]["name"]]
     return {action for item in guard for action in item["spec"]["validationActions"]}

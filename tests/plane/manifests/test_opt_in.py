@@ -10,7 +10,7 @@ from tests.plane.manifests.objects import selects, webhooks
 
 
 def namespaces(hook: Object) -> set[str]:
-    """Which of the namespaces with these labels a webhook is called for."""
+    """Returns which of the namespaces with these labels a webhook is called for."""
     found = {"kubernetes.io/metadata.name": "team"}
     values = {"": found, **{value: {**found, keys.INJECT: value} for value in (*keys.ON, *keys.OFF)}}
     return {value for value, labels in values.items() if selects(hook["namespaceSelector"], labels)}

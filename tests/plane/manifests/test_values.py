@@ -283,7 +283,7 @@ def test_a_program_that_was_taken_out_has_not_stalled(built: Callable[..., Build
 
 
 def exported(folder: Path) -> set[str]:
-    """The names of all samples that a program can have."""
+    """Returns the names of all samples that a program can have."""
     names: set[str] = set()
     development.make(folder, ["localhost"], datetime.now(UTC))
     state = CurrentState(TableSource(), TlsFiles(folder / "tls.crt", folder / "tls.key"))

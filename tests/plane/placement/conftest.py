@@ -19,7 +19,7 @@ class BreakablePlane(ControlPlane):
 
     @contextlib.contextmanager
     def without(self, name: str) -> Iterator[None]:
-        """The API server, or what schedules, is down."""
+        """Yields the API server, or what schedules, is down."""
         self._end(name)
         try:
             yield

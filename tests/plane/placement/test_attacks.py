@@ -49,7 +49,7 @@ class Siege:
         assert hostile.peak(self.program) < hostile.MEMORY
 
     def others(self, attack: Attack) -> set[str]:
-        """The Pods of the job that runs, and of the attacker's those that stay without them."""
+        """Returns the Pods of the job that runs, and of the attacker's those that stay without them."""
         found = self.stage.pods(self.running)
         if attack is not attacks.jobs_again_and_again:
             found += self.tenant.kubectl.get_json("pods")["items"]

@@ -27,7 +27,7 @@ from tests.plane.placement.conftest import BreakablePlane
 
 
 def gated(stage: Stage, key: Key, workers: int) -> list[Object]:
-    """The workers of a job, when all of them are there and wait."""
+    """Returns the workers of a job, when all of them are there and wait."""
 
     def waiting(pods: list[Object]) -> bool:
         found = named(pods, "-worker-")
@@ -41,7 +41,7 @@ def named(pods: list[Object], part: str) -> list[Object]:
 
 
 def launcher(stage: Stage, key: Key) -> Object:
-    """The launcher's pod, which is made a moment after the workers."""
+    """Returns the launcher's pod, which is made a moment after the workers."""
     return named(stage.follow(key, lambda pods: named(pods, "-launcher")), "-launcher")[0]
 
 
@@ -50,13 +50,13 @@ def gates_of(pod: Object) -> list[str]:
 
 
 def units(stage: Stage, key: Key) -> set[str]:
-    """The UltraServers that a job stands on."""
+    """Returns the UltraServers that a job stands on."""
     on = stage.standings()[key].nodes
     return {stage.labels[name][nodes.SERVER_ID_4] for name in on}
 
 
 def server(stage: Stage, number: int) -> str:
-    """The id of an UltraServer."""
+    """Returns the id of an UltraServer."""
     return sorted(
         {found[nodes.SERVER_ID_4] for found in stage.labels.values() if nodes.SERVER_ID_4 in found}
     )[number]
@@ -68,7 +68,7 @@ def members(stage: Stage, server_id: str) -> list[str]:
 
 
 def filled(stage: Stage) -> Key:
-    """A job that takes every UltraServer there is."""
+    """Returns a job that takes every UltraServer there is."""
     return stage.apply("filler", 24)
 
 
@@ -187,14 +187,14 @@ def policy(stage: Stage, helm: None, request: pytest.FixtureRequest) -> Iterator
 
 
 def states(kind: str, **states: Object) -> Object:
-    """The status of a pod of one container in these states, while its phase is Pending."""
+    """Returns the status of a pod of one container in these states, while its phase is Pending."""
     return {
         kind: [{"name": "first", "image": "i", "imageID": "", "ready": False, "restartCount": 0} | states]
     }
 
 
 def opened(stage: Stage, path: str, spec: Object) -> list[str]:
-    """Pods that were opened: the names of those of which a container ran; ``pulls`` waits for its image."""
+    """Returns pods that were opened: the names of those of which a container ran; ``pulls`` waits for its image."""
     ran = {"terminated": {"exitCode": 1}}
     said = {
         "begins": {"phase": "Running"},

@@ -29,7 +29,7 @@ program.main()
 
 
 def wait_leader(stage: Stage, program: Program) -> None:
-    """Wait until a replica holds the Lease."""
+    """Waits until a replica holds the Lease."""
 
     def holds(lease: Object) -> bool:
         return lease.get("spec", {}).get("holderIdentity") == program.name
