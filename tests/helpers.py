@@ -43,7 +43,7 @@ def examples(count: int) -> settings:
 
 
 def applied(stored: Any, file: Any) -> Any:
-    """Returns what kubectl makes of a stored custom resource: a JSON merge patch, in which a list is one value."""
+    """Returns kubectl's merge of a custom resource: a JSON merge patch; a list is one value."""
     if not isinstance(file, dict):
         return file
     result = dict(stored) if isinstance(stored, dict) else {}

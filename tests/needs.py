@@ -1,4 +1,4 @@
-"""What tests need of the machine beside Python: without it they are skipped, or fail where it is required.
+"""What tests need of the machine besides Python: without it they are skipped, or fail where it is required.
 
 A pytest plugin, see ``tests/conftest.py``.
 """
@@ -86,17 +86,17 @@ def tools() -> Path:
 
 @pytest.fixture(scope="session")
 def kueue_tools(tools: Path) -> None:
-    """Asked for by what needs Kueue beside ``tools``."""
+    """Required by tests that need Kueue in addition to ``tools``."""
 
 
 @pytest.fixture(scope="session")
 def controller_tools(tools: Path) -> None:
-    """Asked for by what needs the controllers of other kinds of job beside ``tools``."""
+    """Required by tests that need the controllers of other kinds of job in addition to ``tools``."""
 
 
 @pytest.fixture(scope="session")
 def helm(tools: Path) -> None:
-    """Asked for by what renders the chart with values, or installs it, beside ``tools``."""
+    """Required by tests that render the chart with values, or install it, in addition to ``tools``."""
 
 
 @pytest.fixture(scope="session")

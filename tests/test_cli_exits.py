@@ -1,4 +1,4 @@
-"""No text of a file commands a terminal or GitHub's runner, in whatever command and form it is printed."""
+"""No text of a file commands a terminal or GitHub's runner, with any command and format."""
 
 import json
 import re
@@ -50,7 +50,7 @@ OBJECTS: dict[str, Any] = {
 
 
 def written(path: Path, value: Any, before: str = "") -> Path:
-    """Returns a file with a value as JSON, which is YAML, below a comment that turns the direction of writing."""
+    """Returns a file with a value as JSON, below a comment that changes the direction of writing."""
     path.write_text(f"# \u202e ::error::x\n{before}{json.dumps(value)}\n", encoding="utf-8")
     return path
 

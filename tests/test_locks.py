@@ -28,7 +28,7 @@ def locked(name: str) -> dict[str, tuple[Requirement, int]]:
     text = (REPOSITORY / "locks" / f"{name}.txt").read_text(encoding="utf-8")
     entries = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", "").splitlines()
     split = [entry.split(" --hash=sha256:") for entry in entries]
-    # Whatever else pip would take from such a file, such as where to get packages from, is not a requirement.
+    # Other options in such a file, such as the address of packages, are not requirements.
     found = [(Requirement(words[0]), len(words) - 1) for words in split]
     return {canonicalize_name(one.name): (one, hashes) for one, hashes in found}
 

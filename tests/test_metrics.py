@@ -1,4 +1,4 @@
-"""What Prometheus is told of the files in use."""
+"""The metrics about the files in use."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(dist: Path) -> Iterator[Path]:
-    """The wheel, unpacked into a tree of its own that nobody may write."""
+    """The wheel, unpacked into a tree of its own that no one may write."""
     (wheel,) = dist.glob("*.whl")
     # Under /opt, for an unprivileged user may not enter pytest's folders.
     tree = Path("/opt") / f"ultraserver-webhook-test-{os.getpid()}"
@@ -129,7 +129,7 @@ def test_an_installed_wheel_works_outside_the_checkout_from_a_tree_that_is_not_w
 
 
 def reachable() -> bool:
-    """Returns whether that user may run this very Python, which may lie in somebody's home."""
+    """Returns whether that user may run this very Python, which may lie in a user's home."""
     probe = [sys.executable, "-c", "import click"]
     try:
         done = subprocess.run(

@@ -69,7 +69,7 @@ def tier_of(item: pytest.Item) -> str:
 
 
 def scope_of(nodeid: str) -> str:
-    """Returns the tests that one process runs one after the other: a module's, or those that share a plane."""
+    """Returns the tests that one process runs in order: a module's, or those that share a plane."""
     file = nodeid.partition("::")[0]
     tier, _, rest = file.removeprefix("tests/").partition("/")
     folder = rest.partition("/")[0]
@@ -92,13 +92,13 @@ def limit_of(item: pytest.Item) -> float:
 
 
 def slowness(processes: int = os.cpu_count() or 1) -> float:
-    """Returns how much slower this machine is now than the one whose durations are recorded; 1 if it is as fast."""
+    """Returns how much slower this machine is now than that of the recorded durations; at least 1."""
     reference = recorded().get("calibration", 0.0)
     return max(1.0, calibrated(processes) / reference) if reference else 1.0
 
 
 def crowding() -> float:
-    """Returns how many want a processor for each that there is, this suite's own processes among them; at least 1.
+    """Returns the number of processes that want a processor, for each processor; at least 1.
 
     The calibration loop is short, and may fall into a moment in which the others rest.
     """
@@ -229,7 +229,7 @@ def _without_frames(found: pytest.ExceptionInfo[BaseException]) -> pytest.Except
     """Returns the same exception, as if it came from here."""
     try:
         raise found.value.with_traceback(None)  # noqa: TRY301 - only what was raised has a traceback
-    except BaseException:  # noqa: BLE001 - whatever it is, it is reported
+    except BaseException:  # noqa: BLE001 - every error is reported
         return pytest.ExceptionInfo.from_current()
 
 

@@ -140,13 +140,13 @@ class Anything:
         return self.odd(job, PLACES, 4)
 
     def launcher_pod(self) -> Any:
-        """Returns a launcher's Pod as mpi-operator makes it, with something of any kind in one to three places."""
+        """Returns a launcher's Pod of mpi-operator, with values of any kind in one to three fields."""
         pod: Any = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(get(MUTATED, LAUNCHER))}
         pod = placed(pod, ("metadata", "labels"), {"training.kubeflow.org/job-role": "launcher"})
         return self.odd(pod, TEMPLATE_PLACES, 3)
 
     def record(self) -> str:
-        """Returns the text of a record as somebody may forge it."""
+        """Returns the text of a record as a user may forge it."""
         places = {f"/{self.text()}": self._digests() for _ in range(self.rng.randrange(4))}
         return json.dumps({"added": places, **({"table": self.value()} if self.rng.randrange(2) else {})})
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, /mutate answers, and what it answers applies.
+"""/mutate answers every body, and its patches apply.
 
 Objects near to real ones are in ``tests/attack/test_fuzz.py``.
 """

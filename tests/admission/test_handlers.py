@@ -1,4 +1,4 @@
-"""The handlers beside /mutate's: jobs that came through unmutated, and ConfigMaps with broken tables."""
+"""The handlers other than /mutate's: jobs that came through unmutated, and ConfigMaps with broken tables."""
 
 from dataclasses import replace
 from typing import Any

@@ -51,7 +51,7 @@ LEVELS = ("DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL ")
 
 
 def sent(client: Client, place: str, text: str) -> int:
-    """Returns the status of a review with a text in a place; the job is denied, so that most of it is told."""
+    """Returns the status of a review of a denied job, with a text in a field; the answer quotes the text."""
     job = mpijob(annotations={keys.NODE_CONFIG: text if place == "annotation" else "3"})
     request: dict[str, object] = {}
     if place in {"namespace", "name", "operation", "uid"}:

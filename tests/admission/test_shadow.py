@@ -1,4 +1,4 @@
-"""What is told of objects that something in shadow would have changed or refused."""
+"""The report on objects that a row in shadow mode would have changed or refused."""
 
 import json
 import logging

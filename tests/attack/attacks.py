@@ -1,4 +1,4 @@
-"""Every attack that live reviews pass beside, in the numbers that it was found with and in smaller ones."""
+"""The attacks during which live reviews must be answered, in their first numbers and in smaller ones."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Attack:
     Attributes:
         long: In the numbers that it was found with.
         short: In numbers that the quick tier has time for; None for what `tests.serving.test_peers` has.
-        turns: Of the short form.
+        turns: The turns of the short form.
         large: Whether live reviews above 64 KiB are to pass as well.
     """
 
@@ -93,7 +93,7 @@ ATTACKS = [
     Attack("forged record, 47 KB dry run", _expensive("expressions in a term", 44_000, 2)),
     Attack("forged record, 60 KB: containers of one name", _expensive("containers of one name", 57_000, 2)),
     Attack(
-        "four of 296 KB beside the probes",
+        "four of 296 KB with probes",
         _expensive("lists in a term", 290_000, 4),
         _expensive("lists in a term", 100_000, 4),
     ),

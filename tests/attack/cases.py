@@ -47,7 +47,7 @@ class Case:
 
 @cache
 def _mutated(workers: int, *, named: bool, rich: int) -> str:
-    """Returns a job as it comes out of the webhook, as text: it is changed by whoever takes it."""
+    """Returns a job as it comes out of the webhook, as text: it callers change it."""
     job = mpijob(workers, generate_name=None if named else "g-")
     if rich:
         job = _rich(Anything(random.Random(rich)), job)  # noqa: S311 - which of a few variants
@@ -152,7 +152,7 @@ def _before(draw: Anything) -> Any:
 
 
 def _again(draw: Anything) -> Case:
-    """Returns a job that was mutated once, exported, and changed by somebody."""
+    """Returns a job that was mutated once, exported, and changed by a user."""
     job, request = _before(draw), {}
     for change in draw.rng.sample(
         ["rename", "move", "resize", "generate", "odd", "shuffle", "cut", "append"], 2
@@ -220,7 +220,7 @@ def _forged(draw: Anything) -> Case:
 
 
 def _tampered(draw: Anything, text: str) -> str:
-    """Returns a record whose entries are moved about: every digest is a real one, at places that are not theirs."""
+    """Returns a record with moved entries: every digest is genuine, but at another position."""
     record = json.loads(text)
     added: dict[str, Any] = record.get("added", {})
     entries = list(added.items())

@@ -51,7 +51,7 @@ def check(case: Case, *, counted: bool = False) -> str:
     """Answers a review and hold the answer to what must be.
 
     Returns:
-        What became of it: ``bad``, ``denied``, ``untouched`` or ``mutated``.
+        The result: ``bad``, ``denied``, ``untouched`` or ``mutated``.
 
     Raises:
         BrokenError: It does not hold; anything that the webhook raises counts as that.

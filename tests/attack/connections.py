@@ -153,7 +153,7 @@ def garbage(peers: Peers, openssl: str | None = shutil.which("openssl")) -> None
 
 
 def never_reading(peers: Peers, count: int) -> None:
-    """Reviews whose answers nobody takes, more of them than the sockets' buffers hold."""
+    """Reviews whose answers no one takes, more of them than the sockets' buffers hold."""
     request = post(review(job("unread", 3000))) * 40
     held: deque[socket.socket] = deque()
     while not peers.over():

@@ -1,4 +1,4 @@
-"""Records of what was added that nobody added: each makes an evaluation look for what it names.
+"""Records of what was added that no one added: each makes an evaluation look for what it names.
 
 The annotation ``ultraserver-webhook.io/added`` on a pod template names, by digest, what an earlier evaluation
 put there (docs/adr/0002-record.md). Anybody may write one. These are the worst ones known.
@@ -47,7 +47,7 @@ def expression(number: int) -> dict[str, Any]:
 
 
 def lists_in_a_term(size: int) -> dict[str, Any]:
-    """Returns a term of thousands of one-element lists, and digests that take back its last hundred one by one."""
+    """Returns a term of thousands of one-element lists, and digests for its last hundred."""
     names = [f"a{at:05x}" for at in range(size // 13)]
     parts = [f'"{name}":[0]' for name in names]
     digests = [digest(f"[{{{','.join(parts[:-back])}}},0]") for back in range(1, min(MOST, len(parts)) + 1)]
@@ -55,7 +55,7 @@ def lists_in_a_term(size: int) -> dict[str, Any]:
 
 
 def expressions_in_a_term(size: int) -> dict[str, Any]:
-    """Returns what the API server's schema lets through: one long term, its last hundred expressions forged."""
+    """Returns what the API server's schema admits: one long term, its last hundred expressions forged."""
     expressions = [expression(at) for at in range(size // 34)]
     parts = list(map(text, expressions))
     left = range(len(parts) - 1, max(0, len(parts) - 1 - MOST), -1)

@@ -1,7 +1,7 @@
 """Live reviews as an API server sends them.
 
 HTTP/1.1 over TLS; several connections that are kept, one that is new for every review, and spare ones that
-carry nothing, as a Go client has. Steady: a fixed pace, whatever becomes of the others.
+carry nothing, as a Go client has. Steady: a fixed pace, independent of the other answers.
 As a process of its own, ``python -m tests.attack.live OPTIONS``, it ends when standard input does, and prints
 what it counted.
 """
@@ -37,7 +37,7 @@ SHORT, LONG = 6_000, 100_000
 
 @dataclass
 class Count:
-    """What became of the live reviews.
+    """The results of the live reviews.
 
     Attributes:
         clients: How many send reviews; each has one under way at a time.
@@ -96,7 +96,7 @@ class Client:
 
 
 def closed(sock: Any) -> bool:
-    """Returns whether the server has closed a connection on which nothing is due; a Go client sees that as well."""
+    """Returns whether the server has closed a connection without a due answer; Go clients notice that too."""
     if not select.select([sock], [], [], 0)[0]:
         return False
     before = sock.gettimeout()
@@ -145,7 +145,7 @@ class Live:
         assert found, f"waited {3 * PATIENCE_SECONDS:.0f} s for {reviews} reviews: {self.count}"
 
     def stop(self) -> Count:
-        """Waits for the answers that are due; what became of all of them."""
+        """Waits for the answers that are due; returns all results."""
         self.__exit__()
         self.count.slowest_ms = max(self.times) * 1000
         self.count.p99_ms = statistics.quantiles(self.times, n=100)[98] * 1000

@@ -1,4 +1,4 @@
-"""One attack on one server, and what became of the live reviews beside it."""
+"""One attack on one server, and the result of the live reviews next to it."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ class Measured:
     """What an attack did.
 
     Attributes:
-        live: What became of the live reviews and of the probes.
+        live: The results of the live reviews and of the probes.
         peak: Bytes of memory that the program held at most.
         limit: Bytes that the manifests allow it.
         replaced: Whether a process that serves is another one than before.
@@ -35,7 +35,7 @@ class Measured:
 
 
 def measure(attack: Attack, seconds: float) -> Measured:
-    """Starts the program, attack it in the long form beside live reviews of another process, and count."""
+    """Starts the program, attack it in the long form next to live reviews of another process, and count."""
     with (
         tempfile.TemporaryDirectory() as directory,
         Subject(Path(directory), "--log-level", "warning") as subject,
@@ -65,7 +65,7 @@ class Reviews:
         return self
 
     def stop(self) -> Count:
-        """Waits for the answers that are due; what became of all of them."""
+        """Waits for the answers that are due; returns all results."""
         said, _ = self._process.communicate(timeout=60)
         return Count(**json.loads(said))
 

@@ -33,7 +33,7 @@ class Files:
         return self.directory / "tls.key"
 
     def issue(self, begins: timedelta = timedelta(), lifetime: timedelta = DAY) -> authority.Pair:
-        """Returns a new pair for loopback, not yet in the files, that is valid from now or from another time on."""
+        """Returns a new pair for loopback, not yet in the files, that is valid from now or another time."""
         now = datetime.now(UTC) + begins
         return authority.issue(self.signer, now, lifetime, ["localhost", "127.0.0.1"])
 

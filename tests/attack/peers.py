@@ -145,7 +145,7 @@ class Answer:
 
 
 def refuses(answer: Answer) -> bool:
-    """Returns whether an answer says that the request was wrong: 4xx, or a coding or version that is not known."""
+    """Returns whether an answer says that the request was wrong: 4xx, or an unknown coding or version."""
     return 400 <= answer.status < 500 or answer.status in {501, 505}
 
 

@@ -97,13 +97,13 @@ class Client:
         return head + self._key.encrypt(nonce, data + bytes([kind]), head)
 
     def update(self, *, answered: bool = False) -> bytes:
-        """Returns a record that says that the next ones are of new keys, and may ask the same of the server."""
+        """Returns a key update record, which may ask the server for one, too."""
         told = self.record(UPDATE_KEYS + bytes([answered]), HANDSHAKE)
         self._use(expanded(self._secret, b"traffic upd", 48))
         return told
 
     def hello(self) -> bytes:
-        """Returns a record, of TLS 1.2, with the shortest beginning of a new handshake that OpenSSL knows as one."""
+        """Returns a TLS 1.2 record with the shortest beginning of a handshake that OpenSSL recognises."""
         return self.record(b"\x01\0\0\0", HANDSHAKE)
 
 

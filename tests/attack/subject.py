@@ -31,7 +31,7 @@ class Subject:
 
     Attributes:
         directory: Holds ``tls.crt``, ``tls.key``, ``ca.crt``, ``rules.yaml`` and ``log``.
-        port: Of the listener for the API server; ``metrics_port`` of the other one.
+        port: The port of the listener for the API server; ``metrics_port`` of the other one.
         said: What the program printed so far can be read from the file ``log``.
     """
 
@@ -51,7 +51,7 @@ class Subject:
 
     def __enter__(self) -> Self:
         with (self.directory / "log").open("wb") as log:
-            # A terminal's question would wait for ever at this pipe, as it would in nobody's terminal.
+            # A terminal's question would wait for ever at this pipe, as it would in no one's terminal.
             self.process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,

@@ -19,7 +19,7 @@ COUNTED = 20
 
 
 def verdicts(seed: int, numbers: Iterable[int]) -> Counter[str]:
-    """Returns what became of the cases of these numbers; the first that fails is shown."""
+    """Returns the result of the cases of these numbers; the first that fails is shown."""
     became = Counter[str]()
     for number in numbers:
         made = case(seed, number)

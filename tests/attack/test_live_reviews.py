@@ -1,4 +1,4 @@
-"""Beside every attack live reviews are answered, and the program stays within its memory.
+"""Next to every attack live reviews are answered, and the program stays within its memory.
 
 In the quick tier attacks take a few turns and nothing is measured; attacks by connections are in
 ``tests/serving/test_peers.py``. In the soak every attack lasts a minute and how long others wait is measured.
@@ -19,7 +19,7 @@ REVIEWS = 8
 SECONDS = 60.0
 
 
-@pytest.mark.limit(3, "megabytes of bodies are evaluated beside the reviews")
+@pytest.mark.limit(3, "megabytes of bodies are evaluated during the reviews")
 @pytest.mark.parametrize(
     "attack", [attack for attack in ATTACKS if attack.short], ids=lambda attack: attack.name
 )
@@ -51,7 +51,7 @@ def test_live_reviews_pass_in_time_beside(
     """No live review takes longer than two seconds, see README.md for why none.
 
     Time in which the server's loop could run and had no processor is not counted; without that the slowest of
-    thousands took 1.6 s beside a load of 16 on two cores.
+    thousands took 1.6 s next to a load of 16 on two cores.
     """
     found = measure(attack, SECONDS)
     live = found.live

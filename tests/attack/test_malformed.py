@@ -11,7 +11,7 @@ HOST = b"Host: localhost"
 
 
 def lines() -> dict[str, bytes]:
-    """Returns first lines that are wrong, before a head and a body that nobody can take for a review."""
+    """Returns first lines that are wrong, before a head and a body that no one can take for a review."""
     first = {
         "nothing": b"",
         "a word": b"POST",

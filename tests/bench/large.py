@@ -36,7 +36,7 @@ REVIEWS = re.compile(r'^apiserver_admission_webhook_request_total\{.*name="pods\
 
 
 def counted(plane: ControlPlane) -> Counter[str]:
-    """Returns how often Pods were created, patched and bound, and how often the webhook was asked about one."""
+    """Returns how often Pods were created, patched and bound, and how often the webhook got one."""
     found: Counter[str] = Counter()
     for line in plane.kubectl.api.text("/metrics").splitlines():
         if match := PODS.match(line):

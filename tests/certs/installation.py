@@ -96,7 +96,7 @@ class Installation:
 
 
 def install(plane: ControlPlane, name: str, folder: Path) -> Installation:
-    """Returns a namespace with the program's account and rights, and webhook configurations that match nothing."""
+    """Returns a namespace with the program's account, and webhook configurations without matches."""
     inside = plane.kubectl.create_namespace(name)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"{name}-certs"}}
     inside.create(account)

@@ -28,7 +28,7 @@ CA_DUE = CA * 2 / 3
 
 @cache
 def ca(name: str) -> Pair:
-    """Returns ``old``, ``new`` and ``theirs`` were made at NOW; ``dead`` ended before it; ``leaf`` is none."""
+    """Returns a pair; most begin at NOW, ``dead`` has ended, ``leaf`` is no authority."""
     if name == "leaf":
         return leaf("old")
     return new_authority(NOW - 10 * DAY, 5 * DAY) if name == "dead" else new_authority(NOW, CA)
@@ -92,7 +92,7 @@ def certificates(names: tuple[str, ...]) -> frozenset[x509.Certificate]:
 
 
 def both(**change: object) -> Given:
-    """Returns an authority is being replaced: the new one signs, both are trusted, the leaf is the old one's."""
+    """Returns inputs during a replacement: the new authority signs, the leaf is the old one's."""
     made = Given(signer="new", bundle=("new", "old"), trusted=DAY, after=DAY)
     return replace(made, **change)  # type: ignore[arg-type]
 
@@ -194,7 +194,7 @@ CASES = [
         f"no leaf to serve: it is valid from {BEGUN} to {stamp(NOW + LEAF)} only",
     ),
     (
-        "a leaf of nobody trusted",
+        "a leaf that is not trusted",
         Given(leaf=leaf("new")),
         ISSUE,
         "no leaf to serve: no trusted authority signed it",
@@ -214,7 +214,7 @@ CASES = [
     ),
     ("a leaf asked for", Given(forced=leaf("old")), ISSUE, "a new leaf was requested"),
     ("a leaf asked for, and made already", Given(forced=leaf("new")), KEEP, WELL),
-    # A new authority beside the old one.
+    # A new authority next to the old one.
     ("not in every caBundle", both(trusted=None, hooks=(("old",),)), TRUST, wanted_in("mutating h0")),
     ("in every caBundle, not noted", both(trusted=None), NOTE, NOTED),
     (
@@ -245,7 +245,7 @@ CASES = [
         behind("b", "c"),
     ),
     (
-        "all are seen to have",
+        "all replicas have",
         both(leaf=MOVED, after=RECEIVED, replicas={"a": MOVED.certificate}),
         BUNDLE,
         SERVED,
@@ -263,7 +263,7 @@ CASES = [
     ("a pod serves the leaf of before", taking(leaf=THEIRS, replicas={"a": OURS}), WAIT, behind("a")),
     ("it is served", served(), KEEP, WELL),
     ("it is served for longer than its own would be", served(after=LEAF_DUE), KEEP, WELL),
-    ("it lacks names that nobody asks for", served(provided=SHORT, leaf=SHORT), KEEP, WELL),
+    ("it lacks names that are not used", served(provided=SHORT, leaf=SHORT), KEEP, WELL),
     ("it is replaced by one of the same authority", served(provided=NEXT), TAKE, TRUSTED),
     ("it was taken away", served(provided=None), BUNDLE, LACKS),
     ("its end is near", served(after=LEAF - 12 * SETTLE), BUNDLE, LACKS),
@@ -275,7 +275,7 @@ BREAKS = {
     *("no authority", "an authority that may not sign", "an authority that is over"),
     *("one that has not begun", "a bundle without the signer", "a caBundle is empty"),
     *("a caBundle of another", "every caBundle is empty", "caBundles come before a leaf"),
-    *("a leaf brings ca.crt with it", "no leaf", "a leaf that is over", "a leaf of nobody trusted"),
+    *("a leaf brings ca.crt with it", "no leaf", "a leaf that is over", "a leaf that is not trusted"),
     *("a leaf without two names", "an address is wanted", "a lost leaf does not"),
     "nothing else is there to serve",
 }

@@ -1,4 +1,4 @@
-"""Years of simulated time: whatever happens, every API server can verify every replica, all the time."""
+"""Years of simulated time: with any events, every API server can always verify every replica."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of Secrets and configurations, whoever wrote them and however wrong they are."""
+"""Reading Secrets and configurations of any author and any content."""
 
 from __future__ import annotations
 

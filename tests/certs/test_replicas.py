@@ -1,4 +1,4 @@
-"""What replicas are seen to serve, and what that decides."""
+"""The leaves that replicas serve, and the decisions that follow."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_only_the_webhook_that_differs_is_patched() -> None:
     one = api.get(MUTATING) or {}
     good = one["webhooks"][0]["clientConfig"]["caBundle"]
     del one["webhooks"][1]["clientConfig"]["caBundle"]
-    # Equal but for its form: another program may have written it.
+    # Equal except for its form: another program may have written it.
     text = base64.b64decode(good) + b"\n# a comment\n"
     one["webhooks"][0]["clientConfig"]["caBundle"] = base64.b64encode(text).decode()
     api.put(MUTATING, one)

@@ -15,7 +15,7 @@ from tests.rules.tables import EXTENDS, mounted
 from webhook.cli import main
 from webhook.documents import dump_yaml
 
-SECRET = "root:$6$secret:::"  # noqa: S105 - nobody's
+SECRET = "root:$6$secret:::"  # noqa: S105 - no one's
 MAKES: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "pipe": (lambda file, _: os.mkfifo(file), "not a regular file"),
     "device": (lambda file, _: file.symlink_to("/dev/zero"), "a link that leads out of its folder"),

@@ -34,7 +34,7 @@ def test_quantities(text: str, amount: int) -> None:
 
 
 def resized(asked: str, has: dict[str, Any], reason: str = "", kind: str = "containers") -> int:
-    """Returns the cores of a pod that asks for so many after it was resized, and what its status says it has."""
+    """Returns the cores of a resized pod, from its requests and its status."""
     part = {"name": "c", "restartPolicy": "Always", "resources": {"requests": {"cpu": asked}}}
     statuses = {"containers": "containerStatuses", "initContainers": "initContainerStatuses"}
     status: dict[str, Any] = has if kind == "pod" else {statuses[kind]: [{"name": "c", **has}]}

@@ -41,7 +41,7 @@ def test_a_file_that_did_not_change_is_not_read_again(number: Number) -> None:
 
 def test_a_changed_file_is_reloaded_counted_and_told(number: Number) -> None:
     number.path.write_text("22")
-    assert number.watched.value == 1  # nobody has looked yet
+    assert number.watched.value == 1  # no one has looked yet
     assert number.watched.refresh() == 22
     assert number.told == ["reloaded"]
 
@@ -99,7 +99,7 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(number: Number) -> N
 
 
 def test_where_files_cannot_be_used_yet_a_value_to_begin_with_is(number: Number) -> None:
-    """Protects placement's start: the packaged units are known whatever stands in the table's files."""
+    """Protects placement's start: the packaged units are known with any table files."""
     number.path.write_text("two")
     begun = Watched("number", lambda: [number.path], number.read, logging.getLogger("test"), first=0)
     assert (begun.value, begun.refresh()) == (0, 0)

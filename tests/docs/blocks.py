@@ -68,7 +68,7 @@ def text_of(document: str) -> str:
 
 
 def without_blocks(document: str) -> str:
-    """Returns the text of a document but for its fenced blocks."""
+    """Returns the text of a document except for its fenced blocks."""
     return _FENCED.sub("", text_of(document))
 
 

@@ -70,7 +70,7 @@ def is_one_program(command: str) -> bool:
 
 
 def documents_with(wanted: Callable[[Step], bool]) -> list[str]:
-    """Returns the documents that show such a command; there is one, or a test of them would pass by doing nothing."""
+    """Returns the documents that show such a command; there is at least one."""
     found = [
         document
         for document in documents()
@@ -87,7 +87,7 @@ def write_file(block: Block, folder: Path) -> None:
 
 
 def run_in_process(command: str, folder: Path) -> tuple[str, int]:
-    """Returns the same as ``run`` for a command that ``is_one_program``, without a process: its start costs most."""
+    """Returns the same as ``run`` for a command that ``is_one_program``, without a process."""
     _, *words = shlex.split(command)
     with contextlib.chdir(folder):
         done = CliRunner().invoke(main, words, prog_name=PROGRAM, catch_exceptions=False)

@@ -1,4 +1,4 @@
-"""Reading: what kubectl means, where it was written, and nothing but ``DocumentError`` whatever comes in.
+"""Reading: what kubectl means, where it was written, and nothing but ``DocumentError`` with any input.
 
 ``kubectl_yaml_cases.json`` holds texts and what kubectl's own code made of them. It was made by
 ``kubectl_yaml_cases.go`` (k8s.io/apimachinery v0.36.3, sigs.k8s.io/yaml v1.6.0, go.yaml.in/yaml/v2

@@ -42,7 +42,7 @@ def nested(depth: int, leaf: Any) -> Any:
 
 
 def long_chain(size: int) -> Any:
-    """Returns a record in which every expression of one term was added, one after the other, with true digests."""
+    """Returns a record that added every expression of one term, one after the other, with true digests."""
     count = min(size // 60, 2000)
     items = expressions(count)
     true = [digest([{"matchExpressions": items[:n]} if n else {}, items[n]]) for n in range(count)]
@@ -89,7 +89,7 @@ def managed(size: int) -> Any:
 
 
 def instance_types(size: int) -> Any:
-    """Returns a number of devices that none of all known instance types accepts, each type in a term of its own."""
+    """Returns a number of devices that no known instance type has, with each type in its own term."""
     known = sorted(load_default().device_counts)
     label = load_default().candidates.instance_type_label
     chosen = [
@@ -102,7 +102,7 @@ def instance_types(size: int) -> Any:
 
 
 def empty_expressions(size: int) -> Any:
-    """Returns a PyTorchJob, in which two templates take nodes, with one node selector term of empty expressions."""
+    """Returns a PyTorchJob with two templates that take nodes, and a term of empty expressions."""
     whole = {"name": "pytorch", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
     items: list[Any] = [{}] * (size // 8)
     template = put({"spec": {"containers": [whole]}}, NODE_TERMS, [{"matchExpressions": items}])
@@ -116,7 +116,7 @@ def empty_expressions(size: int) -> Any:
 
 
 def empty_jobs(size: int) -> Any:
-    """Returns a JobSet whose replicated jobs are empty but for the last, which its row looks for."""
+    """Returns a JobSet whose replicated jobs are empty except for the last, which its row looks for."""
     whole = {"name": "c", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
     job = {"parallelism": 1, "template": {"spec": {"containers": [whole]}}}
     workers = {"name": "workers", "replicas": 8, "template": {"spec": job}}

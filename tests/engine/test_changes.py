@@ -129,7 +129,7 @@ def test_what_an_earlier_admission_added_is_no_change_while_it_stays_and_one_of_
 
 @pytest.mark.parametrize("workers", [4, 8], ids=["put back", "a new size"])
 def test_of_an_update_the_changes_are_of_what_was_sent(workers: int) -> None:
-    """What an update puts back no rule sets; of a new size the rules of that are told."""
+    """Changes of an update are not a rule's; those of a new size are."""
     suspend = {"suspend": True}
     stored, sent = (put(mpijob(size), ("spec", "runPolicy"), suspend) for size in (4, workers))
     stored = explained(load_default(), stored).after
@@ -154,7 +154,7 @@ def test_nothing_is_told_of_a_review_that_does_not_ask_nor_of_a_refused_or_shado
 
 
 def test_a_long_key_is_not_repeated_for_all_that_is_taken_back_below_it() -> None:
-    """The text of all paths stays a small multiple of the object, whatever its keys and its record say."""
+    """The text of all paths stays a small multiple of the object, with any keys and record."""
     key, elements = 20_000 * "k", [{"key": str(number)} for number in range(1_000)]
     found = changes({key: {"tolerations": elements}}, {key: {"tolerations": elements[:1]}}, {})
     assert [len(change.path) for change in found] == [len(key) + 1]

@@ -1,4 +1,4 @@
-"""What an evaluation costs grows with the object and no faster, whatever is in it; so does the answer.
+"""What an evaluation costs grows with the object and no faster, with any content; so does the answer.
 
 Nothing here looks at a clock: calls are counted, and what is read and written in one call by its length.
 """
@@ -35,10 +35,10 @@ IN_PROPORTION = 1.1
 """What cannot be counted better, so that no constant hides a cost that grows faster than the object."""
 
 UPDATE_CALLS_PER_KB = 5000
-"""Of both objects: what was added is taken back from each. A millisecond."""
+"""Units for both objects, as additions are removed from each. A millisecond."""
 
 ANSWER_RATIO, ANSWER_CONSTANT = 14, 100_000
-"""Of an answer to its request; the constant holds the init scripts."""
+"""Most bytes of an answer, by its request; the constant is for the init scripts."""
 
 
 def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
@@ -82,7 +82,7 @@ def made(name: str, size: int) -> Any:
 
 @cache
 def evaluated(name: str, size: int) -> Outcome:
-    """Returns what becomes of it."""
+    """Returns the outcome."""
     return evaluate(TABLE, requested(made(name, size)))
 
 
@@ -161,7 +161,7 @@ def test_many_node_terms_are_answered_with_one_operation() -> None:
 
 
 def over_budget(job: Any) -> Any:
-    """Returns a job whose record names places that cost more than it is worth: one long text, under many names."""
+    """Returns a job whose record costs more than the budget: one long text, under many names."""
     deep = nested(100, "x" * 40_000)
     return recorded(put(job, (*WORKER, "spec", "a"), deep), {"/spec" + "/a" * n: "0" for n in range(1, 100)})
 

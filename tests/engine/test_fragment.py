@@ -9,7 +9,7 @@ from webhook.undo.takeback import Taken
 
 
 def put_back_of(mine: Json, *fragments: Json) -> tuple[Json, Json]:
-    """Returns a template with fragments added, and what becomes of an update that takes them out."""
+    """Returns a template with fragments added, and what happens to an update that takes them out."""
     merge, stored = Merge(()), mine
     for one in fragments:
         stored = merge.apply(stored, one)

@@ -28,7 +28,7 @@ ADDED = {
         {"spec": {"nodeSelector": {"a": "1"}}},
     ),
     "a null map is made": ({"spec": None}, {"spec": {"a": "1"}}, {"spec": {"a": "1"}}),
-    "a key is added beside others": (
+    "a key is added to others": (
         {"labels": {"a": "1"}},
         {"labels": {"b": "2"}},
         {"labels": {"a": "1", "b": "2"}},

@@ -78,7 +78,7 @@ def test_each_pod_that_takes_a_node_has_a_number_of_its_own(what: str) -> None:
 
 
 def test_of_several_sources_the_one_with_the_largest_factor_has_the_most_of_a_number() -> None:
-    """As a controller counts, in whatever order the row has them."""
+    """As a controller counts, with any order in the row."""
     found = [pod for _, pod in made(SERVER, extended(BY_NAME))]
     variables = [pod["spec"]["containers"][0]["env"] for pod in found]
     pairs = [env[-1]["value"] for env in variables if env[-1]["name"] == "PAIR"]

@@ -1,4 +1,4 @@
-"""What must hold for every object, whatever is in it."""
+"""What must hold for every object, with any content."""
 
 import copy
 import random
@@ -44,7 +44,7 @@ def test_what_the_user_wrote_is_still_there(job: Any) -> None:
 
 
 def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
-    """Every leaf of before stands in after; lists keep their elements in their order."""
+    """Checks that every leaf of before is in after, and that lists keep their elements in order."""
     if isinstance(before, dict):
         for key, value in before.items():
             assert key in after, (*path, key)

@@ -1,4 +1,4 @@
-"""What was added can be told from what was there, whatever the table has become since."""
+"""Additions can be distinguished from a user's values with any later table."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A launcher's Pod gets the text that its init containers run, whatever else is said of it."""
+"""A launcher's Pod gets the text that its init containers run in every case."""
 
 from typing import Any
 
@@ -62,9 +62,9 @@ def test_a_text_of_the_jobs_own_stays(own: str, found: str) -> None:
 
 
 def test_a_pod_that_is_refused_is_not_changed() -> None:
-    deny = "rules: [{name: none, reason: a test, match: {workload: pod, role: pod}, deny: nobody}]"
+    deny = "rules: [{name: none, reason: a test, match: {workload: pod, role: pod}, deny: denied}]"
     outcome = reviewed(launcher(), deny)
-    assert (outcome.denials, outcome.operations) == (("nobody",), ())
+    assert (outcome.denials, outcome.operations) == (("denied",), ())
 
 
 @pytest.mark.parametrize(

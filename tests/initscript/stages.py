@@ -11,7 +11,7 @@ VARIABLE: Final = "ULTRASERVER_SCRIPT"
 RUN: Final = (
     f'eval "${{{VARIABLE}:?is empty, the webhook did not see this Pod: delete it when the webhook is up}}"'
 )
-"""What bash runs: a Pod whose annotation somebody took away must not pass."""
+"""What bash runs: a Pod whose annotation a user took away must not pass."""
 
 
 def command(stage: Stage) -> list[str]:

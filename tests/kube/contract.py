@@ -36,7 +36,7 @@ class Server:
     Attributes:
         api: Its calls.
         namespace: One without ConfigMaps of the tests.
-        refused: Its calls for somebody who may do nothing.
+        refused: Its calls for a user who may do nothing.
         two_to_a_page: Has lists come in pages of two.
         young: A collection that began after the version 1.
         end_watches: Ends a watch that was asked for with ``timeoutSeconds=4``, if time alone does not.
@@ -193,7 +193,7 @@ class ApiContract:
             server.api.patch(
                 f"{server.things}/one", [{"op": "add", "path": "/data/value", "value": "2"}, operation]
             )
-        assert type(caught.value) is ApiError  # not that somebody else was faster
+        assert type(caught.value) is ApiError  # not a conflict
         assert server.api.get(f"{server.things}/one") == made
 
     def test_what_is_absent_is_not_patched(self, server: Server) -> None:
@@ -285,7 +285,7 @@ class ApiContract:
             f"{server.things}/one", {**mine, "metadata": {"name": "one"}, "data": other["data"]}
         )
         with server.watch(version) as stream:
-            # What is told of an object that is no longer selected is what it was.
+            # The event about an object that is no longer selected has its old state.
             assert take(iter(stream), 2) == [("ADDED", "one", "2"), ("DELETED", "one", "2")]
 
     def test_a_watch_ends_with_how_far_it_came(self, server: Server) -> None:

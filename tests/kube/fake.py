@@ -31,7 +31,7 @@ class FakeApi:
     """Keeps objects by path (`kube.client.KubernetesApi`).
 
     Attributes:
-        objects: What is stored. Watches are told what the verbs, `put` and `remove` change, not what a test
+        objects: What is stored. Watches get what the verbs, `put` and `remove` change, not what a test
             changes in here.
         writes: Verb and name of each write that was done.
         asked: The path of every page and watch that was asked for.
@@ -137,11 +137,11 @@ class FakeApi:
     # ---- No calls: what strangers do, and an API server that ends, breaks and forgets ----------------------
 
     def put(self, path: str, document: Object) -> None:
-        """What a stranger writes, whatever is there."""
+        """Writes an object as another client, over any version."""
         self._store(path, copy.deepcopy(document))
 
     def remove(self, path: str) -> None:
-        """What a stranger deletes."""
+        """Deletes an object as another client."""
         with self._changed:
             self._version += 1
             gone = copy.deepcopy(self.objects.pop(path))

@@ -257,7 +257,7 @@ def test_a_watch_gives_events_whole_however_they_arrive(server: Server, api: Kub
 def test_what_one_object_holds_keeps_nobody_from_reading_the_others(
     server: Server, api: KubernetesApi, value: bytes, read: str | None
 ) -> None:
-    """A tenant's opaque parameters: bytes that are not text, and nested as deep as nobody reads."""
+    """A tenant's opaque parameters: bytes that are not text, and nested as deep as no one reads."""
     body = b'{"items": [{"a": %b, "b": [{}]}, {"a": 1}]}' % value
     server.answer = (200, body)
     (page,) = api.pages("/a")

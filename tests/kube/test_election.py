@@ -54,7 +54,7 @@ def test_a_silent_holder_is_followed_after_the_time_it_promised_and_not_before()
 
 
 def test_a_holder_that_promised_years_is_followed_after_minutes() -> None:
-    """Whoever stole the program's token could else stop it for good, though the token is taken away."""
+    """Otherwise a stolen token could stop the program for good, even after it is revoked."""
     api, watch = FakeApi(), Watch()
     candidate(api, "thief", watch).lead()
     spec = api.objects[PATH]["spec"]

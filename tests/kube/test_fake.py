@@ -11,7 +11,7 @@ from tests.kube.fake import FakeApi
 @pytest.fixture
 def server() -> Server:
     api = FakeApi()
-    # What shows the same objects to somebody who may do nothing.
+    # What shows the same objects to a user who may do nothing.
     refused = FakeApi(api.objects, refuse="/")
     return Server(
         api,

@@ -79,7 +79,7 @@ class Running:
         return signal.is_set()
 
     def hold(self, who: str) -> None:
-        """Gives the Lease to somebody, as an administrator may."""
+        """Gives the Lease to another holder, as an administrator may."""
         lease = self.api.objects.get(LEASE, {"metadata": {"name": "lease"}})
         self.api.put(LEASE, {**lease, "spec": {"holderIdentity": who}})
 

@@ -93,7 +93,7 @@ class Followed:
 
 
 def put(api: FakeApi, name: str, **own: str) -> str:
-    """Returns a node as somebody writes it; its version."""
+    """Returns a node as a user writes it; its version."""
     api.put(f"{NODES}/{name}", {"metadata": {"name": name, "labels": own}, "status": {"a": 1}})
     version: str = api.objects[f"{NODES}/{name}"]["metadata"]["resourceVersion"]
     return version
@@ -153,7 +153,7 @@ def test_a_version_that_is_too_old_is_listed_anew(
             api.forget()
 
     followed = Followed(api)
-    # Not in the first watch, which has just listed: the second one lists anew, without a wait.
+    # Not in the first watch, which has just listed: the second one lists again, without a wait.
     followed.run(api.end_watches, forget, lambda: put(api, "c"))
     assert followed.waits == []
     assert [path for path in api.asked if "watch" not in path] == [NODES, NODES]
@@ -173,7 +173,7 @@ def test_failures_are_told_and_tried_again_from_where_it_was(api: FakeApi) -> No
     listed = {"a": {"x": "1"}, "b": {}}
     more = {**listed, "c": {}}
     assert "403" in shown[0][1]
-    # Before anything changes it is told that it is followed again.
+    # Before any change the copy counts as up to date again.
     assert shown[1:] == [(listed, ""), (more, ""), (more, "reset"), (more, ""), ({**more, "d": {}}, "")]
     assert followed.versions()[-1] == versions[0]
     assert len(followed.waits) == 2
@@ -252,7 +252,7 @@ class Seen:
 
 
 def test_what_is_the_same_in_all_that_counts_is_kept_as_it_was_seen_last(api: FakeApi) -> None:
-    """A pod is deleted by its version, which changes with what the scheduler writes and nobody keeps."""
+    """A pod is deleted by its version, which changes with what the scheduler writes and no one keeps."""
     followed = Followed(api, project=lambda raw: Seen(labels(raw), raw["metadata"]["resourceVersion"]))
     versions: list[str] = []
     followed.run(lambda: versions.append(put(api, "a", x="1")))

@@ -58,7 +58,7 @@ class Cluster(FakeApi):
         return int(b"refused" in data)
 
     def try_create(self, path: str, found: Object) -> tuple[int, Object]:
-        """Takes whatever it is, unless that has a name that is there."""
+        """Accepts any object, unless one with its name exists."""
         self.asked.append(path)
         name = found["metadata"].get("name")
         if f"{path}/{name}" in self.objects:

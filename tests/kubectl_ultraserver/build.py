@@ -66,7 +66,7 @@ def place(
 
 
 def workers(job: str, count: int, on: Iterable[str] = (), size: int = 4, **spec: Any) -> list[Object]:
-    """Returns the workers that the webhook placed by affinity; the first ones are bound to nodes and Ready."""
+    """Returns the workers that the webhook placed by affinity; the first ones are bound and Ready."""
     nodes = [*on, *[""] * count][:count]
     found = []
     for index, node in enumerate(nodes):
@@ -159,7 +159,7 @@ def work(
 
 
 def case(found: Case, **known: Any) -> Case:
-    """Returns what is known about a job at noon, where the program's Lease is fresh and the webhook is registered."""
+    """Returns a job's case at noon, with a fresh Lease of the program and a registered webhook."""
     lease = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
     registration = {
         "metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T09:00:00Z"},
@@ -181,7 +181,7 @@ def answer(job: Object, rules: Object) -> Object:
 
 
 def rules(line: str = "", **metadata: Any) -> Object:
-    """Returns the ConfigMap of an installation whose rule table is the packaged one, but for a line."""
+    """Returns the ConfigMap of an installation whose rule table is the packaged one, except for a line."""
     head = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\nextends: default\n"
     return {"metadata": metadata, "data": {"rules.yaml": head + line}}
 

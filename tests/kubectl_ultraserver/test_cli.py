@@ -49,9 +49,9 @@ def test_verify_exits_with_what_it_found(api: Cluster) -> None:
         pod["metadata"]["annotations"] = {}
         api.put(path_of(pod), pod)
     assert run("verify", "train")[0] == 2
-    code, out, err = run("verify", "nobody")
+    code, out, err = run("verify", "missing")
     assert (code, out) == (2, "")
-    assert err == "error: there is no job nobody in namespace team\n"
+    assert err == "error: there is no job missing in namespace team\n"
 
 
 def test_json_has_everything(api: Cluster) -> None:

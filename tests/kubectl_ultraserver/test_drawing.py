@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def busy() -> Fleet:
-    """Returns ``us-01`` has a pair and a stray pod, ``us-02`` a cordoned node with a worker, ``us-03`` is free."""
+    """Returns a fleet: a pair and a stray pod, a cordoned node with a worker, and a free UltraServer."""
     nodes = [
         *changed(THREE, n2_1={"cordoned": True}, n2_2=None, n2_3={"ready": False}),
         Node("lost", {INSTANCE_TYPE: TRN2U, SERVER_4: NO_SERVER}),

@@ -18,7 +18,7 @@ from tests.placement.stored import store_nodes
 
 @pytest.fixture
 def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    """An installation, and a webhook that nobody calls."""
+    """An installation, and a webhook that no one calls."""
     made = Cluster()
     store_nodes(made, 3)
     made.put(RULES, rules())

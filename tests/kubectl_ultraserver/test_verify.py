@@ -128,7 +128,7 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
 
 @pytest.mark.parametrize(("mode", "whole"), [(4, True), (2, False), (None, True)])
 def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | None, *, whole: bool) -> None:
-    """The driver goes by the claim, whatever the template is called; without a mode it is told nothing."""
+    """The driver uses the claim, with any name of the template; without a mode it gets none."""
     claims = {("team", f"train-worker-{worker}-neurons"): made(worker, mode) for worker in range(4)}
     inventory = Inventory(claims=claims)
     pods = claiming(workers("train", 4, FIRST), "us-4-node-config")

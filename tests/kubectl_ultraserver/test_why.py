@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 ALL = "train-worker-0, train-worker-1, train-worker-2, train-worker-3"
-NOBODY = "0/12 nodes are available: 12 node(s) didn't match pod affinity rules."
+NO_NODE = "0/12 nodes are available: 12 node(s) didn't match pod affinity rules."
 
 
 def only(found: Case) -> Finding:
@@ -115,7 +115,7 @@ def test_a_program_that_runs_and_does_not_open_a_job_is_quoted() -> None:
 
 
 def test_without_the_program_the_schedulers_words_and_what_keeps_each_ultraserver() -> None:
-    pods = unscheduled(workers("train", 4), NOBODY)
+    pods = unscheduled(workers("train", 4), NO_NODE)
     labels = {
         key: value for key, value in THREE["n3-1"].labels.items() if key not in (SERVER_4, NODE_IDS[SERVER_4])
     }
@@ -126,7 +126,7 @@ def test_without_the_program_the_schedulers_words_and_what_keeps_each_ultraserve
     others = workers("other", 1, ["n2-3"], size=1)
     scheduler, places = why(case(work(pods, nodes, others, stored())))
     assert (scheduler.kind, scheduler.name) == ("pod", "train-worker-0")
-    assert scheduler.text == f"{ALL}: {NOBODY}"
+    assert scheduler.text == f"{ALL}: {NO_NODE}"
     assert places.kind == "ultraserver"
     assert places.text == "needs 1 whole UltraServer; 0 free"
     assert places.details == (
@@ -139,7 +139,7 @@ def test_without_the_program_the_schedulers_words_and_what_keeps_each_ultraserve
 
 def test_a_worker_whose_block_stands_elsewhere_is_told_which_node_is_in_the_way() -> None:
     placed = workers("train", 4, FIRST[:3])
-    pods = [*placed[:3], *unscheduled(placed[3:], NOBODY)]
+    pods = [*placed[:3], *unscheduled(placed[3:], NO_NODE)]
     nodes = changed(THREE, n1_3={"cordoned": True})
     scheduler, places = why(case(work(pods, nodes, job=stored())))
     assert scheduler.name == "train-worker-3"
@@ -155,7 +155,7 @@ def test_room_that_the_scheduler_does_not_see_is_said() -> None:
 def test_while_a_worker_is_being_deleted_no_room_is_looked_for() -> None:
     placed = workers("train", 4, FIRST[:3])
     placed[1]["metadata"]["deletionTimestamp"] = "2026-11-21T11:59:00Z"
-    pods = [*placed[:3], *unscheduled(placed[3:], NOBODY)]
+    pods = [*placed[:3], *unscheduled(placed[3:], NO_NODE)]
     assert [finding.kind for finding in why(case(work(pods, job=stored())))] == ["pod", "pod"]
 
 
@@ -376,7 +376,7 @@ def test_a_job_that_straddles_or_whose_node_is_broken_says_so() -> None:
 
 
 def test_a_job_without_a_place_is_told_what_the_scheduler_says_and_no_more() -> None:
-    pods = unscheduled(workers("train", 2), NOBODY)
+    pods = unscheduled(workers("train", 2), NO_NODE)
     for pod in pods:
         pod["metadata"]["annotations"] = {}
-    assert only(case(work(pods))).text == f"train-worker-0, train-worker-1: {NOBODY}"
+    assert only(case(work(pods))).text == f"train-worker-0, train-worker-1: {NO_NODE}"

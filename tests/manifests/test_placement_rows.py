@@ -1,6 +1,6 @@
 """The rows of whole-job admission and its program mean the same.
 
-That Helm puts these rows beside the installation's is in tests/plane/manifests/test_placement.py.
+That Helm puts these rows next to the installation's is in tests/plane/manifests/test_placement.py.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
     assert made["metadata"]["labels"][keys.BLOCK] == str(found.block)
     terms = made["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert [term["topologyKey"] for term in terms] == [found.place.unit]
-    # One that waits for its pin needs no terms beside it.
+    # One that waits for its pin needs no terms next to it.
     metadata = metadata | {"annotations": {keys.PLACE: str(found.place)}}
     assert not evaluate(table, requested(pod | {"metadata": metadata})).operations
 

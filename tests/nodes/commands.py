@@ -30,7 +30,7 @@ def steps(document: str, heading: str) -> list[Step]:
 
 
 def shell_blocks(document: str) -> list[Block]:
-    """Returns the blocks that only tests on nodes run: they are called ``shell``, and others leave them alone."""
+    """Returns the ``shell`` blocks, which only tests on nodes run."""
     return [replace(block, language="sh") for block in blocks_of(document) if block.language == "shell"]
 
 
@@ -39,7 +39,7 @@ def _line(block: Block) -> int:
 
 
 def run(command: str, folder: Path, kubectl: Kubectl, path: Sequence[str] = ()) -> tuple[str, int]:
-    """Returns what a command prints, and its status, in a folder and on a cluster; ``path`` is searched first."""
+    """Returns the output and status of a command in a folder and on a cluster; ``path`` is searched first."""
     programs = [*path, str(kubectl.binary.parent), str(build.HELM.directory())]
     env = {"KUBECONFIG": str(kubectl.kubeconfig), "KUBERC": "off"}
     return session.run(command, folder, path=programs, env=env)

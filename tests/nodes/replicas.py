@@ -57,7 +57,7 @@ def ready(pod: Object) -> bool:
 
 
 def restarts(pods: Iterable[Object]) -> dict[str, int]:
-    """Returns how often the containers of each Pod were started again, by its uid: a Pod that follows has another."""
+    """Returns how often the containers of each Pod were restarted, by its uid; a new Pod has a new uid."""
     return {
         pod["metadata"]["uid"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
         for pod in pods

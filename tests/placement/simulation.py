@@ -32,7 +32,7 @@ class Arrival:
 
 @dataclass
 class Run:
-    """What became of the jobs.
+    """The result of the jobs.
 
     Attributes:
         started: After how many minutes each job was placed.

@@ -36,7 +36,7 @@ class View:
         self.listed = True
 
     def check(self) -> None:
-        """Nothing: nobody's thread can end here."""
+        """Nothing: no one's thread can end here."""
 
     def wait(self, seconds: float) -> bool:
         """Returns whether it has listed."""

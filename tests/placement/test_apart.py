@@ -1,4 +1,4 @@
-"""Required anti-affinity: a unit counts as kube-scheduler will see it, whoever's Pods are there."""
+"""Required anti-affinity: a unit counts as kube-scheduler will see it, with any users' Pods there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def terms(*said: dict[str, Any]) -> tuple[Apart, ...]:
 
 
 def of_webhook(name: str, key: str = SERVER_4) -> dict[str, Any]:
-    """Returns the term by which an MPIJob's workers keep off those of others, as releases before this wrote it."""
+    """Returns the term by which an MPIJob's workers keep others off, as earlier releases wrote it."""
     selector = {
         "matchLabels": {ROLE: "worker"},
         "matchExpressions": [{"key": JOB, "operator": "NotIn", "values": [name]}],

@@ -187,7 +187,7 @@ def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what
     program.clock.forward(timedelta(minutes=5))
     program.run()
     assert pinned(api, "next-b-worker") == {""}
-    for index in range(4):  # somebody else's Pods of that name have no devices
+    for index in range(4):  # another user's Pods of that name have no devices
         api.remove(f"{API}/namespaces/team/resourceclaims/running-worker-{index}-neurons")
     program.run()
     assert pinned(api, "next-b-worker") == {"us-02"}
@@ -293,7 +293,7 @@ def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
 
 
 def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:
-    """Each is met beside the others, on every node."""
+    """Each is met next to the others, on every node."""
     put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(*[request()] * 4)})
     for count, parts, said in ((1, 40, "few devices"), (2, 200, "few devices"), (3, 0, "12 requests for N")):
         pods = claiming("a")
@@ -350,7 +350,7 @@ def test_a_job_of_one_node_that_was_opened_keeps_that_whatever_becomes_of_its_cl
 def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
     asks: list[tuple[str, int]], *, fits: bool
 ) -> None:
-    """Of two devices, one of which is a and b, and a tainted one, without which nobody has all."""
+    """Two devices, one of which is a and b, and a tainted one, without which no one has all."""
     devices = [Device("one", frozenset({("a", 1), ("b", 1)})), Device("two", frozenset({("a", 1)}))]
     devices.append(Device("three", frozenset({("c", 1)}), tainted=True))
     wanted = [Ask("x", frozenset({(name, 1)} if name else ()), count) for name, count in asks]
@@ -358,7 +358,7 @@ def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
 
 
 @pytest.mark.parametrize(
-    "beside",
+    "together",
     [
         request("device.driver == 'efa.k8s.aws'", deviceClassName="efa"),
         request("device.attributes['efa.k8s.aws'].name.startsWith('rdma')", deviceClassName="efa"),
@@ -428,7 +428,7 @@ def test_devices_that_are_had_by_another_resource_of_theirs_are_taken(
     """Every device class has the implicit resource deviceclass.resource.kubernetes.io/NAME."""
     served = {"selectors": [{"cel": {"expression": WHOLE}}], "extendedResourceName": "example.com/node"}
     put(api, "deviceclasses", "served", spec=served)
-    pod = worker("stranger", 0, 1) | {"spec": {"nodeName": "n2-3", "containers": [{"resources": {"limits": {
+    pod = worker("other", 0, 1) | {"spec": {"nodeName": "n2-3", "containers": [{"resources": {"limits": {
         "deviceclass.resource.kubernetes.io/served": "1", **own}}}]}}  # fmt: skip
     del pod["metadata"]["labels"], pod["metadata"]["annotations"]
     api.put(path_of(pod), pod)

@@ -106,7 +106,8 @@ def test_a_worker_that_failed_comes_back_although_others_have_ended(
     assert placed(decide(TOPOLOGY, [pods[0], *there, *ended], NOW)) == {"a": onto}
     of_another = ended[0]._replace(number=8)
     for known in (ended[1:], [of_another, *ended[1:]]):
-        # Beside one at work it goes back to its unit, whoever else is there: of that one the Pod may be gone.
+        # Next to one at work it goes back to its unit, with any other Pods there: that one's Pod may be
+        # gone.
         waits = {} if running else {"a": "7 of 8 workers exist"}
         assert waiting(decide(TOPOLOGY, [pods[0], *there, *known], NOW)) == waits
 

@@ -129,7 +129,7 @@ CASES = [
         {"a": "us-01"},
     ),
     Case(
-        "a pod with devices, whoever made it",
+        "a pod with devices of any owner",
         ONE.values(),
         [*job("a", 4), *held("n1-3")],
         {},
@@ -369,7 +369,7 @@ CASES = [
     # What is open already.
     Case("a running job is left alone", ONE.values(), bound(job("a", 4), ONE.values(), started=True)),
     Case(
-        "a launcher that comes late is let through",
+        "a launcher that comes late is admitted",
         ONE.values(),
         bound(job("a", 4), ONE.values(), started=True) + job("a", 4, launcher=True)[4:],
         {"a": ""},
@@ -469,14 +469,14 @@ CASES = [
         {"a": ""},
     ),
     Case(
-        "what was pinned onto a node that is sick now is not let through",
+        "what was pinned onto a node that is sick now is not admitted",
         changed(TWO, n1_0={"ready": False}),
         [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)],
         {},
         {"a": "a-worker-0 has to go to us-01, where its block is: node n1-0 not ready"},
     ),
     Case(
-        "a block that two leaders pinned apart is not let through",
+        "a block that two leaders pinned apart is not admitted",
         TWO.values(),
         [pinned(pod, SERVER_4, f"us-0{1 + number % 2}") for number, pod in enumerate(job("a", 4))],
         {},
@@ -577,7 +577,7 @@ def test_a_pod_in_place_of_one_that_was_deleted_gives_a_job_no_more_time() -> No
 
 
 def test_a_worker_that_comes_back_late_has_the_time_that_an_admission_takes() -> None:
-    """Its node may have been sick for hours: nothing was let through meanwhile."""
+    """Its node may have been sick for hours: nothing was admitted meanwhile."""
     running = bound(job("a", 4), ONE.values(), started=True)[1:]
     waits = ask(SICK, [*running, job("a", 4)[0]], remembered(3, HOUR))
     assert not waits.openings
@@ -593,7 +593,7 @@ def test_who_is_at_work_holds_nodes_for_others_no_longer_by_deleting_them() -> N
 
 
 def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer_than_others() -> None:
-    """Whoever changes one of its pods all the time, when another is open, had them for half an hour."""
+    """A tenant who changes a pod all the time once kept the nodes for half an hour."""
     half = [*ADRIFT[:2], *job("a", 4)[2:]]
     for ago, gone in ((2 * MINUTE, 2), (MINUTE, 0)):
         refused = {("team", "team.a"): Failure(9, NOW - ago, frozenset(), "conflict")}
@@ -679,7 +679,7 @@ def test_a_job_that_was_evicted_loses_its_age() -> None:
 
 
 def test_an_admission_in_vain_costs_all_jobs_of_its_namespace_their_age() -> None:
-    """Whoever has a hundred that cannot start would else have a unit for a hundred times two minutes."""
+    """A tenant with a hundred jobs that cannot start would otherwise have a unit for 200 minutes."""
     evil = {"namespace": "evil", "age": HOUR}
     vain = [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("evil", 4, **evil)]
     memory = remembered(0, 2 * MINUTE, ("evil", "evil.evil"))

@@ -1,4 +1,4 @@
-"""Nobody starves: a stream of small jobs that would fill the cluster for ever, and a large one among them."""
+"""No one starves: a stream of small jobs that would fill the cluster for ever, and a large one among them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node suits a pod exactly where kube-scheduler's filters say so, but for cordoned and broken ones."""
+"""A node suits a pod exactly where kube-scheduler's filters say so, except for cordoned and broken ones."""
 
 from __future__ import annotations
 

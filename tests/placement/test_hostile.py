@@ -1,4 +1,4 @@
-"""Pods of tenants who write whatever can be stored: decisions come about, and give nothing away twice."""
+"""Pods of tenants with any content that can be stored: decisions succeed, and assign nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Passes beside an API server in memory: order of the writes, what is refused, who is told."""
+"""Passes with an API server in memory: order of the writes, what is refused, what is reported."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_every_block_has_its_unit_before_the_first_gate_goes(api: FakeApi) -> No
 
 
 def test_of_two_leaders_who_decide_from_the_same_one_opens_a_job(api: FakeApi) -> None:
-    """Each may have other units: a plan of the second would stand beside pins of the first."""
+    """Each may have other units: a plan of the second would stand next to pins of the first."""
     store_job(api, "a", 8)
     behind = Program(api)
     behind.pods.fall_behind()
@@ -187,7 +187,7 @@ def test_once_a_pod_of_a_job_was_refused_the_many_others_are_not_tried(
 def test_a_conflict_is_a_refusal_and_the_next_job_has_the_units_in_the_same_pass(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its author decides how often its Pods change: the job waits for that, and nobody else."""
+    """Its author decides how often its Pods change: the job waits for that, and no other user."""
     patched, patch = list[str](), api.patch
 
     def conflict(path: str, operations: list[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What holds for any cluster and any jobs, beside a search through all possible assignments."""
+"""What holds for any cluster and any jobs, compared with a search through all possible assignments."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def clusters(draw: st.DrawFn) -> list[Node]:
 
 @st.composite
 def tenants(draw: st.DrawFn) -> list[Pod]:
-    """Returns pods on nodes: running jobs on whole units of theirs, and pods of nobody we know."""
+    """Returns pods on nodes: running jobs on whole units of theirs, and pods of no one we know."""
     found: list[Pod] = []
     taken: set[str] = set()
     for number in range(draw(st.integers(0, 3))):

@@ -1,4 +1,4 @@
-"""Nodes and pods as the API server has them, whatever people wrote into labels and annotations."""
+"""Nodes and pods as the API server has them, with any labels and annotations."""
 
 from __future__ import annotations
 

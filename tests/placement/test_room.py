@@ -1,4 +1,4 @@
-"""What is left on nodes: a pod takes room besides what it asks for, and a job's unit is nobody else's."""
+"""What is left on nodes: a pod takes room besides what it asks for, and a job's unit is no other user's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_workers_of_less_than_a_node_share_the_node_of_which_least_is_left() -> 
         *job("b", 1, demand=half),
         *job("c", 3, config=1, demand=half),
     ]
-    # A job's own are on a node each, though the nodes beside were looked at again and again.
+    # A job's own are on a node each, though the nodes next to them were looked at again and again.
     assert placed(decide(Topology(NODES.values()), pods, NOW)) == {
         "a": "n1-1",
         "b": "n1-1",

@@ -186,13 +186,13 @@ def test_pods_that_cannot_be_looked_at_hold_their_nodes_and_their_pins(
 
 def test_a_mistake_about_why_jobs_wait_keeps_no_other_from_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     def odd(*_: object) -> Any:
-        raise LookupError("nobody holds it")
+        raise LookupError("it has no holder")
 
     monkeypatch.setattr("placement.decide.cluster.Cluster.cause", odd)
     decision = ask(FOUR.values(), job("a", 12), job("b", 8))
     assert placed(decision) == {"a": "us-01 us-02 us-03"}
-    assert "nobody holds it" in waiting(decision)["b"]
-    assert [str(error) for _, error in decision.errors] == ["nobody holds it"]
+    assert "it has no holder" in waiting(decision)["b"]
+    assert [str(error) for _, error in decision.errors] == ["it has no holder"]
 
 
 def test_gated_pods_and_one_on_a_plain_node_are_no_job_that_was_begun() -> None:
@@ -297,7 +297,7 @@ def test_a_keeping_ends_and_goes_to_another_namespace_next() -> None:
         )
         memory = decision.memory
         rounds.append(decision.cluster.kept.get("n2-0", ("", ""))[0])
-    #                 for an hour       then nobody    and the next,    and in turn
+    #                 for an hour       then no one    and the next,    and in turn
     assert rounds == ["evil", "evil", "", "", "third", "third", "", "evil", "evil"]
 
 
@@ -315,7 +315,7 @@ def test_whoever_deletes_the_job_that_units_are_kept_for_begins_no_other_turn() 
         assert not again.cluster.kept
         turn = ask(FOUR.values(), busy, one, two, other, memory=again.memory, now=NOW + 601 * SECOND)
         assert turn.memory.keeping == Keeping("third", NOW + 601 * SECOND, "evil")
-        # Once nobody of its namespace waits any more, what is left of the turn is the others'.
+        # Once no one of its namespace waits any more, what is left of the turn is the others'.
         rest = ask(FOUR.values(), busy, one, memory=turn.memory, now=NOW + 700 * SECOND).memory
         assert rest.keeping == Keeping("third", NOW + 601 * SECOND)
         assert ask(FOUR.values(), busy, one, memory=rest, now=NOW + 701 * SECOND).cluster.kept

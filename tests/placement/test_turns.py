@@ -1,4 +1,4 @@
-"""Whose turn it is: nobody has a better one by what costs nothing."""
+"""Whose turn it is: no one has a better one by what costs nothing."""
 
 from __future__ import annotations
 

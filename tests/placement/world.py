@@ -1,4 +1,4 @@
-"""Clusters and jobs in a few words, and what becomes of them when decisions are carried out."""
+"""Clusters and jobs in a few words, and what happens to them when decisions are carried out."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def job(  # noqa: PLR0913
 
 
 def foreign(name: str, on: str, *, neuron: bool = True, **changes: Any) -> Pod:
-    """Returns a pod of nobody we know, on a node."""
+    """Returns a pod of no one we know, on a node."""
     demand = Demand(requests={"aws.amazon.com/neuron": 1_000} if neuron else {"cpu": 1_000})
     return Pod("other", name, f"other/{name}", demand=demand, node=on, started=True, **changes)
 
@@ -125,7 +125,7 @@ def bound(pods: Iterable[Pod], nodes: Iterable[Node], **changes: Any) -> list[Po
 
 
 def settled(pods: Iterable[Pod], topology: Topology) -> list[Pod]:
-    """Returns the pods when kube-scheduler has bound all that were let through, and their containers run."""
+    """Returns the pods when kube-scheduler has bound all that were admitted, and their containers run."""
     pods = list(pods)
     taken = {pod.node for pod in pods}
     found = []
@@ -150,7 +150,7 @@ def writes_to(decision: Decision) -> list[tuple[Pod, str, str, bool]]:
 
 
 def patches(opening: Opening) -> list[tuple[Pod, str, str, bool]]:
-    """Returns the writes of an opening, in order: a pod, its unit, the plan with it, and whether its gate goes.
+    """Returns the writes of an admission, in order: pod, unit, plan, and whether its gate is removed.
 
     A pod that is not the first has one write for both.
     """
@@ -173,7 +173,7 @@ def jobs(pods: Iterable[Pod]) -> list[Job]:
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
-    """Returns the pods after the first so many writes of a decision; a crash after any of them is a number."""
+    """Returns the pods after the first so many writes of a decision, as if it crashed there."""
     world = {pod.uid: pod for pod in pods}
     deletions = [pod for deletion in decision.deletions for pod in deletion.pods]
     for pod in deletions[:writes]:

@@ -91,5 +91,5 @@ def _namespace(control_plane: ControlPlane, test: str, labels: dict[str, str]) -
     # Parametrised tests may be equal in what is left of their names.
     inside = control_plane.kubectl.create_namespace(f"{name}-{next(_numbers)}", labels)
     yield inside
-    # Not the namespace itself: its deletion takes ten seconds, and nobody needs its name again.
+    # Not the namespace itself: its deletion takes ten seconds, and no one needs its name again.
     leave(inside)

@@ -38,7 +38,7 @@ def are_as_previewed(namespace: Kubectl, made: Object, pods: list[Object]) -> No
 
     Args:
         namespace: where they are.
-        made: the job, as somebody writes it.
+        made: the job, as a user writes it.
         pods: that its operator made.
     """
     command = ["preview", "--pods", "--without-placement", "-n", str(namespace.namespace), "-o", "json"]
@@ -58,7 +58,7 @@ def are_as_previewed(namespace: Kubectl, made: Object, pods: list[Object]) -> No
 
 
 def got(pod: Object, names: Collection[str]) -> str:
-    """Returns what the webhook may have added to a Pod; operators add variables as well, so those of these names."""
+    """Returns what the webhook may have added to a Pod; only variables with its own names."""
     mounts = {item["mountPath"]: item["name"] for item in maps_at(pod, (*CONTAINER, "volumeMounts"))}
     ours = {path: name for path, name in mounts.items() if name == "ultraserver-init"}
     said = {name: value for name, value in env(pod).items() if name in names}
@@ -68,7 +68,7 @@ def got(pod: Object, names: Collection[str]) -> str:
 
 
 def unmerged(affinity: Any) -> Any:
-    """Returns affinity without the expressions that the API server makes of matchLabelKeys and mismatchLabelKeys.
+    """Returns affinity without the API server's expressions for matchLabelKeys and mismatchLabelKeys.
 
     It does so when it has admitted a Pod (Kubernetes, ``pkg/registry/core/pod/strategy.go``).
     """

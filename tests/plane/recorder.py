@@ -1,4 +1,4 @@
-"""A webhook inside the test process: it answers as it is told."""
+"""A webhook inside the test process: it gives the configured answers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def answering(folder: Path, answer: Callable[[Review], Review]) -> Iterator[str]
             self.wfile.write(answered)
 
         def log_message(self, *_: object) -> None:
-            """Nobody reads it."""
+            """No one reads it."""
 
     with _Server(("127.0.0.1", 0), Handler) as server:
         # The handshake is left to the thread of the connection: one silent client must not stop the others.

@@ -20,11 +20,11 @@ def short_run(stage: Stage, mode: str, seed: int, patience: float = 0.0) -> tupl
     Args:
         stage: Where.
         mode: See ``modes``.
-        seed: Of the jobs' sizes and the sick nodes.
+        seed: The seed of the jobs' sizes and the sick nodes.
         patience: Seconds for which a policy that could still do something is waited for.
 
     Returns:
-        What became of the jobs, and what was said, for the message of a failure.
+        The results of the jobs, and the messages, for the text of a failure.
     """
     chance = random.Random(seed)  # noqa: S311 - no secret
     make_sick(stage, 0.3, chance)

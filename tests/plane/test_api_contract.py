@@ -17,27 +17,27 @@ CORE = f"/api/v1/namespaces/{NAMESPACE}"
 
 
 @pytest.fixture(scope="module")
-def nobody(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> KubernetesApi:
+def powerless(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> KubernetesApi:
     """The calls of an account without rights, in a namespace of the tests."""
     control_plane.kubectl.create_namespace(NAMESPACE)
     api = connect(control_plane.kubeconfig)
-    api.create(f"{CORE}/serviceaccounts", {"metadata": {"name": "nobody"}})
-    token = api.create(f"{CORE}/serviceaccounts/nobody/token", {"spec": {}})["status"]["token"]
+    api.create(f"{CORE}/serviceaccounts", {"metadata": {"name": "powerless"}})
+    token = api.create(f"{CORE}/serviceaccounts/powerless/token", {"spec": {}})["status"]["token"]
     config = json.loads(control_plane.kubeconfig.read_text(encoding="utf-8"))
     config["users"][0]["user"] = {"token": token}
-    path = tmp_path_factory.mktemp("nobody") / "kubeconfig"
+    path = tmp_path_factory.mktemp("powerless") / "kubeconfig"
     path.write_text(json.dumps(config), encoding="utf-8")
     return connect(path)
 
 
 @pytest.fixture
 def server(
-    control_plane: ControlPlane, nobody: KubernetesApi, monkeypatch: pytest.MonkeyPatch
+    control_plane: ControlPlane, powerless: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Server]:
     api = connect(control_plane.kubeconfig)
     # The API server began to watch custom resources when they were defined.
     young = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
-    yield Server(api, NAMESPACE, nobody, lambda: monkeypatch.setattr("kube.rest.PAGE", 2), young)
+    yield Server(api, NAMESPACE, powerless, lambda: monkeypatch.setattr("kube.rest.PAGE", 2), young)
     for left in (api.get(f"{CORE}/configmaps") or {})["items"]:
         if left["metadata"]["name"] != "kube-root-ca.crt":
             api.delete(f"{CORE}/configmaps/{left['metadata']['name']}")

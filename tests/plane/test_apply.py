@@ -1,4 +1,4 @@
-"""Applying a job again, in every way that kubectl has: the webhook's terms are nobody's and stay."""
+"""Applying a job again, in every way that kubectl has: the webhook's terms are no one's and stay."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_another_manager_applies_its_own_fields_without_conflict(namespace: Kube
     first = namespace.apply(mpijob(4), "--server-side")
     partial = {key: first[key] for key in ("apiVersion", "kind")}
     partial |= {"metadata": {"name": "train"}, "spec": {"runPolicy": {"backoffLimit": 1}}}
-    second = namespace.apply(partial, "--server-side", "--field-manager=somebody-else")
+    second = namespace.apply(partial, "--server-side", "--field-manager=another-manager")
     assert second["spec"]["runPolicy"]["backoffLimit"] == 1
     assert templates(second) == templates(first)
 

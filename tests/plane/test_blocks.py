@@ -61,7 +61,7 @@ def numbered(pods: list[Object]) -> list[Object]:
 
 
 def servers(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
-    """Returns the UltraServers that each block of a job is on, counted by the pods' numbers and not by our label."""
+    """Returns the UltraServers of each block of a job, by the pods' numbers and not by our label."""
     found: defaultdict[int, set[str]] = defaultdict(set)
     for pod in numbered(stage.pods(key)):
         if "nodeName" in pod["spec"]:
@@ -77,7 +77,7 @@ def bound(stage: Stage, key: Key, count: int) -> list[Object]:
 
 
 def judged(pods: list[Object]) -> bool:
-    """Returns whether the scheduler has found a node for each of eight pods, or has said that there is none."""
+    """Returns whether the scheduler has a node for each of eight pods, or has reported that there is none."""
     found = numbered(pods)
     return len(found) == 8 and all("nodeName" in pod["spec"] or has_none(pod) for pod in found)
 
@@ -173,7 +173,7 @@ def test_a_job_that_the_webhook_did_not_see_has_blocks_when_its_pods_come_later(
 
 
 def created_unseen(stage: Stage, team: str) -> Key:
-    """Returns a suspended job that was stored without the webhook: the API server learns of labels a moment after."""
+    """Returns a suspended job that was stored without the webhook, once the label has taken effect."""
 
     def created() -> Key | None:
         for key in list(stage.jobs):

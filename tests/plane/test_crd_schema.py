@@ -1,4 +1,4 @@
-"""The MPIJob CRD takes and keeps everything that the webhook adds, whatever the job."""
+"""The MPIJob CRD takes and keeps everything that the webhook adds, for any job."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def two_namespaces(
 
 
 def gathered() -> list[Object]:
-    """Returns generated jobs, always the same ones: all of them are sent at once, for kubectl takes its time."""
+    """Returns generated jobs, always the same ones, in one List, because kubectl is slow."""
     found: list[Object] = []
 
     @given(jobs(named=True))
@@ -118,7 +118,7 @@ def accepted(kubectl: Kubectl, batch: list[Object]) -> dict[str, Object]:
 
 
 def outside(job: Object) -> Object:
-    """Returns a job without its pod templates, and what the API server writes into each anew."""
+    """Returns a job without its pod templates, and what the API server writes into each again."""
     metadata = {key: job["metadata"].get(key) for key in ("labels", "annotations", "finalizers")}
     return {"metadata": metadata, "spec": {**job["spec"], "mpiReplicaSpecs": None}}
 

@@ -37,7 +37,7 @@ def values_in_selectors(job: Object) -> list[str]:
             selector = term["labelSelector"]
             found += [value for key, value in selector["matchLabels"].items() if key == keys.JOB]
             for expression in selector.get("matchExpressions", ()):
-                assert expression["key"] == keys.JOB, "no selector by a name that nobody knows yet"
+                assert expression["key"] == keys.JOB, "no selector by a name that is not known yet"
                 found += expression["values"]
     return found
 
@@ -134,7 +134,7 @@ def test_a_second_call_for_the_same_object_has_nothing_to_change(
     assert patch_of(answered)
     assert patch_of(answered_again) == []
     # What holds the two calls together, seen on this API server: not the uid of the review, but the object's
-    # managedFields, which the API server writes before admission and anew for every object.
+    # managedFields, which the API server writes before admission and again for every object.
     assert first["uid"] != second["uid"]
     assert first["object"]["metadata"]["managedFields"] == second["object"]["metadata"]["managedFields"]
     assert first["object"]["metadata"].get("name") == second["object"]["metadata"].get("name")

@@ -92,7 +92,7 @@ def foreseen(inside: Kubectl, files: list[Object]) -> list[Object]:
 
 
 def merged(lives: list[Object], files: list[Object]) -> list[Object]:
-    """Returns what Argo CD's default comparison takes for the outcome: of the same file, nothing is to be deleted."""
+    """Returns the outcome in Argo CD's default comparison: the same file must not delete anything."""
     return [applied(live, file) for live, file in zip(lives, files, strict=True)]
 
 

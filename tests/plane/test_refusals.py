@@ -70,7 +70,7 @@ def test_an_opted_out_job_loses_what_it_says_that_its_pods_hold(
 
 def test_a_job_label_that_a_person_set_is_replaced_and_they_are_told(namespace: Kubectl) -> None:
     job = mpijob(4)
-    template(job, "Worker")["metadata"] = {"labels": {keys.JOB: "default.somebody-elses", "team": "research"}}
+    template(job, "Worker")["metadata"] = {"labels": {keys.JOB: "default.another-users", "team": "research"}}
     done = namespace.run("apply", "-f", "-", stdin=jobs.text(job))
     assert f"replaced yours: spec.mpiReplicaSpecs.Worker.template.metadata.labels[{keys.JOB}]" in done.stderr
     labels = template(namespace.get_json("mpijob", "train"), "Worker")["metadata"]["labels"]

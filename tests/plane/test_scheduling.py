@@ -78,7 +78,7 @@ def test_jobs_of_every_size_from_two_namespaces_at_once_are_all_placed_and_keep_
         there = units(everybody, control_plane_nodes, key)
         for pods in (pods for found, pods in placed if found == size):
             (unit,) = units(pods, control_plane_nodes, key)
-            assert there[unit] == size, f"somebody else beside a job of {size}"
+            assert there[unit] == size, f"another job on the unit of a job of {size}"
     for (pod,) in (pods for size, pods in placed if size == 1):
         assert control_plane_nodes[pod["spec"]["nodeName"]][nodes.INSTANCE_TYPE] == nodes.TRN2U
     six = [pods for size, pods in placed if size == 6]

@@ -1,4 +1,4 @@
-"""A mirror beside the real API server: what it has, through a restart, and from a version that is gone."""
+"""A mirror of the real API server: what it has, through a restart, and from a version that is gone."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ def test_the_operators_host_file_is_found_in_every_spelling(name: str) -> None:
 
 
 def test_the_operators_host_file_is_found_in_variables_of_the_container() -> None:
-    """Protects launchers that are told of the file in their environment."""
+    """Protects launchers that have the file's path in their environment."""
     for variable in ("OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile", "HYDRA_HOST_FILE"):
         (text,) = launched("mpirun", env=[{"name": variable, "value": HOSTFILE}])
         assert text.startswith(f"{variable}={HOSTFILE} is not")

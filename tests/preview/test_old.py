@@ -90,7 +90,7 @@ def test_of_an_update_that_is_left_alone_it_is_said_why(tmp_path: Path, what: st
 
 
 def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -> None:
-    """Whatever it would put back."""
+    """With anything that it would put back."""
     (table := tmp_path / "t.yaml").write_text(f"{EXTENDS}mode: shadow\n")
     result = run(tmp_path, suspended(), old=[STORED], words=("--rules", str(table)))
     assert (result.exit_code, "updates are let through: the rule table is not enforced" in result.stdout) == (

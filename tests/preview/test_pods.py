@@ -138,7 +138,7 @@ def test_where_pods_are_not_known_or_not_shown_it_is_said(what: str) -> None:
 def test_a_table_that_is_off_says_of_a_job_that_cannot_be_read_that_its_pods_are_unknown(
     tmp_path: Path,
 ) -> None:
-    """Nobody has read the job then."""
+    """No one has read the job then."""
     (table := tmp_path / "t.yaml").write_text(f"{EXTENDS}mode: off\n")
     (note,) = lines(run("--rules", str(table), obj=mpijob(-1)))
     assert note.startswith("note     its Pods are not known: the number of workers must be a whole number")

@@ -77,7 +77,7 @@ def test_what_is_printed_is_what_the_published_schema_says(options: tuple[str, .
 
 
 def test_kind_namespace_and_name_stand_apart_and_numbers_are_numbers() -> None:
-    """Nobody has to take a title apart, or read a number out of a text."""
+    """No one has to take a title apart, or read a number out of a text."""
     (item,) = items(mpijob())
     assert item["object"] == {
         "apiVersion": "kubeflow.org/v2beta1",

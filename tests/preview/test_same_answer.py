@@ -57,7 +57,7 @@ def _settled(obj: Any) -> bool:
 
 
 def _exact(obj: Any) -> Any:
-    """Returns the object with numbers that documents may hold: the others are refused there, not in a review."""
+    """Returns the object with numbers that documents may have; others are refused only there."""
     if isinstance(obj, dict):
         return {key: _exact(value) for key, value in obj.items()}
     if isinstance(obj, list):

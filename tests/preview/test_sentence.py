@@ -322,7 +322,7 @@ def test_a_last_line_counts_every_verdict() -> None:
 
 
 def test_a_group_whose_claims_nobody_looks_at_is_not_said_to_be_alone() -> None:
-    """Its only anti-affinity is about other groups of the object: jobs of others may be beside it."""
+    """Its only anti-affinity is about other groups of the object: jobs of others may be next to it."""
     obj = annotated(leaderworkerset(1, 4))
     obj["metadata"]["annotations"] = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "x"}
     assert ALONE in sentence(shown(obj))

@@ -101,7 +101,7 @@ REFUSED = {
 }
 
 QUOTING = {"placeholders", "policy of a value"}
-"""Of those that are taken, what quotes a placeholder."""
+"""The accepted ones that contain a placeholder."""
 
 TAKEN = {
     "every taint": spec(tolerations=[{"operator": "Exists"}]),
@@ -130,7 +130,7 @@ TAKEN = {
             {"name": name.lower(), "image": "i", "restartPolicy": name} for name in ("Always", "Never")
         ]
     ),
-    "no value beside a source": container(
+    "a value and a source": container(
         env=[{"name": "A", "value": "", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     ),
     "greater": requirement(operator="Gt", values=["1"]),

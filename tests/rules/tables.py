@@ -85,7 +85,7 @@ def unrecorded(obj: Any) -> Any:
 
 
 def mounted(folder: Path, version: str, **files: str) -> Path:
-    """Returns a ConfigMap as the kubelet mounts and changes it: files in a folder of links, swapped at once."""
+    """Returns a ConfigMap as the kubelet mounts and changes it: files behind links that are swapped."""
     (folder / version).mkdir()
     for name, text in files.items():
         (folder / version / f"{name}.yaml").write_text(EXTENDS + text)

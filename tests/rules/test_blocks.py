@@ -1,4 +1,4 @@
-"""The rows for Pods: every block of consecutive workers is one unit's, whatever the Pod says besides."""
+"""The rows for Pods: every block of consecutive workers is on one unit, with any other fields of the Pod."""
 
 from pathlib import Path
 from typing import Any

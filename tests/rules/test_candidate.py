@@ -11,7 +11,7 @@ from webhook.rules.load import load_default
 
 PRIORITY = """rules:
   - name: priority
-    reason: Whatever it asks for.
+    reason: For all jobs.
     match: {{role: worker, candidate: {candidate}}}
     add: {{spec: {{priorityClassName: "low-$(job.nodes)"}}}}
 """

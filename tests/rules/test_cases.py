@@ -100,7 +100,7 @@ IMPLIED = {
 
 
 def implied(rule: Rule, what: str) -> bool:
-    """Returns whether a rule without a condition is skipped for the same objects, as they lack what it quotes."""
+    """Returns whether a rule without its condition is skipped anyway, for lack of a quoted value."""
     conditions = rule.match.fields.value if rule.match.fields else {}
     fields = {*conditions, *(name.removeprefix("field.") for name in rule.quotes)}
     others = [row for row in components().workloads if row.name not in rule.match.workload]

@@ -24,7 +24,7 @@ def test_every_condition_is_a_key_of_match_and_described_in_the_schema() -> None
 
 
 def test_every_condition_is_looked_at_in_one_scope() -> None:
-    """Protects from a class that derives from the base alone, and so from a condition that nobody checks."""
+    """Protects from a class that derives from the base alone, and so from a condition that no one checks."""
     scopes = [conditions(of) for of in (OfJob, OfTemplate, OfObject)]
     assert set.union(*scopes) == conditions()
     assert sum(map(len, scopes)) == len(conditions())

@@ -118,7 +118,7 @@ def _worker_spec(workers: int) -> Any:
 
 
 def _documented(workers: int) -> dict[str, Any]:
-    """Returns a job as somebody writes it who follows the document."""
+    """Returns a job as a user writes it who follows the document."""
     launcher = parsed(LAUNCHER_SPEC.replace("NODE CONFIG", NODE_CONFIG[workers]))
     return mpijob(workers, worker_spec=_worker_spec(workers), launcher_spec=launcher)
 
@@ -170,7 +170,7 @@ def test_the_documents_environment_variable_in_the_job_says_the_same_as_the_anno
     env = [{"name": "NEURON_ULTRASERVER_NODE_CONFIG", "value": "2"}]
     job = put(mpijob(4), (*WORKER, "spec", "initContainers"), [{"name": "mine", "env": env}])
     assert outcome(TABLE, job).facts["nodeConfig"] == "2"
-    # Where the value comes from elsewhere nobody here knows it.
+    # Where the value comes from elsewhere no one here knows it.
     del env[0]["value"]
     assert outcome(TABLE, job).facts["nodeConfig"] == "4"
 

@@ -86,8 +86,8 @@ def test_broken_files_are_told_of_at_once(tmp_path: Path) -> None:
     (tmp_path / "0.yaml").write_text("a: b: c\n")
     (tmp_path / "c.yaml").write_text("")
     assert [line.split(":")[0] for line in problems(tmp_path)] == ["0.yaml", "a.yaml", "b.yaml", "c.yaml"]
-    unnamed = "rules:\n  - name: nobody\n    warn: x\n"
-    told = problems(written(tmp_path / "strays", a=unnamed, b=unnamed.replace("nobody", "none")))
+    unnamed = "rules:\n  - name: unnamed\n    warn: x\n"
+    told = problems(written(tmp_path / "strays", a=unnamed, b=unnamed.replace("unnamed", "none")))
     assert [line.split(": ")[:2] for line in told] == [["a.yaml:5", "/rules/0"], ["b.yaml:5", "/rules/0"]]
 
 

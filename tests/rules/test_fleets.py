@@ -147,7 +147,7 @@ def test_a_queue_or_toleration_of_other_nodes_leaves_a_job_alone_unless_it_is_op
 
 @pytest.mark.parametrize("kind", ["NeuronUltraServerWorkload", "NeuronUltraServer"])
 def test_what_awss_ultraserver_operator_made_is_left_alone(kind: str) -> None:
-    """It chooses the nodes itself; the same kind of another group is somebody else's."""
+    """It chooses the nodes itself; the same kind of another group is another user's."""
     for group, alone in (("neuron.aws.com", True), ("example.com", False)):
         job = mpijob()
         job["metadata"]["ownerReferences"] = [{"apiVersion": f"{group}/v1beta1", "kind": kind, "name": "w"}]

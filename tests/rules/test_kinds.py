@@ -1,4 +1,4 @@
-"""What the packaged rows add to kinds of job beside mpi-operator's MPIJob."""
+"""What the packaged rows add to kinds of job other than mpi-operator's MPIJob."""
 
 import subprocess
 from pathlib import Path

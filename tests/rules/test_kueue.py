@@ -1,4 +1,4 @@
-"""Rows for MPIJobs that name a Kueue queue: what Kueue is asked for, and what does not stand in its way."""
+"""Rows for MPIJobs that name a Kueue queue: what they request from Kueue, and what they leave out for it."""
 
 import copy
 from pathlib import Path

@@ -254,7 +254,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             )
         ],
     ),
-    "a required strictness without a unit is told once, and not at every rule that needs its label": (
+    "a required strictness without a unit is reported once, and not at every rule that needs its label": (
         SHAPE + "        workers: 16\n        nodeConfig: 8\n        apart: required\n",
         [
             (9, "/families/0/shapes/0/nodeConfig", "8 is no node config of the init script, which rule "),
@@ -265,7 +265,7 @@ LINT: dict[str, tuple[str, Expected]] = {
         "families: [{name: trn2u, instanceTypes: [trn2u.*]}]\n",
         [(4, "/families/0/instanceTypes", "the first is chosen for jobs that name none: it must have no")],
     ),
-    "a unit whose label nobody gave": (
+    "a unit without a label": (
         "values: {rack: ''}\nfamilies: [{name: trn2u, units: [{label: $(value.rack), nodes: 8}]}]\n",
         [(5, "/families/0/units/0/label", "must be given, as trn2u is on: set value.rack in values")],
     ),

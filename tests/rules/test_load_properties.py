@@ -1,4 +1,4 @@
-"""Whatever a table's text holds, it is loaded or refused with its problems: never anything else."""
+"""Any text of a table is loaded, or refused with its problems."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a row does with its result; how shadow, off and conflicts are told is in test_messages.py."""
+"""What a row does with its result; test_messages.py has the messages for shadow, off and conflicts."""
 
 import pytest
 

@@ -86,7 +86,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "trn1.32xlarge or inf2.24xlarge",
     ),
     "an affinity to a type that accepts it": (pod(SEVEN, **on_types("trn1.32xlarge", "inf2.48xlarge")), ""),
-    "an affinity to a type that nobody knows": (pod(SEVEN, **on_types("trn1.32xlarge", "trn9.large")), ""),
+    "an affinity to an unknown type": (pod(SEVEN, **on_types("trn1.32xlarge", "trn9.large")), ""),
     "an affinity and a selector, which decides": (
         pod(SEVEN, **on_types("trn1.32xlarge", "inf2.48xlarge"), **selected("trn1.32xlarge")),
         "trn1.32xlarge",
@@ -100,7 +100,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
         "trn1.32xlarge",
     ),
     "no type": (pod(SEVEN), ""),
-    "a type that nobody knows": (pod(SEVEN, **selected("trn9.large")), ""),
+    "an unknown type": (pod(SEVEN, **selected("trn9.large")), ""),
     "cores, of which the document does not say": (pod({CORES: 7}, **selected("trn1.32xlarge")), ""),
     "two containers that each ask for an accepted number": (
         pod({NEURON: 4}, {NEURON: 8}, **selected("trn1.32xlarge")),

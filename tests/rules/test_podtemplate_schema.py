@@ -22,7 +22,7 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 
 def _fragment() -> Any:
-    """Returns what the packaged table adds to a job, with fields and placeholders that its rows do not have."""
+    """Returns the packaged table's additions to a job, with more fields and placeholders."""
     roles = after(load_default(), mpijob(16))["spec"]["mpiReplicaSpecs"]
     launcher, worker = (roles[role]["template"] for role in ("Launcher", "Worker"))
     wait, init = launcher["spec"]["initContainers"]
@@ -62,7 +62,7 @@ def violations(fragment: Any) -> list[tuple[str, str]]:
 
 
 def changed(path: str, value: object, *, drop: str = "") -> dict[str, Any]:
-    """Returns the fragment with one value set, and one key beside it dropped."""
+    """Returns the fragment with one value set, and one key next to it dropped."""
     fragment = deepcopy(FRAGMENT)
     *parents, last = [int(part) if part.isdigit() else part for part in path.split("/")]
     node: Any = fragment

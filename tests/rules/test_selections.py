@@ -1,4 +1,4 @@
-"""Selections that no node can meet, and instance types beside labels that only the cluster knows."""
+"""Selections that no node can meet, and instance types next to labels that only the cluster knows."""
 
 from typing import Any
 

@@ -84,7 +84,7 @@ def test_an_update_is_what_the_cluster_does_with_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", [".git/hooks/pre-commit", "notes.txt"])
 def test_update_writes_through_no_link(tmp_path: Path, target: str) -> None:
-    """A link in the folder of somebody else would have a hook of git written, which then runs."""
+    """A link in the folder of another user would have a hook of git written, which then runs."""
     folder = files(tmp_path, a=[case(expect={"snapshot": True})], b=[case("two", expect={"snapshot": True})])
     (folder / target).parent.mkdir(parents=True, exist_ok=True)
     (folder / target).write_text("{}")
@@ -226,7 +226,7 @@ def test_links_out_of_the_folder_are_refused(tmp_path: Path, to: str) -> None:
 
 
 def test_update_writes_snapshots_of_cases_of_which_nothing_else_differs(tmp_path: Path) -> None:
-    """A snapshot is what somebody looked at: a case that fails otherwise keeps its old one."""
+    """A snapshot is what a user looked at: a case that fails otherwise keeps its old one."""
     cases = [
         case("good", expect={"snapshot": True}),
         case("bad", expect={"snapshot": True, "outcome": "denied"}),
@@ -263,7 +263,7 @@ def test_a_report_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: Path(path).symlink_to(path)])
 def test_what_is_no_file_is_named_and_not_waited_for(tmp_path: Path, make: Callable[[str], None]) -> None:
-    """Protects a pipeline from a pipe that nobody writes to, and from a link to itself."""
+    """Protects a pipeline from a pipe that no one writes to, and from a link to itself."""
     make(str(files(tmp_path, a=[case(expect={"outcome": "allowed", **FIRED})]) / "b.yaml"))
     done = ran(tmp_path)
     assert done.exit_code == 2

@@ -46,4 +46,4 @@ def test_nothing_is_written_but_the_heartbeat_file_and_at_sigterm_what_has_begun
         end.touch()
         assert in_flight.result(PATIENCE) == 200
         assert (client.content, client.headers["Connection"]) == (b"slept", "close")
-    assert server.process.wait(PATIENCE) == 0  # whoever is idle or silent is not waited for
+    assert server.process.wait(PATIENCE) == 0  # idle and silent peers are not waited for

@@ -133,7 +133,7 @@ def test_more_long_requests_leave_live_reviews_unharmed(server: Server, tmp_path
 
 
 def test_peers_that_send_many_requests_at_once_have_one_turn_together(server: Server) -> None:
-    """Protects live reviews, whose p99 was 0.3 s beside 16 such peers: each was served in each turn."""
+    """Protects live reviews, whose p99 was 0.3 s next to 16 such peers: each was served in each turn."""
     peers, requests, began = 4, 10, time.monotonic()
     socks = [sending(GET * requests)(server) for _ in range(peers)]
     for sock in socks:

@@ -74,7 +74,7 @@ def turns() -> Turns:
 
 @pytest.fixture
 def secured(wire: Wire, turns: Turns, files: Files) -> Iterator[Secured]:
-    """The server's side of a connection, its handshake done, beside others who want turns."""
+    """The server's side of a connection, its handshake done, next to others who want turns."""
     made = Secured(wire, new_context(files.certificate, files.key), turns)
     made.do_handshake()
     others = gevent.spawn(wire.watch)
@@ -84,7 +84,7 @@ def secured(wire: Wire, turns: Turns, files: Files) -> Iterator[Secured]:
 
 
 def without_data(client: Client, version: ssl.TLSVersion) -> bytes:
-    """Returns a record of which OpenSSL takes any number: an update of keys, or the beginning of a handshake."""
+    """Returns a record that OpenSSL accepts in any number: a key update, or the beginning of a handshake."""
     return client.update(answered=True) if version is ssl.TLSVersion.TLSv1_3 else client.hello()
 
 

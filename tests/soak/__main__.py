@@ -29,9 +29,9 @@ PYTEST = (sys.executable, "-m", "pytest", "--quiet")
 BUSY = (sys.executable, "-c", "while True: pass")
 CHANCE = ("--hypothesis-profile=soak", "--hypothesis-seed={seed}")
 OTHERS = ("1.34", "1.35", "1.37")
-"""Kubernetes beside the one of all tests: the oldest that EKS supports with claims, up to the newest."""
+"""Further versions of Kubernetes: the oldest that EKS supports with claims, up to the newest."""
 REPEATS = 10
-"""Rounds of the three tiers beside busy neighbours: what fails once in ten is a finding."""
+"""Rounds of the three tiers with busy neighbours: what fails once in ten is a finding."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Phase:
     Attributes:
         command: ``{seed}`` in it is replaced.
         rounds: how often, each with a seed of its own.
-        neighbours: processes beside it that only compute.
+        neighbours: Processes that only compute meanwhile.
         kubernetes: another one, see `testbed.kits.build.OTHER`.
     """
 

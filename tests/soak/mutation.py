@@ -3,7 +3,7 @@
     .venv/bin/python -m tests.soak.mutation [--sample N] [--seed S] [--slowest SECONDS] [--write FILE]
 
 mutmut makes the mutants and switches between them. This imports the mutated modules, collects the tests of
-the quick tier beside them once, notes which test calls which function, and then forks for each mutant of the
+the quick tier once, notes which test calls which function, and then forks for each mutant of the
 sample and runs in the fork the tests that call its function, quick ones first, until one fails.
 The sample is the same for the same seed and the same product, so that two states of the tests compare.
 
@@ -78,7 +78,7 @@ LEAST = 85.0
 MEMORY = 4 * 1024**3
 """Bytes of address space that a mutant may use."""
 
-# Examples enough to notice; no shrinking, for nobody reads what they found; no complaint of a slow machine.
+# Examples enough to notice; no shrinking, for no one reads what they found; no complaint of a slow machine.
 settings.register_profile(
     "mutants",
     settings(
@@ -251,7 +251,7 @@ class Loop:
         tests: dict[str, list[int]],
         seconds: dict[int, float],
     ) -> Iterator[tuple[Mutant, bool]]:
-        """Yields each mutant and whether it survived, as they end; as many at a time as there are processors."""
+        """Yields each mutant and whether it survived, as they end; one at a time for each processor."""
         running: dict[int, Mutant] = {}
         for mutant in [*sample, None]:
             while running and (mutant is None or len(running) >= self._wanted.processes):
@@ -275,7 +275,7 @@ def forked(work: Callable[[], bool]) -> int:
 
 
 def reached(items: list[pytest.Item], wanted: argparse.Namespace) -> Iterator[tuple[Seconds, Calls]]:
-    """Yields which tests pass, and what they call. In other processes, so that caches here stay as they are."""
+    """Yields the tests that pass, and the functions they call, from other processes with their own caches."""
     files = sorted({item.path for item in items})
     pipes = []
     for part in range(wanted.processes):
@@ -319,7 +319,7 @@ def too_slow(*_: object) -> None:
 
 
 def all_pass(mutant: Mutant, tests: list[tuple[pytest.Item, float]]) -> bool:
-    """Returns whether no test notices a mutant. Runs in a process of its own, which ends if one takes too long."""
+    """Returns whether no test notices a mutant; runs in its own process, which ends if it takes too long."""
     set_mutant_under_test(mutant.name)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -354,7 +354,7 @@ def summary(wanted: argparse.Namespace, sample: list[Mutant], survivors: list[Mu
 
 
 def scored(size: int, survived: int) -> dict[str, float]:
-    """Returns the share of mutants that are noticed, and half the width of its interval at 95 %, in per cent."""
+    """Returns the share of mutants that are noticed, and half the width of its 95 % interval, in per cent."""
     share = 1 - survived / size
     return {
         "mutants": size,

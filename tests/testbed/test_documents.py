@@ -13,7 +13,7 @@ from tests.nodes.commands import shell_blocks, steps
 )
 def test_every_command_stands_under_a_heading_that_a_test_runs(document: str) -> None:
     headings = re.findall(r"^#+ (.*)$", text_of(document), re.MULTILINE)
-    assert len(set(headings)) == len(headings), "headings are told apart by their text"
+    assert len(set(headings)) == len(headings), "headings have different texts"
     files = [*(REPOSITORY / "tests/nodes").rglob("*.py"), REPOSITORY / "tests/testbed/test_supply.py"]
     tests = "".join(path.read_text(encoding="utf-8") for path in files)
     run = [step for heading in headings if f'"{heading}"' in tests for step in steps(document, heading)]

@@ -68,7 +68,7 @@ def test_a_kit_that_there_is_not_is_refused_with_those_that_there_are(
     assert "'kubelet' is none of cluster-tools, kueue, controllers, helm" in capsys.readouterr().err
 
 
-# ---- What whoever waits for a build is told ----------------------------------------------------------------
+# ---- Reports for the user who waits for a build ------------------------------------------------------------
 
 
 def phase(folder: Path, script: str, counted: str = "") -> None:

@@ -48,7 +48,7 @@ def image(tmp_path: Path) -> Path:
 def test_a_provenance_has_what_its_specifications_require(image: Path, *, dirty: bool) -> None:
     state = source.Source("c" * 40, "7" * 40)
     made = provenance.statement([image], {"a:1": image}, state, dirty=dirty)
-    # What in-toto's Statement 1 (spec/v1/statement.md) and SLSA's Provenance 1 require beside digests.
+    # What in-toto's Statement 1 (spec/v1/statement.md) and SLSA's Provenance 1 require besides digests.
     types = ("https://in-toto.io/Statement/v1", "https://slsa.dev/provenance/v1")
     assert (made["_type"], made["predicateType"]) == types
     assert made["predicate"].keys() == {"buildDefinition", "runDetails"}
@@ -97,7 +97,7 @@ def signed(tmp_path: Path) -> Path:
 
 
 def keys(folder: Path, name: str = "key") -> Path:
-    """Returns a key of SSH that nobody knows."""
+    """Returns a key of SSH that no one knows."""
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return folder / name

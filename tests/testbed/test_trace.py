@@ -34,7 +34,7 @@ EXAMPLE = jobs(
     ("a", 4, 0.0, 10.0),  # has the first of two UltraServers until 10
     ("a", 2, 0.0, 4.0),  # has a pair of the second until 4
     ("b", 8, 1.0, 2.0),  # needs both: they are free at 10
-    ("c", 2, 2.0, 3.0),  # fits beside the second job, and ends at 5
+    ("c", 2, 2.0, 3.0),  # fits with the second job, and ends at 5
     ("c", 4, 3.0, 4.0),  # fits from 5 to 9
     ("c", 1, 3.0, 8.0),  # would end after 10
 )

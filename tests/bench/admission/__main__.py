@@ -1,6 +1,6 @@
-"""What the webhook adds to a real create, beside one in Go: ``python -m tests.bench.admission``.
+"""What the webhook adds to a real create, next to one in Go: ``python -m tests.bench.admission``.
 
-An API server with etcd and no controllers, and namespaces that differ by who is asked: nobody, our webhook,
+An API server with etcd and no controllers, and namespaces that differ by who is asked: no one, our webhook,
 and a minimal one in Go (`main.go`, with the clients too) that answers one patch: what ours gives, or what it
 gave at a commit before. Blocks of creates go round the namespaces, in another order each time.
 """
@@ -30,7 +30,7 @@ from testbed.waiting import PATIENCE
 from tests.bench.engine.plain import plain
 from tests.bench.large import cpu
 
-NOBODY, OURS = "nobody", "ours"
+NONE, OURS = "none", "ours"
 CREATES = {1: 60, 16: 12}
 """Clients, and how many creates each of them makes in a block."""
 ASK = """
@@ -73,7 +73,7 @@ def registered(plane: ControlPlane, folder: Path, program: Path, patches: list[P
     started.wait_ready(lambda: answers_ok(f"{go}/readyz", ours.ca), PATIENCE)
     urls = {OURS: f"{ours.url}/mutate", **{file.name: f"{go}{file}" for file in patches}}
     with contextlib.ExitStack() as stack:
-        for name in (NOBODY, *urls):
+        for name in (NONE, *urls):
             plane.kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
             if name in urls:
                 document = webhook.configuration(
@@ -82,7 +82,7 @@ def registered(plane: ControlPlane, folder: Path, program: Path, patches: list[P
                 del document["webhooks"][1:]
                 document["webhooks"][0]["clientConfig"]["url"] = urls[name]
                 stack.enter_context(webhook.registered(plane.kubectl.in_namespace(name), document))
-        yield [NOBODY, *urls]
+        yield [NONE, *urls]
 
 
 def blocks(plane: ControlPlane, program: Path, names: list[str], clients: int, rounds: int) -> Found:
@@ -108,7 +108,7 @@ def blocks(plane: ControlPlane, program: Path, names: list[str], clients: int, r
 
 def added(times: Times, name: str, part: slice = slice(None)) -> float:
     """Milliseconds more of a create, at the median of a block, than in the same round without a webhook."""
-    pairs = zip(times[name][part], times[NOBODY][part], strict=True)
+    pairs = zip(times[name][part], times[NONE][part], strict=True)
     return statistics.median(statistics.median(one) - statistics.median(bare) for one, bare in pairs) / 1000
 
 
@@ -117,11 +117,11 @@ def shown(times: Times, used: Counter[str], clients: int) -> Iterator[str]:
     yield "\n| at once | asked | create, ms | added, ms | ours to it | in fifths | CPU, ms | ours to it |"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
     parts = [slice(part, None, 5) for part in range(5)]
-    creates = clients * (CREATES[clients] + 1) * len(times[NOBODY])
-    spent = {name: (used[name] - used[NOBODY]) * 10 / creates for name in times}
+    creates = clients * (CREATES[clients] + 1) * len(times[NONE])
+    spent = {name: (used[name] - used[NONE]) * 10 / creates for name in times}
     for name, found in times.items():
         row = f"| {clients} | {name} | {statistics.median(itertools.chain(*found)) / 1000:.2f} |"
-        if name == NOBODY:
+        if name == NONE:
             yield f"{row} | | | | |"
             continue
         ratios = [added(times, OURS, part) / added(times, name, part) for part in (slice(None), *parts)]

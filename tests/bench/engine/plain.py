@@ -28,7 +28,7 @@ MPIRUN = f"{RUN} --checkpoints s3://example-bucket/train/1234"
 
 
 def plain(name: str = "train") -> dict[str, Any]:
-    """Returns a job of four workers as a data scientist writes it: with a command, and fields of the kind's own."""
+    """Returns a job of four workers as a data scientist writes it: with a command, and the kind's fields."""
     job = mpijob(4, name=name)
     labels = {"team": "research", "app.kubernetes.io/name": "train"}
     job["metadata"] |= {"namespace": "research", "labels": labels}

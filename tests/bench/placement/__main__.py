@@ -29,7 +29,7 @@ RANKS = {
 
 
 def world(nodes: int, seed: int) -> tuple[Topology, list]:
-    """Returns four fifths of the cluster busy, a daemon's pod on every node, and jobs of all sizes that wait."""
+    """Returns a cluster, four fifths of it busy, a daemon's pod on every node, and waiting jobs."""
     chance = random.Random(seed)  # noqa: S311 - figures that can be had again
     found = servers(nodes // 4)
     pods = [foreign(f"daemon-{name}", name, neuron=False) for name in found]
@@ -69,7 +69,7 @@ def arrivals(seed: int, load: float, count: int = 24) -> list[Arrival]:
 
 
 def fit(seed: int, load: float) -> tuple[float, float, float]:
-    """Returns share of the nodes at work, whole UltraServers free, and median wait of jobs that need whole ones."""
+    """Returns the share of nodes at work, free whole UltraServers, and the median wait of jobs for these."""
     jobs = arrivals(seed, load)
     run = simulate(servers(24).values(), jobs, end=720)
     large = [run.started.get(found.name, 720) - found.at for found in jobs if found.workers >= 4]

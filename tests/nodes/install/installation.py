@@ -32,14 +32,14 @@ VALIDATING = ("validatingwebhookconfiguration", "ultraserver-webhook")
 
 INSTALL, OPERATIONS = "docs/install.md", "docs/operations.md"
 WITHOUT_REGISTRY = {f" --set image.registry={REGISTRY}": ""}
-"""Of the README's command; these nodes have the images, under names without a registry."""
+"""Values of the README's command; these nodes have the images, under names without a registry."""
 HURRIED = {"INTERVAL": "1", "SETTLE": "3"}
 """What a test cannot wait for: half a minute between two looks at caBundles and Secrets, and the five minutes
 that a Secret may take to reach a Pod. It takes at most 2.1 s here (60 times, on a busy machine)."""
 
 
 class PartlyReal(RealPlane):
-    """A plane with nodes that are objects only beside the real ones."""
+    """A plane with real nodes, and with nodes that are objects only."""
 
     # No kubelet renews their leases, and they have to stay.
     flags: ClassVar = {"kube-controller-manager": {"node-monitor-grace-period": "4h"}}
@@ -86,7 +86,7 @@ class Installation:
         return caller(self.control_plane.kubeconfig).post(path, job or mpijob(4))
 
     def dry_run(self, namespace: str = TEAM, job: Object | None = None) -> tuple[bool, str]:
-        """Returns whether a new job would be placed, and what is said beside it; nothing is stored."""
+        """Returns whether a new job would be placed, with the messages; nothing is stored."""
         made, said = self.create(job, namespace)
         return bool(made) and "nodeSelector" in template(made, "Worker")["spec"], said
 
@@ -103,7 +103,7 @@ class Installation:
         until(self.places, "a job that the webhook places")
 
     def wait_dry_run(self, placed: bool, said: str, namespace: str = TEAM) -> None:  # noqa: FBT001
-        """Waits until a new job would be placed, or not, and a text is in what is said beside it.
+        """Waits until a new job would be placed, or not, and the messages contain a text.
 
         Raises:
             NotYetError: this does not come about in time.
@@ -130,7 +130,7 @@ class Installation:
         return {hook["clientConfig"].get("caBundle", "") for hooks in found for hook in hooks}
 
     def served(self, *addresses: str) -> set[str]:
-        """Returns the certificates that serving pods show, as the API server sees them: from the plane's network."""
+        """Returns the certificates that serving pods show, read from the plane's network."""
         ask = "import ssl, sys; print(ssl.get_server_certificate((sys.argv[1], 8443)), end='')"
         inside = self.control_plane.namespaces
         return {inside.run([sys.executable, "-c", ask, address]) for address in addresses}

@@ -35,7 +35,7 @@ def test_issuing_everything_again_ends_with_one_trusted_authority(installed: Ins
 
 @contextlib.contextmanager
 def two_busy_loops() -> Iterator[None]:
-    """Yields two processes beside it that do nothing but take time."""
+    """Yields two processes next to it that do nothing but take time."""
     command = [sys.executable, "-c", "while True: pass"]
     loops = [subprocess.Popen(command) for _ in range(2)]
     try:
@@ -72,7 +72,7 @@ def test_ten_rotations_and_an_eviction_of_the_certificate_program_cost_no_job_it
             if number == 5:
                 path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction"
                 installed.own.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
-            # Beside the program in its Pod, which takes part: two that do the same are no danger.
+            # Next to the program in its Pod, which takes part: two that do the same are no danger.
             subprocess.run(rotate, cwd=REPOSITORY, check=True, capture_output=True)
             seen.append(another(installed, seen[-1]))
         story.rolled_out(installed.own, "ultraserver-webhook-certs")

@@ -11,8 +11,8 @@ POLICY = "ultraserver-webhook-guard-pods"
 
 
 def test_the_guard_is_installed_warns_where_it_is_told_to_and_is_taken_away(installed: Installation) -> None:
-    installed.team.run("create", "rolebinding", "guard-edit", "--clusterrole=edit", "--user=somebody")
-    person = installed.team.acting_as("somebody", "system:authenticated")
+    installed.team.run("create", "rolebinding", "guard-edit", "--clusterrole=edit", "--user=person")
+    person = installed.team.acting_as("person", "system:authenticated")
 
     def told() -> tuple[bool, bool]:
         """Returns whether a worker is refused, and whether the policy says anything."""

@@ -92,7 +92,7 @@ class Job:
         return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in bound(found)}
 
     def launcher(self, other_than: str = "") -> str:
-        """Returns the name of its launcher's newest pod, once there is one; of a new one, where one is known already.
+        """Returns the name of the job's newest launcher pod, or of one newer than a known one.
 
         Raises:
             NotYetError: there is none in time.
@@ -154,7 +154,7 @@ class Job:
         raise AssertionError(f"{container} of {pod} printed no {pattern!r}, but\n{''.join(printed)}")
 
     def _printed(self, pod: str, container: str, pattern: str, start: int) -> list[str]:
-        """Returns what a start of a container prints, up to a line that a regular expression matches, or its end."""
+        """Returns the output of a container's start, up to a line that matches a pattern, or to its end."""
 
         def begun(found: Object) -> bool:
             status = found["status"]

@@ -63,7 +63,7 @@ def monitoring(cluster: Cluster) -> bool:
 
 def forged(cluster: Cluster) -> tuple[bool, bool]:
     """Returns whether a worker that a person makes is refused, and whether the guard says something of it."""
-    person = cluster.here.acting_as("somebody", "system:authenticated")
+    person = cluster.here.acting_as("person", "system:authenticated")
     done = person.run("create", "--dry-run=server", "-f", "-", stdin=text(WORKER), check=False)
     return done.returncode == 1, "ultraserver-webhook-guard-pods" in done.stderr
 
@@ -82,7 +82,7 @@ def without_placement(cluster: Cluster) -> bool:
 
 
 def whole(cluster: Cluster) -> bool:
-    """Returns what the default is: a job waits for whole-job admission, which places it; the guard refuses."""
+    """Returns whether the default works: whole-job admission places a job, and the guard refuses."""
     if {"name": GATE} not in cluster.job()["spec"].get("schedulingGates", ()):
         return False
     cluster.here.create(mpijob(2))
@@ -127,5 +127,5 @@ SAYS: dict[str, Callable[[Cluster], bool]] = {
     "opt-in": opt_in,
     "without-placement": without_placement,
 }
-"""Whether a cluster is as a set says; false of the default, but for its own, and failclosed: that one refuses
+"""Whether a cluster is as a set says; false of the default, except its own, and failclosed: that one refuses
 jobs while no replica serves is shown in tests/nodes/install."""

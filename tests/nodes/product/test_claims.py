@@ -1,4 +1,4 @@
-"""Jobs that claim nodes beside jobs that request devices, on nodes of both kinds."""
+"""Jobs that claim nodes next to jobs that request devices, on nodes of both kinds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Every file of the release, over a running installation, does what it says; then it goes again.
 
-Of cert-manager and the Prometheus operator only the kinds are there, not what acts on them.
+Only the kinds of cert-manager and the Prometheus operator are there, not their programs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def plain(installed: Kubectl, release_folder: Path) -> Iterator[Kubectl]:
 @pytest.fixture
 def cluster(plain: Kubectl, here: Kubectl) -> Iterator[Cluster]:
     """The plain installation, a user who may edit one namespace, and another namespace that asks."""
-    here.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=somebody")
+    here.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=person")
     name = f"{here.namespace}-asks"
     yield Cluster(plain, here, plain.create_namespace(name, {INJECT: "enabled"}))
     plain.run("delete", "namespace", name, "--wait=false")

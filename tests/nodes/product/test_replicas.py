@@ -1,4 +1,4 @@
-"""What becomes of one replica: killed, hung, without its node, or without room; jobs keep coming meanwhile.
+"""What happens to one replica: killed, hung, without its node, or without room; jobs keep coming meanwhile.
 
 The numbers are in docs/operations.md. Chance decides how many jobs meet a replica that is gone; ``MOST_LOST``
 has the bound, and what it follows from.

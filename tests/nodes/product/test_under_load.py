@@ -1,4 +1,4 @@
-"""Whatever is done to the installation, jobs that keep coming are admitted, and by the webhook.
+"""During any change of the installation, new jobs are created, and changed by the webhook.
 
 The numbers are in docs/operations.md.
 """

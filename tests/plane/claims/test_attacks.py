@@ -1,4 +1,4 @@
-"""Somebody uses an editor's rights on claims against others' jobs."""
+"""A user uses an editor's rights on claims against others' jobs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def claims_that_are_never_freed(tenant: Tenant) -> None:
 
 
 def claims_that_a_quota_forbids(tenant: Tenant) -> None:
-    """Jobs wait whose claims nobody makes, and an Event says so."""
+    """Jobs wait whose claims no one makes, and an Event says so."""
     quota = {"hard": {f"{DRIVER}.deviceclass.resource.k8s.io/devices": "0"}}
     tenant.admin.create(
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": quota}

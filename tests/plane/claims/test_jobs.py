@@ -1,4 +1,4 @@
-"""Jobs with claims stand whole, by real scheduler and controllers, and so do those beside them."""
+"""Jobs with claims stand whole, by real scheduler and controllers, and so do those next to them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ JOB = "batch.kubernetes.io/job-name"
 
 
 def nemo() -> Object:
-    """Returns the MPIJob of AWS's document on the driver, whose workers' containers mount shared memory as well."""
+    """Returns the MPIJob of AWS's document on the driver, with workers that also mount shared memory."""
     container, pod = claiming(OF_AWS)
     mount = {"name": "dshm", "mountPath": "/dev/shm"}  # noqa: S108 - as the document has it
     image = "123456789012.dkr.ecr.us-west-2.amazonaws.com/neuronx_nemo:latest"
@@ -112,20 +112,20 @@ def test_a_job_stands_where_a_device_class_serves_what_it_asks_for(fleet: Fleet)
 
 def test_a_strangers_claim_keeps_jobs_off_its_ultraserver_and_is_named(fleet: Fleet) -> None:
     stage = fleet.driver
-    stranger, (name, labels) = stage.plane.kubectl.in_namespace(TEAMS[1]), next(iter(stage.labels.items()))
-    stranger.create(pod_with_claim("stranger", name))
-    wait_bound(stranger, ["stranger"])
+    other, (name, labels) = stage.plane.kubectl.in_namespace(TEAMS[1]), next(iter(stage.labels.items()))
+    other.create(pod_with_claim("other", name))
+    wait_bound(other, ["other"])
     where = on(labels[nodes.SERVER_ID_4])
     key, _ = stage.create(mpijob(4, name="waits", claim=nodes.template_name(4), worker_spec=where))
-    inside, said = stranger.in_namespace(key[0]), f"held by {TEAMS[1]}/stranger"
+    inside, said = other.in_namespace(key[0]), f"held by {TEAMS[1]}/other"
     eventually(inside, ["why", key[1]], lambda found: said in str(found["findings"]))
     assert not stage.standings()[key].nodes
-    stranger.delete("pod", "stranger", at_once=True)
+    other.delete("pod", "other", at_once=True)
     stage.wait(all_whole)
 
 
 def test_of_nodes_with_plugin_and_driver_claimed_ones_are_kept_from_requests(fleet: Fleet) -> None:
-    """Their slices stand beside what the plugin's kubelets count: each is held by whichever takes it."""
+    """Their slices stand next to what the plugin's kubelets count: each is held by whichever takes it."""
     inside = fleet.plugin.plane.kubectl.in_namespace(TEAMS[1])
     (server,) = {
         node["metadata"]["labels"][nodes.SERVER_ID_4]
@@ -134,13 +134,13 @@ def test_of_nodes_with_plugin_and_driver_claimed_ones_are_kept_from_requests(fle
     }
     inside.run("uncordon", *fleet.both)
     try:
-        inside.create(pod_with_claim("stranger", fleet.both[0]))
-        wait_bound(inside, ["stranger"])
+        inside.create(pod_with_claim("other", fleet.both[0]))
+        wait_bound(inside, ["other"])
         inside.create(mpijob(4, name="waits", worker_spec=on(server)))
-        said = f"held by {TEAMS[1]}/stranger"
+        said = f"held by {TEAMS[1]}/other"
         eventually(inside, ["why", "waits"], lambda found: said in str(found["findings"]))
         assert not [pod for pod in workers_of(inside.get_json("pods")["items"]) if "nodeName" in pod["spec"]]
-        inside.delete("pod", "stranger", at_once=True)
+        inside.delete("pod", "other", at_once=True)
         wait_count(inside, 4, "-l", f"{ROLE}=worker")
     finally:
         clear(inside)

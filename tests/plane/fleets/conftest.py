@@ -26,14 +26,14 @@ def plane(tools: Path, helm: None, tmp_path_factory: pytest.TempPathFactory) -> 
     with ControlPlane(tmp_path_factory.mktemp("fleets"), tools) as running:
         found = nodes.ultraserver_nodes(ULTRASERVERS) + nodes.trn1_nodes(1) + nodes.plain_nodes(1)
         nodes.create(running.kubectl, found)
-        # It asks for placement, whatever the installation wants to be asked for it.
+        # It opts in, for every installation.
         running.kubectl.create_namespace("probe", {webhook.INJECT: "enabled"})
         yield running
 
 
 @pytest.fixture(scope="package")
 def running(plane: ControlPlane) -> RunningWebhook:
-    """The webhook with the rows of the component pods; nobody asks it yet."""
+    """The webhook with the rows of the component pods; no one asks it yet."""
     rows = chart.RULES / "20-pods.yaml"
     return webhook.start(plane.programs, plane.folder / "webhook", rows)
 

@@ -20,7 +20,7 @@ from testbed.waiting import until
 KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 MERGE = "application/merge-patch+json"
 AWAY = "https://127.0.0.1:1"
-"""Where nobody listens."""
+"""Where no one listens."""
 
 
 @contextlib.contextmanager
@@ -33,7 +33,7 @@ def installed(
         plane: the control plane.
         running: what is asked.
         values: of the chart.
-        away: whether nobody answers.
+        away: whether no one answers.
     """
     found = [each for each in chart.objects(values) if each["kind"] in KINDS]
     hooks = [hook for configuration in found for hook in configuration["webhooks"]]
@@ -46,7 +46,7 @@ def installed(
     try:
         inside = plane.kubectl.in_namespace("probe")
         if away:
-            until(lambda: _refused(inside), "a refusal, as nobody answers")
+            until(lambda: _refused(inside), "a refusal, as no program answers")
         for name in () if away else ("mpijobs", "verify"):
             webhook.asked(inside, {f"{name}.ultraserver-webhook.io"}, webhook.PROBE)
         yield {hook["name"] for hook in hooks}

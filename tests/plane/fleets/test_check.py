@@ -230,7 +230,7 @@ def untrusted(made: Installed) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unreadable(made: Installed) -> Iterator[None]:
-    """Yields a table that is wrong, as nobody is asked about it."""
+    """Yields a table that is wrong, as no one is asked about it."""
     with made.without("validatingwebhookconfiguration", NAME), made.ruled("kind: Nothing"):
         yield
 

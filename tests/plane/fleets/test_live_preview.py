@@ -1,4 +1,4 @@
-"""``kubectl ultraserver preview``: what the table says beside what the API server does."""
+"""``kubectl ultraserver preview``: what the table says next to what the API server does."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def of_another_type(_: Object) -> Patch:
 
 @pytest.fixture(scope="module")
 def registered(plane: ControlPlane, running: RunningWebhook) -> Iterator[None]:
-    """Our base; ours as well: one behind a condition, two with nobody there; and somebody else's."""
+    """Our base; ours as well: one behind a condition, two with no one there; and another user's."""
     ours = webhook.configuration(running, f"{NAME}-2")
     hooks = {name: copy.deepcopy(ours["webhooks"][0]) for name in ("condition", "away", "closed", "other")}
     for name, hook in hooks.items():
@@ -167,7 +167,7 @@ CASES: Mapping[str, tuple[Object, str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_difference_is_explained(case: str, live: Live) -> None:
     away = {"inject": "disabled"} if case in {"opted-out", "condition", "away", "closed"} else {}
-    # Of a new namespace the API server reads the labels; of one that it knows it learns of new ones later.
+    # The API server reads a new namespace's labels at once; it learns of later changes after a moment.
     inside = live.namespace(**away, case=case)
     sent, wanted = CASES[case]
     code, (server,), _ = asked(inside, sent)

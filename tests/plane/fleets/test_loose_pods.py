@@ -1,4 +1,4 @@
-"""Pods of no placed job beside jobs, on the real scheduler: they keep off each other's UltraServers."""
+"""Pods of no placed job next to jobs, on the real scheduler: they keep off each other's UltraServers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ CLOSED = {"optIn": True, "failurePolicy": "Fail"}
 
 
 def tried(inside: Kubectl, job: dict[str, Any] | None = None, **annotations: str) -> tuple[Any, str]:
-    """Returns a dry run: the worker template as it would be stored, None where it is refused; and what is said."""
+    """Returns the worker template of a dry run, None if the job is refused; and the messages."""
     job = job or mpijob(annotations={keys.PREFIX + key: value for key, value in annotations.items()})
     done = inside.run("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=text(job), check=False)
     return (template(json.loads(done.stdout), "Worker") if done.returncode == 0 else None), done.stderr
@@ -49,7 +49,7 @@ def test_only_namespaces_that_ask_and_jobs_that_ask_are_sent(
         assert not any(is_placed(enabled, inject=word) for word in keys.OFF)
         assert not is_placed(plain)
         assert not is_placed(off, inject="true")
-        assert webhook.requests(plane.kubectl, *hooks) == before, "nobody was asked about these"
+        assert webhook.requests(plane.kubectl, *hooks) == before, "no webhook was called"
         assert is_placed(plain, inject="true")
         assert webhook.requests(plane.kubectl, *hooks) == before + 2, "to mutate, and to verify"
         labelled = mpijob()

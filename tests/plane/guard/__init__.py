@@ -1,1 +1,1 @@
-"""The component ``guard`` on the real control plane: what it stops, and what it must let through."""
+"""The component ``guard`` on the real control plane: what it stops, and what it must permit."""

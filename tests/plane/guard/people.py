@@ -1,4 +1,4 @@
-"""Who does what in the tests of the guard, and with which rights; nobody here is an administrator."""
+"""Who does what in the tests of the guard, and with which rights; no one here is an administrator."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from testbed.waiting import until
 OF = "app.kubernetes.io/component"
 ADA = "ada"
 WEAK = "weak"
-"""Whoever may create Pods and nothing else."""
+"""A user who may create Pods and nothing else."""
 OPERATOR = "system:serviceaccount:mpi-operator:mpi-operator"
-STRANGER = "system:serviceaccount:elsewhere:mpi-operator"
+OTHER = "system:serviceaccount:elsewhere:mpi-operator"
 KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
 PLACEMENT = "system:serviceaccount:ultraserver-webhook:ultraserver-placement"
 NODE = "system:node:ip-172-32-10-1"
@@ -57,14 +57,14 @@ rules:
 """A table with units of its own: the labels of these, and no other."""
 CRONJOBS = "system:serviceaccount:kube-system:cronjob-controller"
 
-# The rights that each has beside what Kubernetes itself gives them: verbs and resources.
+# The rights of each in addition to those from Kubernetes: verbs and resources.
 RIGHTS = {
     "guard-jobs": ("*", "mpijobs.kubeflow.org,mpijobs.kubeflow.org/status", (ADA, KUEUE)),
     "guard-weak": ("create", "pods", (WEAK,)),
     "guard-pods": (
         "create,get,list,patch,update,delete",
         "pods,pods/status,pods/ephemeralcontainers,pods/resize,pods/binding,bindings",
-        (ADA, STRANGER, PLACEMENT, NODE, OPERATOR),
+        (ADA, OTHER, PLACEMENT, NODE, OPERATOR),
     ),
 }
 
@@ -89,7 +89,7 @@ def take_rights(kubectl: Kubectl) -> None:
 def guarding(
     kubectl: Kubectl, probe: Kubectl, *forged: Object, values: Object | None = None
 ) -> Iterator[None]:
-    """Yields the guard is installed, and everybody has their rights; it is waited for as ``wait_refusal`` does.
+    """Installs the guard and everyone's rights, and yields once `wait_refusal` has returned.
 
     Args:
         kubectl: an administrator's.
@@ -118,7 +118,7 @@ def of_guard(values: Object | None = None) -> list[Object]:
 
 
 def pod(name: str = "bare", labels: dict[str, str] | None = None, **marks: Any) -> Object:
-    """Returns a Pod that nobody's operator made: with labels, ``annotations`` and more of its spec."""
+    """Returns a Pod that no one's operator made: with labels, ``annotations`` and more of its spec."""
     containers = [{"name": "main", "image": "example.invalid/main"}]
     return {
         "apiVersion": "v1",
@@ -142,7 +142,7 @@ def plain_job(spec: Object | None = None, **annotations: str) -> Object:
 
 
 def tries(inside: Kubectl, document: Object, *verb: str) -> CompletedProcess[str]:
-    """Has kubectl send an object, whatever comes of it."""
+    """Sends an object with kubectl, with any result."""
     return inside.run(*(verb or ("create",)), "-f", "-", stdin=json.dumps(document), check=False)
 
 
@@ -232,7 +232,7 @@ def resized_too(patch: Object, workers: int) -> Object:
 
 @contextlib.contextmanager
 def not_asked(admin: Kubectl, inside: Kubectl) -> Iterator[None]:
-    """Yields nobody asks the webhook about new jobs, as if it were down with ``failurePolicy: Ignore``."""
+    """Disables the webhook for new jobs, as if it were down with ``failurePolicy: Ignore``."""
     configuration = f"mutatingwebhookconfiguration/{webhook.NAME}"
     place = "/webhooks/0/namespaceSelector/matchLabels"
     narrow = [{"op": "add", "path": place, "value": {"asked": "nowhere"}}]

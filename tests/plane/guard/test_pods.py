@@ -1,4 +1,4 @@
-"""Pods that pass for a job's workers: only operators make them, and nobody else changes whose they are."""
+"""Pods that pass for a job's workers: only operators make them, and no other user changes whose they are."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def among(key: str, operator: str = "In") -> list[Object]:
 def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_using_it(
     ada: Kubectl,
 ) -> None:
-    """Whoever has it from a template, an operator as well, is refused it: one core closed an UltraServer."""
+    """An operator that has it from a template is also refused: one core closed an UltraServer."""
     own = {"namespaces": [ada.namespace]}
     far = [
         repelling(ANYWHERE),
@@ -241,7 +241,7 @@ def bound(
 
 @pytest.mark.parametrize("door", DOORS)
 def test_a_binding_writes_nothing_of_ours_to_a_pod(door: str, ada: Kubectl) -> None:
-    waiting = {"schedulerName": "nobody"}
+    waiting = {"schedulerName": "absent"}
     assert_done(tries(ada, jobs.together(pod(**waiting), pod("other", **waiting))))
     labels = dict.fromkeys([*FORGED, keys.BLOCK, LOOSE, JOB_NAME, INDEX], "x")
     annotations = dict.fromkeys(
@@ -264,8 +264,8 @@ def test_a_binding_writes_nothing_of_ours_to_a_pod(door: str, ada: Kubectl) -> N
 
 
 def test_an_operator_that_is_not_bound_is_told_how_it_would_be(ada: Kubectl) -> None:
-    refused = tries(ada.acting_as(people.STRANGER), people.WORKER)
-    assert_refused(refused, f"not {people.STRANGER}", "bound to the ClusterRole ultraserver-webhook-operator")
+    refused = tries(ada.acting_as(people.OTHER), people.WORKER)
+    assert_refused(refused, f"not {people.OTHER}", "bound to the ClusterRole ultraserver-webhook-operator")
 
 
 @pytest.mark.parametrize("subresource", [(), ("--subresource=status",)], ids=["pod", "status"])
@@ -294,7 +294,7 @@ def test_no_other_subresource_changes_labels_or_annotations(
     subresource: str, how: str, ada: Kubectl, namespace: Kubectl
 ) -> None:
     """Seen without the guard's word: it is not asked about these, and an administrator is never refused."""
-    bare = pod(schedulerName="nobody")  # or its word about the Pod would be another version of it
+    bare = pod(schedulerName="absent")  # or its word about the Pod would be another version of it
     bare["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
     ada.create(bare)
     found = namespace.get_json("pod", "bare")
@@ -393,7 +393,7 @@ def test_pods_of_other_apps_are_none_of_its_business(laundry: Kubectl) -> None:
 
 
 def test_the_gate_is_taken_off_by_whole_job_admission_alone(ada: Kubectl) -> None:
-    """Whoever does it has nodes before all that wait for their turn."""
+    """Without the gate a Pod has nodes before those that wait."""
     gates = {"schedulingGates": [{"name": GATE}, {"name": "example.com/mine"}]}
     assert_done(tries(ada.acting_as(people.OPERATOR), pod(annotations={keys.PLACE: PLACE_OF_TWO}, **gates)))
     mine, own = ([{"op": "remove", "path": f"/spec/schedulingGates/{at}"}] for at in (1, 0))

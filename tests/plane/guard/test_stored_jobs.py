@@ -1,4 +1,4 @@
-"""A stored job: nobody but operators changes its job label and its record; everything else goes on."""
+"""A stored job: no one but operators changes its job label and its record; everything else goes on."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_the_record_of_a_suspended_job_changes_with_its_size_only(ada: Kubectl) 
     job["spec"]["runPolicy"] = {"suspend": True}
     ada.apply(job)
     before = record()
-    # The webhook puts it back as it was, or writes it anew, whatever is sent.
+    # The webhook puts it back as it was, or writes it again, with any update.
     for none in (merged("Worker", {"annotations": {keys.ADDED: None}}), FORGED):
         assert_done(patches(ada, "mpijob/train", none))
         assert record() == before
@@ -115,7 +115,7 @@ def test_the_record_of_a_suspended_job_changes_with_its_size_only(ada: Kubectl) 
     anew = record()
     assert anew not in (before, "{}")
 
-    # Of a job that is opted out it is not asked, as if it were away.
+    # It is not called for an opted-out job, as if it were down.
     assert_done(ada.run("annotate", "mpijob", "train", f"{keys.INJECT}=false"))
     assert_refused(patches(ada, "mpijob/train", FORGED), SAYS_RECORD)
     gone = merged("Worker", {"annotations": {keys.ADDED: None}})
@@ -206,6 +206,6 @@ def test_only_the_operator_counts_as_one_and_it_is_no_administrator(guarded: Kub
         return bool(guarded.create(review)["status"]["allowed"])
 
     question = {"group": "ultraserver-webhook.io", "resource": "jobidentities", "verb": "write"}
-    users = (people.OPERATOR, people.ADA, people.KUEUE, people.PLACEMENT, people.STRANGER, people.CRONJOBS)
+    users = (people.OPERATOR, people.ADA, people.KUEUE, people.PLACEMENT, people.OTHER, people.CRONJOBS)
     assert [user for user in users if may(user, **question)] == [people.OPERATOR]
     assert not may(people.OPERATOR, group="*", resource="*", verb="*")

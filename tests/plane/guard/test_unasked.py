@@ -23,7 +23,7 @@ PLACED = {"place": f"placer=gate workers=4 size=4 unit={SERVER_4} index=labels/{
 
 @pytest.fixture(scope="module", autouse=True)
 def unasked(guarded: Kubectl, control_plane: ControlPlane) -> Iterator[None]:
-    """Nobody asks the webhook while the tests of this module run."""
+    """The webhook is not called while the tests of this module run."""
     with borrowed_namespace(control_plane, "guard-unasked") as inside, people.not_asked(guarded, inside):
         yield
 

@@ -2,7 +2,7 @@
 
 A fleet is a launcher and its workers on a bridge of their own. Workers run Debian's sshd with its stock
 configuration; /etc, /root, /run, /tmp and /sys/class are each pod's own, under their true paths. All of it
-hangs on one process: when that dies, for whatever reason, the kernel removes the rest.
+hangs on one process: when that dies, the kernel removes the rest.
 """
 
 import os
@@ -159,7 +159,7 @@ class Fleet:
         return self._pods.keys()
 
     def as_root(self, command: Sequence[str], pod: str) -> None:
-        """Runs a command in a pod as root whatever its image runs as."""
+        """Runs a command in a pod as root, with any user of its image."""
         subprocess.run([*self._inside(pod), *command], check=True)
 
     def read(self, pod: str, path: str) -> str:

@@ -44,7 +44,7 @@ def given_up(fleet: Fleet, after: str, **more: str) -> tuple[list[str], list[str
     Args:
         fleet: Where.
         after: What a line of its output has to contain.
-        more: Of its environment.
+        more: More variables of its environment.
 
     Returns:
         The lines that it printed, and those from the first error on.
@@ -70,7 +70,7 @@ def mpirun(fleet: Fleet, env: dict[str, str] | None = None, *arguments: str) -> 
     Args:
         fleet: Where.
         env: More of the main container's environment, after the operator's own.
-        arguments: Of mpirun.
+        arguments: Arguments of mpirun.
 
     Returns:
         What each rank showed, by rank.

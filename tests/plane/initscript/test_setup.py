@@ -175,7 +175,7 @@ def test_a_second_run_changes_nothing() -> None:
 
 
 def leftovers(fleet: Fleet, pod: str) -> str:
-    """Returns temporary files beside a pod's /etc/environment."""
+    """Returns temporary files next to a pod's /etc/environment."""
     return fleet.run(["bash", "-c", "ls /etc/environment.?????? 2>/dev/null"], pod=pod).stdout
 
 

@@ -1,1 +1,1 @@
-"""Kinds of job beside mpi-operator's, on a real API server, scheduler and controller manager."""
+"""Kinds of job other than mpi-operator's, on a real API server, scheduler and controller manager."""

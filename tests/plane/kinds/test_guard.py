@@ -1,4 +1,4 @@
-"""Beside the guard, which all tests of this folder run with: what templates of these kinds may say."""
+"""The guard, with which all tests of this folder run: which templates of these kinds it permits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RESOURCES = (
     *("mpijobs.batch.tensorstack.dev", "mpijobs.kubeflow.org", "pytorchjobs.kubeflow.org"),
 )
 MADE = [jobset(2, 2), leaderworkerset(1, 4), mpijob_v1(4), pytorchjob(3), *map(t9k_mpijob, SHAPES)]
-"""An object of each kind that somebody is bound to make Pods of."""
+"""An object of each kind whose controller has a binding."""
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from webhook.rules.load import load_default
 
 
 def pods_of(job: Object) -> list[Object]:
-    """Returns the workers that the operator makes, as its document says; it is not public, nor are their labels."""
+    """Returns the workers of the operator, from its document; neither it nor their labels are public."""
     name, worker = job["metadata"]["name"], worker_of(job)
     template = worker["template"]
     return [

@@ -43,7 +43,7 @@ def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
             continue
         number = found.number(pod)
         assert number is not None
-        assert keys.OPENED in metadata["annotations"], "nobody pinned it"
+        assert keys.OPENED in metadata["annotations"], "it is not pinned"
         assert keys.BLOCK not in metadata["labels"]
         block = (place.job(metadata, found.group), number // found.size)
         units.setdefault(block, set()).add(servers[pod["spec"]["nodeName"]])
@@ -63,7 +63,7 @@ def test_a_pod_of_a_job_that_failed_comes_back_when_others_have_succeeded(whole_
     index = f"{INDEX}={first['metadata']['annotations'][INDEX]}"
     (again,) = wait_count(whole_namespace, 1, "-l", index, "--field-selector", "status.phase=Pending")
     assert again["metadata"]["uid"] != first["metadata"]["uid"]
-    assert keys.OPENED in again["metadata"]["annotations"], "nobody pinned it"
+    assert keys.OPENED in again["metadata"]["annotations"], "it is not pinned"
 
 
 def ends(inside: Kubectl, pod: Object, phase: str) -> None:

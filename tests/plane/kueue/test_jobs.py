@@ -1,4 +1,4 @@
-"""What becomes of jobs that name a queue: created, admitted, evicted, admitted again."""
+"""What happens to jobs that name a queue: created, admitted, evicted, admitted again."""
 
 from __future__ import annotations
 

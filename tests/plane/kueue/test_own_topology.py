@@ -1,4 +1,4 @@
-"""Jobs whose authors ask Kueue for a topology of their own, beside the blocks that the webhook adds."""
+"""Jobs whose authors ask Kueue for a topology of their own, next to the blocks that the webhook adds."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_kueue_takes_blocks_within_the_topology_of_the_author(
 
 @pytest.mark.parametrize("strict", ["preferred_topology", "required_topology"])
 def test_kueue_takes_no_blocks_above_the_topology_of_the_author(queued: Stage, strict: str) -> None:
-    """So the webhook adds none beside a node, or it would keep the job from ever starting."""
+    """So the webhook adds none next to a node, or it would keep the job from ever starting."""
     slices = {"slice_required_topology": nodes.SERVER_ID_4, "slice_size": "4"}
     key, _ = queued.create(asking(4, **{strict: "kubernetes.io/hostname"}, **slices))
     wait_said(queued, key, "is above the podset topology kubernetes.io/hostname")

@@ -42,7 +42,7 @@ def said_of(stage: Stage, key: Key) -> list[str]:
 
 
 def own_lists(name: str, workers: int = 4) -> Object:
-    """Returns a job with lists of its own, with what Kueue's webhook writes at creation into every container."""
+    """Returns a job with its own lists, and with what Kueue's webhook writes into containers at creation."""
     found = with_own_lists()
     found["metadata"]["name"] = name
     found["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers
@@ -72,7 +72,7 @@ def test_kueues_own_updates_are_seen_and_come_out_as_they_went_in(stage: Stage) 
     assert reasons(stage, key).count("Stopped") == 1
     updates = [line for line in said_of(stage, key) if "update" in line]
     # The two starts; when it is stopped, it has pods. The API server asks again where it has to begin a patch
-    # anew, as somebody else wrote in between.
+    # again, as another user wrote in between.
     assert len(updates) >= 2, updates
     assert all("the update takes nothing out" in line for line in updates)
 

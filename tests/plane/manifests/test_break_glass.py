@@ -40,7 +40,7 @@ def registered(kubectl: Kubectl) -> dict[str, str]:
 
 
 def register(kubectl: Kubectl, objects: Build) -> dict[str, str]:
-    """Registers what an installation does, but for no namespace at all: nobody answers here."""
+    """Registers what an installation does, only for no namespace: no webhook answers here."""
     nowhere = {"matchLabels": {"kubernetes.io/metadata.name": "nowhere"}}
     for kind in KINDS:
         document = one(objects, kind)
@@ -74,5 +74,5 @@ def test_failing_open_opens_every_webhook_of_all_values_that_fail_closed(
 
 
 def policies(objects: Build) -> set[str]:
-    """Returns the ways in which an installation's webhooks fail, but for the one that always does."""
+    """Returns the ways in which an installation's webhooks fail, except for the one that always does."""
     return {hook["failurePolicy"] for name, hook in webhooks(objects).items() if name != LAUNCHERS}

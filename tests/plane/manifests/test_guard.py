@@ -179,7 +179,7 @@ def _is_key(value: object) -> bool:
 
 
 def test_who_is_an_operator_is_asked_about_in_the_cluster(guard: Build) -> None:
-    """Whoever has all rights in one namespace would be one there."""
+    """A user with all rights in one namespace would be one there."""
     text = json.dumps(of_kind(guard, POLICY))
     checks = re.findall(r"authorizer\.(.*?)\.check\(", text)
     assert len(checks) == text.count("authorizer.")

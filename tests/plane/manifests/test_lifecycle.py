@@ -1,6 +1,6 @@
 """Helm installs, takes over, upgrades, rolls back and uninstalls on a real API server.
 
-No kubelet runs the programs here, so nobody answers: tests/nodes/install has what becomes of admissions.
+No kubelet runs the programs here, so no one answers: tests/nodes/install has what happens to admissions.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def test_helm_takes_over_what_kubectl_installed_upgrades_rolls_back_and_uninstal
     back = stored(kubectl)
     assert actions(back) == {"Deny"}
     for item in list(taken):
-        # It was deleted in between, and is there anew.
+        # It was deleted in between, and is there again.
         if taken[item]["metadata"]["labels"].get("app.kubernetes.io/component") == "guard":
             del taken[item], back[item]
     assert kept(back) == kept(taken)

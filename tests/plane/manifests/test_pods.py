@@ -1,4 +1,4 @@
-"""The value ``pods``: which Pods it has the API server ask about, and that others fit beside it."""
+"""The value ``pods``: which Pods it has the API server ask about, and that others fit next to it."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def test_the_certificate_program_may_create_the_secrets_that_it_may_write_and_no
 
 
 def canonical(part: Any) -> object:
-    """Returns the same whatever the order of lists is."""
+    """Returns the object with sorted lists."""
     if isinstance(part, dict):
         return sorted((key, canonical(value)) for key, value in part.items())
     return sorted(map(canonical, part), key=str) if isinstance(part, list) else part

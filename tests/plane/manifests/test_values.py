@@ -76,7 +76,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "kinds: jobs.batch: write RESOURCE.VERSION.GROUP",
     ),
     "a value that is misspelt": ({"optin": True}, "additional properties 'optin' not allowed"),
-    "replicas beside the autoscaler": ({"programs": {"serving": {"replicas": 3}}}, "/programs/serving"),
+    "replicas and the autoscaler": ({"programs": {"serving": {"replicas": 3}}}, "/programs/serving"),
     "a guard that is neither": ({"guard": "maybe"}, "/guard"),
     "the scheduler that there is anyway": ({"neuronScheduler": "default-scheduler"}, "leave it out"),
     "an image's name with a tag": (

@@ -52,7 +52,7 @@ def sentences(browser: Chrome) -> list[str]:
 
 
 def console(browser: Chrome) -> list[Any]:
-    """Returns what the browser complains of since the last look: errors of scripts, and reports of the CSP."""
+    """Returns the browser's complaints since the last call: script errors, and reports of the CSP."""
     return [
         entry["message"] for entry in browser.get_log("browser") if entry["level"] in {"SEVERE", "WARNING"}
     ]

@@ -85,7 +85,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_texts_stay_texts(browser: Chrome, site: str, text: str) -> None:
-    """Protects a person who opens a file of somebody else: nothing in it becomes part of the page."""
+    """Protects a person who opens a file of another user: nothing in it becomes part of the page."""
     ask(browser, site, text)
     assert sentences(browser)
     assert browser.title != "fell"

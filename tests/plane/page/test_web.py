@@ -64,7 +64,7 @@ def test_the_page_works_under_the_path_of_the_service_proxy(browser: Chrome, pro
 
 
 def test_web_shows_the_page_to_one_browser(browser: Chrome, served: Kubectl) -> None:
-    """Protects the way that users are told: the address works once, and the whole page works behind it."""
+    """Protects the documented way: the address works once, and the whole page works behind it."""
     with page(served) as address:
         browser.get(address)
         assert browser.current_url == address.partition("?")[0]

@@ -1,1 +1,1 @@
-"""Whole-job admission on a real control plane, beside what there is without it."""
+"""Whole-job admission on a real control plane."""

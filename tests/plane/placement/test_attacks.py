@@ -1,4 +1,4 @@
-"""Somebody uses all rights in a namespace against others' jobs: without the guard, and with it."""
+"""A user uses all rights in a namespace against others' jobs: without the guard, and with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _numbers = itertools.count()
 
 @dataclass
 class Siege:
-    """A program that is attacked by a tenant, beside a job that runs."""
+    """A program that is attacked by a tenant, next to a job that runs."""
 
     stage: Stage
     program: Program
@@ -63,7 +63,7 @@ class Siege:
 
 @pytest.fixture(scope="module")
 def besieged(whole_stage: Stage) -> Iterator[Siege]:
-    """Three UltraServers, on one of which a job runs, and somebody with all rights in a namespace."""
+    """Three UltraServers, on one of which a job runs, and a user with all rights in a namespace."""
     stage, admin = whole_stage, whole_stage.plane.kubectl
 
     def server(name: str) -> tuple[str, str]:

@@ -194,7 +194,7 @@ def states(kind: str, **states: Object) -> Object:
 
 
 def opened(stage: Stage, path: str, spec: Object) -> list[str]:
-    """Returns pods that were opened: the names of those of which a container ran; ``pulls`` waits for its image."""
+    """Returns the names of admitted pods with a container that ran; ``pulls`` waits for its image."""
     ran = {"terminated": {"exitCode": 1}}
     said = {
         "begins": {"phase": "Running"},
@@ -336,7 +336,7 @@ def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage, policy: str) ->
     one = f"{key[1]}-worker-0"
     refused = alice.run("annotate", "pod", one, f"{OPENED}=2026", rehearsal, check=False)
     assert "is written by whole-job admission only" in refused.stderr
-    # The other doors to a pod's annotations, for whoever has them.
+    # Other resources by which a client can write a pod's annotations.
     doors = "pods/status,pods/binding,bindings"
     team.run("create", "role", "doors", "--verb=*", f"--resource={doors}")
     team.run("create", "rolebinding", "doors", "--role=doors", "--user=alice")

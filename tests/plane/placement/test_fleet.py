@@ -1,4 +1,4 @@
-"""A fleet of a thousand nodes with somebody in it who would stop it."""
+"""A fleet of a thousand nodes with a user in it who would stop it."""
 
 from __future__ import annotations
 
