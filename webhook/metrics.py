@@ -36,7 +36,7 @@ class Metrics(Collector):
         self._rules = Counter("rules_fired", "Rules that fired.", ("rule",), **own)
         self._shadow = Counter(
             "shadow_reviews",
-            "New objects that something in shadow would have changed or refused.",
+            "New objects that a row in shadow mode would have changed or refused.",
             ("verdict",),
             **own,
         )

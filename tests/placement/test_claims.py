@@ -358,7 +358,7 @@ def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
 
 
 @pytest.mark.parametrize(
-    "together",
+    "more",
     [
         request("device.driver == 'efa.k8s.aws'", deviceClassName="efa"),
         request("device.attributes['efa.k8s.aws'].name.startsWith('rdma')", deviceClassName="efa"),
@@ -366,9 +366,9 @@ def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
     ],
 )
 def test_what_a_claim_asks_for_beside_of_other_drivers_is_left_to_the_scheduler(
-    api: FakeApi, beside: Object
+    api: FakeApi, more: Object
 ) -> None:
-    put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(request(), beside)})
+    put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(request(), more)})
     store(api, claiming("a"))
     Program(api).run()
     assert pinned(api, "a-worker") == {"us-02"}
