@@ -13,6 +13,7 @@ from typing import Any, NoReturn, cast
 
 import click
 
+from common.completion import for_kubectl
 from common.exits import Program, coloured, say
 from common.files import files_of, read_text
 from common.texts import printable
@@ -196,6 +197,11 @@ def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
     else:
         say("{pass} passed, {warn} warnings, {fail} failures".format(**count))
     sys.exit(BROKEN if count["fail"] else 0)
+
+
+def complete() -> None:
+    """Completes a command line for kubectl, which runs this as ``kubectl_complete-ultraserver``."""
+    _lines(for_kubectl(main, sys.argv[1:]))
 
 
 def _fail(message: str) -> NoReturn:

@@ -383,3 +383,13 @@ def test_the_program_as_a_process_reads_a_pipe_and_tells_by_its_exit_code() -> N
     broken = subprocess.run([*program, "nowhere.yaml"], capture_output=True, check=False, text=True)
     assert broken.returncode == 2
     assert broken.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_of_a_shell_asks_this_program(shell: str) -> None:
+    printed = run("completion", shell).stdout
+    assert f"_ULTRASERVER_WEBHOOK_COMPLETE={shell}_complete" in printed
+    words = {"COMP_WORDS": "ultraserver-webhook preview --must", "COMP_CWORD": "2"}
+    asked = {"_ULTRASERVER_WEBHOOK_COMPLETE": "bash_complete", **words}
+    done = CliRunner().invoke(main, [], prog_name="ultraserver-webhook", env=asked)
+    assert done.stdout == "plain,--must-place\n"

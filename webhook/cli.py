@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from common.completion import SHELLS, script
 from common.exits import Program, coloured, say
 from common.files import files_of, read_text
 from common.texts import did_you_mean, folded, printable
@@ -109,6 +110,13 @@ def namespace(name: str) -> str:
         return checked("namespace", name)
     except ParameterError as error:
         raise click.UsageError(str(error.description)) from None
+
+
+@main.command()
+@click.argument("shell", type=click.Choice([*SHELLS]))
+def completion(shell: str) -> None:
+    """Print a script that completes this program's command line in SHELL."""
+    say(script(shell, main, "ultraserver-webhook"))
 
 
 @main.command("preview")

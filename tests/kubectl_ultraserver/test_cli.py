@@ -170,3 +170,19 @@ def test_a_list_tells_how_far_it_is_where_somebody_looks(
     assert said.out == ""
     assert "listing nodes, page 2\r" in said.err
     assert said.err.endswith("\r")  # click takes the escape away where no terminal is
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["ver"], ["verify", ":4"]),
+        (["why", "train", "-o", ""], ["text", "json", ":4"]),
+        (["preview", "--fit", "-f", ""], [":0"]),
+    ],
+)
+def test_kubectl_completes_commands_and_choices_and_leaves_files_to_the_shell(
+    words: list[str], lines: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["kubectl_complete-ultraserver", *words])
+    cli.complete()
+    assert [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()] == lines

@@ -60,6 +60,14 @@ def test_it_runs_without_site_packages_and_has_no_compiled_files(release: Path, 
 
 
 @SLOW
+def test_a_link_to_it_completes_for_kubectl(release: Path, tmp_path: Path) -> None:
+    link = tmp_path / "kubectl_complete-ultraserver"
+    link.symlink_to(release / write.NAME)
+    done = subprocess.run([*BARE, link, "topology", "--fr"], check=True, capture_output=True, text=True)
+    assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == ["--free", ":4"]
+
+
+@SLOW
 def test_nothing_of_the_folder_in_which_it_is_called_runs(release: Path, tmp_path: Path) -> None:
     """Protects a person in a folder that others write into, from modules and programs with known names."""
     folder = tmp_path / "shared"

@@ -24,9 +24,12 @@ import sys
 if sys.version_info < (3, 11):
     sys.exit("kubectl-ultraserver needs Python 3.11 or later, and this is " + sys.version.split()[0])
 
-from kubectl_ultraserver.__main__ import main
+from kubectl_ultraserver.__main__ import complete, main
 
-main(prog_name="kubectl ultraserver")
+if "kubectl_complete" in sys.argv[0]:  # a link to this file, by which kubectl asks for completions
+    complete()
+else:
+    main(prog_name="kubectl ultraserver")
 """
 NAME = "kubectl-ultraserver.pyz"
 WHERE = "https://ultraserver-webhook.io/releases"
