@@ -24,6 +24,7 @@ def chosen(key: str, *values: str) -> Any:
     return {"key": key, "operator": "In", "values": list(values)}
 
 
+HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 GROUP = "sagemaker.amazonaws.com/instance-group-name"
 KNOWN_HERE = [
@@ -85,6 +86,15 @@ IMPOSSIBLE = {
     "an UltraServer that works not": {"nodeSelector": {UNIT: "0000000000000000"}},
     "only such": required(chosen(UNIT, "0000000000000000")),
     "processors of another sort": {"nodeSelector": {"kubernetes.io/arch": "arm64"}},
+    "processors of another sort by affinity": required(chosen("kubernetes.io/arch", "arm64", "s390x")),
+    "no processors of the sort": required(
+        {"key": "kubernetes.io/arch", "operator": "NotIn", "values": ["amd64"]}
+    ),
+    "another system": {"nodeSelector": {"kubernetes.io/os": "windows"}},
+    "one node by its name": {"nodeSelector": {HOST: "node-1"}},
+    "fewer nodes than workers": required(chosen(HOST, "a", "b", "c")),
+    "its own workers on one node": anti("podAffinity", {"labelSelector": OWN, "topologyKey": HOST}),
+    "its own workers in zones apart": anti("podAntiAffinity", {"labelSelector": OWN, "topologyKey": ZONE}),
     "its own workers apart": anti("podAntiAffinity", {"labelSelector": OWN}),
     "its own by an operator's label": anti("podAntiAffinity", {"labelSelector": {"matchExpressions": NAMED}}),
     "all pods apart": anti("podAntiAffinity", {"labelSelector": {}}),
@@ -104,6 +114,14 @@ POSSIBLE = {
     "no selector": anti("podAntiAffinity", {}),
     "together": anti("podAffinity", {"labelSelector": OWN}),
     "with pods of a cache": anti("podAffinity", {"labelSelector": {"matchLabels": {"app": "cache"}}}),
+    "processors of both sorts": required(chosen("kubernetes.io/arch", "arm64", "amd64")),
+    "its system": {"nodeSelector": {"kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "amd64"}},
+    "nodes by their names": required(chosen(HOST, "a", "b", "c", "d", "e")),
+    "on the node of a cache": anti(
+        "podAffinity", {"labelSelector": {"matchLabels": {"app": "cache"}}, "topologyKey": HOST}),
+    "in its zone": anti("podAffinity", {"labelSelector": OWN, "topologyKey": ZONE}),
+    "others in other zones": anti("podAntiAffinity", {"labelSelector": OTHER, "topologyKey": ZONE}),
+    "spread over zones": {"topologySpreadConstraints": [spread(topologyKey=ZONE)]},
     "apart by host": anti("podAntiAffinity", {"labelSelector": OWN, "topologyKey": "kubernetes.io/hostname"}),
     "spread where it can": {"topologySpreadConstraints": [spread(whenUnsatisfiable="ScheduleAnyway")]},
     "spread by fours": {"topologySpreadConstraints": [spread(maxSkew=4)]},
@@ -158,3 +176,10 @@ def test_two_instance_types_at_once_are_named() -> None:
     reason = outcome(TABLE, mpijob(4, worker_spec={"nodeSelector": types})).reason
     assert "asks for two instance types at once, which no node has" in reason
     assert all(f'{label} "{value}"' in reason for label, value in types.items())
+
+
+def test_a_single_worker_may_name_its_node_and_several_may_not() -> None:
+    """Protects jobs of single nodes, which have no topology key, from waiting for ever without a word."""
+    assert selecting({"nodeSelector": {HOST: "node-1"}}, 1) == []
+    (message,) = selecting({"nodeSelector": {HOST: "node-1"}}, 3)
+    assert f"leave fewer than 3 values of label {HOST}" in message

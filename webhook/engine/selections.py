@@ -9,7 +9,7 @@ from contract import keys
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.objects.templates import listed, matches
-from webhook.objects.tree import Json, Path, map_at, maps_at
+from webhook.objects.tree import Json, Path, map_at, maps_at, text_of
 from webhook.rows.families import Fitted
 from webhook.rows.workloads import WORKER
 
@@ -19,6 +19,8 @@ _TERMS: Final[Mapping[str, Path]] = {
     "podAffinity": ("spec", "affinity", "podAffinity", _REQUIRED),
     "spread": ("spec", "topologySpreadConstraints"),
 }
+_WIDER: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/*", "topology.k8s.aws/*")
+"""Labels of which all nodes of a unit have the same value."""
 
 
 def cluster_labels(job: Job) -> str:
@@ -34,21 +36,25 @@ def cluster_labels(job: Job) -> str:
 
 def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
     """What no nodes can meet of that which the author of a job and its shape require."""
-    for group in job.of[WORKER] if shape.topology_key else ():
+    for group in job.of[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
             chosen = group.selection
-            unit = {shape.topology_key: ()} if shape.topology_key in chosen.selector else {}
-            terms = [{**unit, **term} for term in chosen.terms or ({},)]
+            # How many values of a label the pods need.
+            least = {keys.HOSTNAME: group.replicas} if group.needs_node else {}
+            if shape.topology_key:
+                least[shape.topology_key] = -(-group.replicas // shape.node_config)
+            own = {key: () for key in least if key in chosen.selector}
+            terms = [{**own, **term} for term in chosen.terms or ({},)]
             # Of several terms each pod may meet another.
-            units = max(1, -(-group.replicas // shape.node_config)) if len(terms) == 1 else 1
-            least, selected = {shape.topology_key: units}, chosen.selector
-            none = job.family.no_unit
+            least = {key: max(1, number) if len(terms) == 1 else 1 for key, number in least.items()}
+            selected, none = chosen.selector, job.family.no_unit
             lacking = [
                 [key for key, of in term.items() if not _open(of, selected.get(key), least.get(key, 0), none)]
                 for term in terms
             ]
             if all(lacking):
-                few = "no value" if least.get(key := lacking[0][0], 1) == 1 else f"fewer than {units} values"
+                needed = least.get(key := lacking[0][0], 1)
+                few = "no value" if needed == 1 else f"fewer than {needed} values"
                 yield f"its node selector, required affinity and shape leave {few} of label {key}"
             yield from _against(job, group, shape, identity)
 
@@ -64,7 +70,7 @@ def _open(expressions: Sequence[Json], selected: Json, units: int, no_unit: str)
 
 
 def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[str]:
-    """Required terms on the shape's topology key that part the workers of a unit, or bring in others."""
+    """Required terms that part the workers of a unit, bring in others, or put several workers on one node."""
     ours, size = {**job.peers(identity), keys.JOB: identity}, shape.node_config
     labels = {**map_at(group.template, ("metadata", "labels")), **ours}
     naming = {key for key, value in ours.items() if value in {job.name, identity}}
@@ -73,16 +79,21 @@ def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[s
             meets = [(key, _meets(job.name, labels.get(key), *said)) for key, *said in _said(term)]
             own = isinstance(term.get("labelSelector"), dict) and all(met for _, met in meets)
             others = any(key in naming and not met for key, met in meets)
-            wrong = {
+            parted = {
                 "podAntiAffinity": own,
                 "podAffinity": others or (own and size < job.nodes),
                 "spread": own
                 and term.get("whenUnsatisfiable") != "ScheduleAnyway"
                 and term.get("maxSkew") in range(size),
             }
-            if wrong[kind] and term.get("topologyKey") == shape.topology_key:
-                at = field_name((*group.path, *place, index))
+            key, at = text_of(term.get("topologyKey") or ""), field_name((*group.path, *place, index))
+            wider = kind == "podAntiAffinity" and size > 1 and matches(key, _WIDER)
+            if parted[kind] and (wider or key == shape.topology_key):
                 yield f"{size} of its workers cannot have one {shape.topology_key} to themselves by {at}"
+            elif (
+                own and kind == "podAffinity" and key == keys.HOSTNAME and group.needs_node and job.nodes > 1
+            ):
+                yield f"its workers need a node each, and have to share one by {at}"
 
 
 def _said(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:

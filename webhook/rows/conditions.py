@@ -15,7 +15,7 @@ from pydantic import Field as Limits
 from common.texts import LONGEST_MESSAGE, cut
 from contract.place import Placer
 from webhook.objects.paths import ObjectPath
-from webhook.objects.templates import containers, has_volume, matches, takes
+from webhook.objects.templates import Selection, admits, containers, has_volume, matches, takes
 from webhook.objects.tree import Json, Path, map_at, shown, text_of
 from webhook.rows.families import Family, Fitted
 from webhook.rows.shapes import Shape
@@ -54,6 +54,9 @@ class Group(Protocol):
 
     @property
     def chosen_types(self) -> Collection[str]: ...
+
+    @property
+    def selection(self) -> Selection: ...
 
     def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]: ...
 
@@ -293,6 +296,16 @@ class InstanceType(OfTemplate[tuple[str, ...]], written=Texts):
             return None
         found = cut(" or ".join(named)) or "no instance type"
         return f"the {whose} names {found}, not {either(self.value)}"
+
+
+class Excludes(OfTemplate[Mapping[str, tuple[str, ...]]], written=SomePatterns):
+    """Labels of nodes that the pod's node selector or required affinity leaves out; globs."""
+
+    def failed(self, group: Group, whose: str) -> str | None:
+        if not all(admits(group.selection, {label: values}) for label, values in self.value.items()):
+            return None
+        labels = " and ".join(f"{label} {either(values)}" for label, values in self.value.items())
+        return f"the {whose} does not leave out nodes with {labels}"
 
 
 class Volume(OfTemplate[tuple[str, ...]], written=Texts):

@@ -98,6 +98,7 @@ class Match(Row):
     requests: Given[conditions.Requests] = None
     image: Given[conditions.Image] = None
     instance_type: Given[conditions.InstanceType] = None
+    excludes: Given[conditions.Excludes] = None
     volume: Given[conditions.Volume] = None
     template: Given[conditions.InTemplate] = None
     every: Flag = False
