@@ -66,8 +66,8 @@ def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict
         if sidecar:
             sidecars = taken
         _raise(peak, taken)
-    _add(total, sidecars)
     if peak:
+        _add(total, sidecars)
         _raise(total, peak)
     if "resources" in spec or actual:
         total.update(_taken(spec, actual.get("")))

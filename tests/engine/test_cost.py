@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import WORKER, mpijob
+from tests.bench.engine.plain import calls_of, plain
 from tests.engine.hostile import GENERATORS, NODE_TERMS, expressions, nested, recorded, terms
 from tests.helpers import requested
 from webhook.admission import handlers
@@ -33,6 +34,9 @@ CALLS_PER_KB = 6500
 
 IN_PROPORTION = 1.1
 """What cannot be counted better, so that no constant hides a cost that grows faster than the object."""
+
+PLAIN_CALLS = 450
+"""Of functions of this project, for a job as `tests.bench.engine.plain` has it."""
 
 UPDATE_CALLS_PER_KB = 5000
 """Units for both objects, as additions are removed from each. A millisecond."""
@@ -175,6 +179,11 @@ def test_a_record_beyond_the_budget_counts_as_none_and_the_person_is_told() -> N
         TABLE, requested(put(mpijob(4), (*WORKER, "spec", "a"), get(outcome.after, (*WORKER, "spec", "a"))))
     )
     assert outcome.after == fresh.after
+
+
+def test_a_plain_job_costs_few_calls() -> None:
+    """Protects creates from conditions of which each looks again at what all of them need."""
+    assert calls_of(TABLE, plain()).total() <= PLAIN_CALLS
 
 
 def test_a_budget_grows_with_the_object_and_is_spent_once() -> None:

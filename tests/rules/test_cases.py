@@ -94,6 +94,7 @@ IMPLIED = {
     ),
     ("groups-apart", "without placer"): "Kueue places MPIJobs only",
     ("whole-job-workers", "without workload"): "Pods of the other kinds have no numbers",
+    ("selects-other-processors", "without family"): "the packaged table has one family",
     ("whole-job-launcher", "without workload"): "such a launcher's workers do not wait either",
 }
 """Conditions that others of the rule, or of a row that it needs, hold with: there is no object to tell by."""

@@ -68,8 +68,9 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
 def _hindered(ready: Ready, progress: Progress) -> str | None:
     """Why a rule that matches does not fire."""
     rule = ready.rule
-    if first := next((name for name in rule.unless if name in progress.fired), None):
-        return f"{first} fired instead"
+    for name in rule.unless:
+        if name in progress.fired:
+            return f"{name} fired instead"
     if rule.needs and progress.clean.isdisjoint(rule.needs):
         return f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
     taken = ready.mount_taken if rule.match.mount_free else None
@@ -106,7 +107,9 @@ def _matched(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Answe
 
 def _answers(job: Job, values: Values, names: Collection[str]) -> _Answers:
     """Whether each of some rules matches, or why not."""
-    rules = ruled_out(job)[1] if names else ()
+    if not names:
+        return {}
+    rules = ruled_out(job)[1]
     return {place: (rule, matched(rule, job, values)) for place, rule in rules if rule.name in names}
 
 

@@ -154,7 +154,10 @@ class Group:
     @cached_property
     def asks_for(self) -> str | None:
         """The first of the family's resources that a pod asks for, of any amount."""
-        return next((name for name in self.family.whole_node if self.asked.get(name)), None)
+        for name in self.family.whole_node if self.asked else ():
+            if self.asked.get(name):
+                return name
+        return None
 
     def containers(self, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
         """The containers of some lists, each with its path in the object."""

@@ -13,7 +13,7 @@ from contract.place import ContractError, Place, Placer, read
 from webhook.engine.groups import Group
 from webhook.engine.outcome import Fault
 from webhook.objects.templates import admits, matches
-from webhook.objects.tree import Json, get, map_at, text_of
+from webhook.objects.tree import Json, get, map_at, quick, text_of
 from webhook.rows.conditions import Devices
 from webhook.rows.families import Family, Fitted
 from webhook.rows.table import Table
@@ -77,6 +77,11 @@ class Job:
             others = [group for group in self.groups if group.takes_nodes and group.role != WORKER]
             every[WORKER] = [*every[WORKER], *others]
         return every
+
+    @cached_property
+    def text(self) -> bytes | None:
+        """The object as JSON, as of `quick`: a word that is nowhere in it is in no field."""
+        return quick(self.object)
 
     @cached_property
     def field(self) -> Callable[[str], str]:

@@ -75,7 +75,7 @@ def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[in
 
 def _facts(job: Job) -> tuple[object, ...]:
     """All that conditions on what many jobs have in common look at."""
-    shape = job.shape and (job.shape.name, job.shape.node_config)
+    shape = job.shape and (job.shape.shape.name, job.shape.node_config)
     decided = (
         job.candidate,
         job.family.name,

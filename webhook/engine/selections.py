@@ -25,9 +25,10 @@ _WIDER: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/
 
 def cluster_labels(job: Job) -> str:
     """The labels by which a job selects nodes without a type, and of which the table knows nothing."""
-    untyped = [group.selection for group in job.of[WORKER] if not group.chosen_types]
-    if not any(one.selector or one.terms for one in untyped):
+    selecting = [group for group in job.of[WORKER] if group.selection.selector or group.selection.terms]
+    if not selecting:
         return ""
+    untyped = [group.selection for group in selecting if not group.chosen_types]
     wanted = job.table.candidates
     known = (*wanted.type_labels, *job.family.node_labels, *wanted.other_labels)
     labels = chain.from_iterable(chain(one.selector, *(one.terms or ())) for one in untyped)

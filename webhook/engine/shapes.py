@@ -23,10 +23,10 @@ def choose_shape(job: Job) -> Fitted:
     if nodes > MOST_WORKERS:
         raise JobError(f"{nodes} workers are more than the {MOST_WORKERS} that a job may have")
     wanted = _wanted(job)
-    sizes = {shape: size for shape in family.shapes if (size := shape.size(nodes))}
     if wanted is None:
-        for shape, size in sizes.items():
-            return family.fitted(shape, size)
+        for shape in family.shapes:
+            if size := shape.size(nodes):
+                return family.fitted(shape, size)
         rows = ", ".join(f"{shape.name} ({shape.workers})" for shape in family.shapes)
         raise JobError(f"no shape of the rule table fits {nodes} workers; it has {rows}")
     place, value = wanted
@@ -40,7 +40,8 @@ def choose_shape(job: Job) -> Fitted:
     takes = " or ".join(dict.fromkeys(str(shape.workers) for shape in of_value)).replace(
         "multiple", "a multiple"
     )
-    others = " or ".join(dict.fromkeys(map(str, sizes.values()))) or "none"
+    sizes = filter(None, (shape.size(nodes) for shape in family.shapes))
+    others = " or ".join(dict.fromkeys(map(str, sizes))) or "none"
     workers = "1 worker does" if nodes == 1 else f"{nodes} workers do"
     raise JobError(
         f"{workers} not fit node config {value} of {place}: it takes {takes} workers; "
@@ -77,7 +78,8 @@ def _wanted(job: Job) -> tuple[str, str] | None:
 def own_node_config(job: Job) -> tuple[str, str] | None:
     """Place and value of the node config that the job's own containers name, if any does."""
     name = job.workload.node_config_env
-    every = (each for group in job.groups for each in containers(group.template)) if name else ()
+    there = name and (job.text is None or name.encode() in job.text)
+    every = (each for group in job.groups for each in containers(group.template)) if there else ()
     for container in every:
         for item in maps_at(container, ("env",)) if "env" in container else ():
             if item.get("name") == name:

@@ -268,10 +268,9 @@ class Requests(OfTemplate[Mapping[str, Range]]):
         return [name if wanted == Range() else f"{wanted} {name}" for name, wanted in self.value.items()]
 
     def failed(self, group: Group, whose: str) -> str | None:
-        if any(
-            takes(group.asked, name, wanted.at_least, wanted.at_most) for name, wanted in self.value.items()
-        ):
-            return None
+        for name, wanted in self.value.items() if group.asked else ():
+            if name in group.asked and takes(group.asked, name, wanted.at_least, wanted.at_most):
+                return None
         return f"the {whose} asks for none of {', '.join(self._resources())}"
 
     def shown(self, key: str) -> Iterable[str]:  # noqa: ARG002 - it has words of its own
@@ -302,10 +301,11 @@ class Excludes(OfTemplate[Mapping[str, tuple[str, ...]]], written=SomePatterns):
     """Labels of nodes that the pod's node selector or required affinity leaves out; globs."""
 
     def failed(self, group: Group, whose: str) -> str | None:
-        if not all(admits(group.selection, {label: values}) for label, values in self.value.items()):
-            return None
-        labels = " and ".join(f"{label} {either(values)}" for label, values in self.value.items())
-        return f"the {whose} does not leave out nodes with {labels}"
+        chosen = group.selection
+        for label, values in self.value.items() if chosen.selector or chosen.terms else ():
+            if not admits(chosen, {label: values}):
+                return None
+        return f"the {whose} does not leave out nodes with such {' or '.join(self.value)}"
 
 
 class Volume(OfTemplate[tuple[str, ...]], written=Texts):

@@ -121,8 +121,13 @@ class Family(Row):
 
     def fitted(self, shape: Shape, node_config: int) -> Fitted:
         """A shape for a job of whose workers so many share a unit."""
-        unit = self.unit(shape)
-        return Fitted(shape, node_config, unit.label if unit else None)
+        return Fitted(shape, node_config, self._labels[shape.name])
+
+    @cached_property
+    def _labels(self) -> Mapping[str, str | None]:
+        """The label of each shape's unit."""
+        units = ((shape.name, self.unit(shape)) for shape in self.shapes)
+        return {name: unit.label if unit else None for name, unit in units}
 
     @cached_property
     def other_types(self) -> bool:

@@ -96,7 +96,10 @@ class Shape(Row):
         if nodes not in self.workers:
             return None
         sizes = range(int(min(config.most, nodes)), config.least - 1, -1) if wanted is None else (wanted,)
-        return next((size for size in sizes if size in config and nodes % size == 0), None)
+        for size in sizes:
+            if nodes % size == 0 and size in config:
+                return size
+        return None
 
     def may_have(self, fact: str, values: Collection[str]) -> bool:
         """Whether one of the values of a key of ``match.shape`` can be that of a job of this shape."""
