@@ -1,6 +1,6 @@
 """Checks whether a cluster is ready for an installation. Pure: `gather` reads the objects."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from contract.keys import NEURON
@@ -27,6 +27,11 @@ OPERATORS: Final = {
     "leaderworkerset.x-k8s.io/v1/leaderworkersets": ("lws", "write"),
 }
 """By kind, its operator's image, and the verb that the guard requires for the operator's account."""
+
+EXPECTED: Final = frozenset(
+    {"system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccount:kubeflow:mpi-operator"}
+)
+"""Accounts of mpi-operator that the chart binds, so that the guard accepts their pods."""
 
 
 def kubernetes(version: str) -> Iterator[Line]:
@@ -94,6 +99,15 @@ def _runs(name: str, what: str, programs: Sequence[Program], link: str) -> Itera
         text_ = f"{name} {each.version} is {each.where}, with {each.ready} of {each.wanted} pods ready"
         remedy = f"kubectl -n {each.where.partition('/')[0]} describe pods; until then no {what}"
         yield Line(PASS if each.ready else FAIL, text_, remedy, link)
+
+
+def accounts(known: Mapping[str, bool]) -> Iterator[Line]:
+    """Yields a line for each account of mpi-operator: whether the guard will accept its pods."""
+    for account, bound in sorted(known.items()):
+        accepted = bound or account in EXPECTED
+        text_ = f"the guard will {'accept' if accepted else 'refuse'} the pods of {account}"
+        remedy = f"before you install, bind it to the ClusterRole {NAME}-operator"
+        yield Line(PASS if accepted else FAIL, text_, remedy, "install.md#bind-another-operator")
 
 
 def namespace(space: Object | None, refused: str) -> Iterator[Line]:

@@ -1,6 +1,6 @@
 """Reads the objects that the checks need, and runs the checks."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
@@ -76,6 +76,14 @@ class Gatherer(Lister):
     def kinds(self) -> set[str]:
         """The kinds of job in the rule table that are served, as ``GROUP/VERSION/RESOURCE``."""
         return {f"{version}/{resource}" for version, resource in self._resources("")}
+
+    def operators(self, kinds: Collection[str]) -> dict[str, bool]:
+        """The accounts of the operators of some kinds, and whether each is bound for the guard."""
+        verbs = {name: verb for kind, (name, verb) in cluster.OPERATORS.items() if kind in kinds}
+        right, known = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
+        for who, verb in ((each.account, verbs[each.name]) for each in self.programs if each.name in verbs):
+            known[who] = self.allowed("SubjectAccessReview", right | {"verb": verb}, user=who)
+        return known
 
     @cached_property
     def replicas(self) -> installed.Replicas:
@@ -163,12 +171,8 @@ def _levels(seen: Gatherer) -> Iterator[Line]:
 def _guard(seen: Gatherer) -> Iterator[Line]:
     path = f"{ADMISSION}/validatingadmissionpolic"
     policies, bound = [*seen.items(f"{path}ies")], [*seen.items(f"{path}ybindings")]
-    verbs = {name: verb for kind, (name, verb) in cluster.OPERATORS.items() if kind in seen.kinds}
-    right, known = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
-    for who, verb in ((each.account, verbs[each.name]) for each in seen.programs if each.name in verbs):
-        known[who] = seen.allowed("SubjectAccessReview", right | {"verb": verb}, user=who)
     placement = any(each.where == f"{NAME}/{COMPONENT}" for each in seen.programs)
-    return installed.guard(policies, bound, known, placement=placement)
+    return installed.guard(policies, bound, seen.operators(seen.kinds), placement=placement)
 
 
 def _pods(seen: Gatherer) -> Iterator[Line]:
@@ -190,6 +194,7 @@ CLUSTER: Final[dict[str, Check]] = {
 BEFORE: Final[dict[str, Check]] = {
     "rights": lambda seen: cluster.rights(seen.refused()),
     "namespace": _namespace,
+    "accounts": lambda seen: cluster.accounts(seen.operators([cluster.MPIJOBS])),
 }
 _CHECKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _levels, _guard)
 AFTER: Final = {check.__name__.strip("_").replace("_", " "): check for check in _CHECKS}

@@ -106,6 +106,8 @@ SPACES = [space("kube-system"), space("a"), space("b", gpu="no")]
 GATED = {"gates": True, "kueue": False}
 ROW: dict[str, Any] = {"key": "gpu", "operator": "NotIn", "values": ["no"]}
 
+SERVICE = "system:serviceaccount:"
+
 JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (cluster.kubernetes("v1.34.1-eks-3"), ["pass Kubernetes v1.34.1-eks-3"]),
     (cluster.kubernetes("v1.29.9"), ["fail Kubernetes v1.29.9; "]),
@@ -132,6 +134,12 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         cluster.operators([], programs("kueue:v0.9.1"), kueue=True),
         ["warn ", "pass ", "warn Kueue v0.9.1 was not"],
     ),
+    (cluster.accounts({}), []),
+    (
+        cluster.accounts({f"{SERVICE}ml:mpi-operator": True, f"{SERVICE}kubeflow:mpi-operator": False}),
+        ["pass the guard will accept the pods of ", "pass the guard will accept the pods of "],
+    ),
+    (cluster.accounts({f"{SERVICE}ml:mpi-operator": False}), ["fail the guard will refuse the pods of "]),
     (cluster.namespace(None, ""), ["pass "]),
     (
         cluster.namespace({"status": {"phase": "Terminating"}}, "x"),
@@ -282,6 +290,14 @@ def test_every_judge_says_what_is_wrong() -> None:
         assert len(said) == len(expected), said
         assert all(map(str.startswith, said, expected)), (said, expected)
         assert all(line.remedy and line.link for line in found if line.status != "pass"), found
+
+
+def test_the_accounts_that_are_expected_are_those_that_the_chart_binds() -> None:
+    guard = REPOSITORY / "manifests" / "chart" / "templates" / "guard.yaml"
+    bound = re.findall(
+        r"\{kind: ServiceAccount, name: (mpi-operator), namespace: ([a-z-]+)\}", guard.read_text("utf-8")
+    )
+    assert {f"{SERVICE}{space}:{name}" for name, space in bound} == cluster.EXPECTED
 
 
 def test_links_lead_into_the_documents() -> None:
