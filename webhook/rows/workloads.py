@@ -60,12 +60,12 @@ class Elsewhere(Row):
 
 @dataclass(frozen=True)
 class Candidates(Row):
-    """Which jobs are placed, whatever their machines.
+    """Which jobs are placed, on machines of every family.
 
     Attributes:
         instance_type_label: The node label with the instance type.
         older_type_labels: Other labels with the same value.
-        other_labels: Labels that say nothing of the instance type; globs. Of others a rule can warn.
+        other_labels: Labels that say nothing about the instance type; globs. A rule can warn about other labels.
         elsewhere: See Elsewhere.
     """
 
