@@ -65,7 +65,7 @@ class Candidates(Row):
     Attributes:
         instance_type_label: The node label with the instance type.
         older_type_labels: Other labels with the same value.
-        other_labels: Labels that say nothing about the instance type; globs. A rule can warn about other labels.
+        other_labels: Labels that say nothing about the instance type; globs. A rule can warn about others.
         elsewhere: See Elsewhere.
     """
 
