@@ -36,7 +36,7 @@ IN_PROPORTION = 1.1
 """What cannot be counted better, so that no constant hides a cost that grows faster than the object."""
 
 PLAIN_CALLS = 450
-"""Of functions of this project, for a job as `tests.bench.engine.plain` has it."""
+"""Calls of this project's functions, for a job as `tests.bench.engine.plain` has it."""
 
 UPDATE_CALLS_PER_KB = 5000
 """Units for both objects, as additions are removed from each. A millisecond."""
