@@ -1,1 +1,1 @@
-"""Whole-job admission: the gated pods of a job are let through together, onto free units."""
+"""Whole-job admission: admits the gated pods of a job together, onto free units."""

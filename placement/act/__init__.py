@@ -1,1 +1,1 @@
-"""What was decided, written to the API server, and told to people and Prometheus."""
+"""Writes decisions to the API server, and reports them as Events and metrics."""

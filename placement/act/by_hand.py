@@ -1,4 +1,4 @@
-"""In an emergency: jobs admitted by hand, wherever the scheduler puts their pods."""
+"""Admission by hand in an emergency: the scheduler places the pods anywhere."""
 
 from collections.abc import Iterator
 
@@ -12,20 +12,20 @@ from placement.observe.read import read_pod
 
 
 def waiting(api: RestApi, job: str | None) -> Iterator[Pod]:
-    """The pods with the gate, of one job (``namespace/name``) or of all."""
+    """Yields the pods with the gate, of one job (``namespace/name``) or of all."""
     namespace, _, name = (job or "").partition("/")
     for page in api.pages(f"/api/v1/namespaces/{namespace}/pods" if job else "/api/v1/pods"):
-        for found in page.get("items") or ():
-            pod = read_pod(found)
+        for raw in page.get("items") or ():
+            pod = read_pod(raw)
             if pod is None or not pod.gated:
                 continue
-            called = (name for _, name in names_of(found["metadata"]))
+            called = (name for _, name in names_of(raw["metadata"]))
             if job is None or name in (pod.job, shown(pod.key).partition("/")[2], *called):
                 yield pod
 
 
 def admit(api: RestApi, pod: Pod) -> str:
-    """Take the gate off a pod; says why that cannot be done, else nothing."""
+    """Removes the gate of a pod; returns why that is not possible, or an empty text."""
     try:
         write.patch(api, pod, write.release(pod))
     except ApiError as error:

@@ -1,7 +1,7 @@
-"""What people see with ``kubectl describe pod``: why a job waits, and whether it was admitted.
+"""The Events that ``kubectl describe pod`` shows: why a job waits, and whether it was admitted.
 
-An Event is told about a job's first waiting pod and its launcher, once for each text, and again now and then
-while it stays true: Events are kept for an hour only.
+An Event is written for a job's first waiting pod and for its launcher, once for each text, and again now and
+then while it is true: the API server keeps Events for an hour only.
 """
 
 import logging
@@ -20,15 +20,15 @@ from placement.decide.jobs import Job
 from placement.decide.plan import Waiting
 from placement.observe.model import COMPONENT, JobKey, Pod
 
-# A reason that stays the same is repeated after so long; one that changes no more often than this.
+# An unchanged reason is repeated after this time; a changing one is written at most this often.
 AGAIN: Final = timedelta(minutes=30)
 LEAST: Final = timedelta(minutes=1)
-GRACE: Final = timedelta(seconds=5)  # a younger job is not worth telling about: its pods are still being made
-# In one pass, that a burst of jobs is not one of Events, and of one namespace; others have their turn later.
+GRACE: Final = timedelta(seconds=5)  # a younger job gets no Event: its pods are still being created
+# Most Events in a pass, and of one namespace in a pass, so that a burst of jobs causes no burst of Events.
 PER_PASS: Final = 50
 PER_NAMESPACE: Final = 10
 LONGEST: Final = (
-    2.0  # seconds that a pass writes Events: an API server may be slow, and the Lease does not wait
+    2.0  # seconds for Events in a pass: the API server may be slow, and the Lease must be renewed
 )
 
 _log = logging.getLogger("placement")
@@ -36,35 +36,35 @@ _log = logging.getLogger("placement")
 
 @dataclass(slots=True)
 class Reporter:
-    """Writes Events, as of the instance, which is this replica."""
+    """Writes Events in the name of this replica."""
 
     api: RestApi
     instance: str
-    _told: dict[JobKey, tuple[str, datetime]] = field(default_factory=dict, init=False)
-    """What was told about each job last, and when."""
+    _last: dict[JobKey, tuple[str, datetime]] = field(default_factory=dict, init=False)
+    """The text and time of the last Event of each job."""
     _silent_until: datetime | None = field(default=None, init=False)
 
     def waiting(self, reasons: Sequence[Waiting], now: datetime) -> None:
-        """Tell why jobs wait; what was told about jobs that do not wait any longer is forgotten."""
-        waiting = {found.job.key for found in reasons}
-        self._told = {key: told for key, told in self._told.items() if key in waiting}
+        """Writes why jobs wait, and forgets the Events of jobs that no longer wait."""
+        waiting = {each.job.key for each in reasons}
+        self._last = {key: last for key, last in self._last.items() if key in waiting}
         written: Counter[str] = Counter()
         end = time.monotonic() + LONGEST
-        for found in reasons:
+        for each in reasons:
             if written.total() >= PER_PASS or (written and time.monotonic() >= end):
                 break
-            job, why = found.job, found.why
+            job, why = each.job, each.why
             may = written[job.key[0]] < PER_NAMESPACE and now - job.created >= GRACE
             if may and self._is_news(job.key, why, now):
-                told = self.tell(job, "Waiting", why, now)
-                self._told[job.key] = (why if told else "", now)
+                done = self.write(job, "Waiting", why, now)
+                self._last[job.key] = (why if done else "", now)
                 written[job.key[0]] += 1
 
-    def tell(self, job: Job, reason: str, text: str, now: datetime, kind: str = "Normal") -> bool:
-        """Write an Event about a job, and say whether it was; where that fails, only the log has it.
+    def write(self, job: Job, reason: str, text: str, now: datetime, kind: str = "Normal") -> bool:
+        """Writes an Event about a job, and returns whether it was written; the log has the error.
 
-        An API server that keeps its Events elsewhere may take the whole time of a call to fail, and jobs
-        would not be opened meanwhile. So after a failure none is written for a while.
+        An API server that stores Events elsewhere may take the whole timeout of a call to fail, and no job
+        would be admitted meanwhile. So after an error no Event is written for a while.
         """
         for pod in _pods_with_events(job):
             if self._silent_until is not None and now < self._silent_until:
@@ -73,7 +73,7 @@ class Reporter:
                 self.api.create(
                     f"/api/v1/namespaces/{pod.namespace}/events", self._event(pod, reason, text, now, kind)
                 )
-            except ForbiddenError as error:  # at once, and only here: the namespace is being deleted, say
+            except ForbiddenError as error:  # for example, the namespace is being deleted
                 _log.warning("an Event was not written: %s", error)
             except ApiError as error:
                 _log.warning("an Event was not written, nor is another for %s: %s", LEAST, error)
@@ -82,7 +82,7 @@ class Reporter:
         return True
 
     def _is_news(self, job: JobKey, why: str, now: datetime) -> bool:
-        text, at = self._told.get(job, ("", None))
+        text, at = self._last.get(job, ("", None))
         return at is None or now - at >= (AGAIN if text == why else LEAST)
 
     def _event(self, pod: Pod, reason: str, text: str, now: datetime, kind: str) -> Object:
@@ -106,7 +106,7 @@ class Reporter:
 
 
 def _pods_with_events(job: Job) -> list[Pod]:
-    """The pods that people look at: the first worker, and the first pod beside the workers."""
+    """Returns the pods that users look at: the first worker, and the first pod that is no worker."""
     waiting = job.gated or job.pods
     workers = sorted((one.pod for one in waiting if one.place is not None), key=lambda pod: pod.number)
     return [*workers[:1], *[one.pod for one in waiting if one.place is None][:1]]

@@ -1,4 +1,4 @@
-"""What the loop tells Prometheus. Counters of its own registry: no process or interpreter figures."""
+"""The loop's Prometheus metrics, in their own registry: without those of process and interpreter."""
 
 import collections
 from datetime import datetime
@@ -13,10 +13,10 @@ SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
 
 
 class Metrics:
-    """The figures of one loop; whoever admits a job or deletes a worker counts that itself."""
+    """The metrics of one loop; the code that admits a job or deletes a worker counts that itself."""
 
     def __init__(self) -> None:
-        """Begin at zero, with every label present, so that rates have something to start from."""
+        """Begins at zero, with every label present, so that rates have a first value."""
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
         self._waiting = Gauge("waiting_jobs", "Jobs that wait; from the leader only.", **own)
@@ -42,7 +42,7 @@ class Metrics:
             self._failures.labels(kind)
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
-        """Note whether this one leads. What a follower last knew is nothing to alert on, so it goes."""
+        """Stores whether this replica leads; removes a follower's old values, which would cause alerts."""
         self._leader.set(leader)
         if not leader:
             for gauge in (self._waiting, self._oldest, self._unsettled):
@@ -50,14 +50,14 @@ class Metrics:
             self._units.clear()
 
     def decided(self, decision: Decision, seconds: float, now: datetime) -> None:
-        """Note a decision."""
+        """Counts a decision, and sets the gauges."""
         self._seconds.observe(seconds)
         self._last.set(now.timestamp())
         self._waiting.set(len(decision.waiting))
-        waits = [(now - found.job.created).total_seconds() for found in decision.waiting]
+        waits = [(now - each.job.created).total_seconds() for each in decision.waiting]
         self._oldest.set(max(waits, default=0.0))
         self._unsettled.set(len(decision.memory.unsettled))
-        counts = collections.Counter[tuple[int, str]]()  # several sorts of units may have one size
+        counts = collections.Counter[tuple[int, str]]()  # units of several families may have one size
         for key, size in decision.units:
             if size > 1:
                 free, broken = decision.cluster.whole(key, size)
@@ -66,5 +66,5 @@ class Metrics:
             self._units.labels(str(size), state).set(count)
 
     def failed(self, kind: str) -> None:
-        """Note what failed: a ``watch``, a ``write``, a ``decision`` about one job."""
+        """Counts an error: of a ``watch``, a ``write``, or a ``decision`` about one job."""
         self._failures.labels(kind).inc()

@@ -1,4 +1,4 @@
-"""A pass of the loop: what is seen, what is decided, what is written, and what is told about it."""
+"""A pass of the loop: it observes, decides, writes and reports."""
 
 import contextlib
 import logging
@@ -27,8 +27,8 @@ from placement.observe.model import Pod, Units
 if TYPE_CHECKING:
     from placement.act.metrics import Metrics
 
-WRITERS: Final = 8  # writes of one job at a time: where each takes 20 ms, 64 workers would take seconds
-NEEDED: Final = 3  # copies without which nothing can be decided; they come first
+WRITERS: Final = 8  # parallel writes of one job: at 20 ms each, 64 workers would take seconds
+NEEDED: Final = 3  # copies that every decision needs; they come first
 
 _log = logging.getLogger("placement")
 
@@ -38,40 +38,40 @@ class Passes:
     """Does passes."""
 
     api: RestApi  # for writes
-    # Of nodes, pods that have not ended and workers that have, which are needed, and of what there is of
-    # claims, as `placement.observe.inventory.READERS`.
+    # Copies of nodes, pods that have not ended and workers that have, which are needed, and of the
+    # collections for device claims, in the order of `placement.observe.inventory.READERS`.
     copies: tuple[Mirror[Any], ...]
     tuning: Tuning
-    units: Callable[[], Units]  # which nodes make units now
+    units: Callable[[], Units]  # returns the kinds of unit now
     reporter: Reporter
     metrics: "Metrics"
     clock: Callable[[], datetime]
-    interval: float = 10.0  # seconds between passes when nothing changes: time passes for those that wait
-    # Seconds that a pass may write, so that it ends before the Lease does; what is left is for the next one.
+    interval: float = 10.0  # seconds between passes without changes: waiting depends on the time as well
+    # Most seconds of writes in a pass, so that it ends before the Lease does; the next pass writes the rest.
     longest: float = 5.0
     _writers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(WRITERS, "write"), init=False
     )
     _memory: Memory = field(default_factory=Memory, init=False)
     _written: dict[str, Pod] = field(default_factory=dict, init=False)
-    # Whether a write of the last decision was refused: others may have what that job does not get.
+    # Whether a write of the last decision was refused: other jobs may get what that job does not.
     _refused: bool = field(default=False, init=False)
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
     _shown: tuple[object, ...] = field(default=(), init=False)
 
     def __call__(self) -> float:
-        """Do a pass; returns the seconds until the next one."""
+        """Does a pass; returns the seconds until the next one."""
         if not self.sees():
             return self.interval * jitter()
         deadline = time.monotonic() + self.longest
         done = self._pass(deadline)
-        # Each time another job was refused, which then waits: the others get what it leaves.
+        # Each time another job was refused and now waits: the others get its units.
         while self._refused and time.monotonic() < deadline:
             done = self._pass(deadline)
         return self.interval * jitter() if done else 0.0
 
     def _pass(self, deadline: float) -> bool:
-        """Decide, write and tell; says whether there was time for all writes."""
+        """Decides, writes and reports; returns whether there was time for all writes."""
         began = time.monotonic()
         decision = self._decide()
         self.metrics.decided(decision, time.monotonic() - began, self.clock())
@@ -85,12 +85,12 @@ class Passes:
         return done
 
     def sees(self) -> bool:
-        """Whether nodes and pods are followed: what looks free to the blind may be taken by now.
+        """Returns whether the copies of nodes and pods are fresh: a stale one may show used nodes as free.
 
-        Where claims are not, jobs without claims go on, on nodes without claimed devices.
+        Without those for device claims, jobs without claims go on, on nodes without claimed devices.
 
         Raises:
-            RuntimeError: They never will be again, so the program has to be started again.
+            RuntimeError: A watch has ended for good, so the program must be started again.
         """
         for copy in self.copies:
             copy.check()
@@ -100,7 +100,7 @@ class Passes:
         return not blind and all(copy.wait(0) or copy.lost for copy in self.copies)
 
     def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
-        """Note whether this one leads; while another does, what it remembers goes out of date."""
+        """Stores whether this replica leads; a follower's memory becomes outdated, so it is dropped."""
         self.metrics.leads(leader)
         if not leader:
             self._memory = Memory()
@@ -110,7 +110,7 @@ class Passes:
         nodes, pods, ended, *claims = (copy.items() for copy in self.copies)
         inventory = Inventory(*claims, lost=lost)
         bare = {name: node for (_, name), node in nodes.items()}
-        # What has not changed is the same object, so this costs little; all devices of a fleet do not.
+        # Unchanged objects are identical, so this is cheap, except for all devices of a fleet.
         there = bare, inventory.slices, inventory.classes, lost
         if there != self._shown:
             self._topology, self._shown = Topology(offered(inventory, bare).values()), there
@@ -121,14 +121,14 @@ class Passes:
         return decide(self._topology, seen, self.clock(), tuning, self._memory, inventory)
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:
-        """Write what was decided, job by job; says whether there was time for all."""
+        """Writes the decision, job by job; returns whether there was time for all of it."""
         for number, deletion in enumerate(decision.deletions):
             if number and time.monotonic() >= deadline:
                 return False
             with self._attempt(deletion.job):
                 self._delete(deletion)
         for number, opening in enumerate(decision.openings):
-            # One at least: where decisions are slow none would ever be opened.
+            # At least one job: with slow decisions none would ever be admitted.
             if number and time.monotonic() >= deadline:
                 return False
             with self._attempt(opening.job):
@@ -137,7 +137,7 @@ class Passes:
 
     @contextlib.contextmanager
     def _attempt(self, job: Job) -> Iterator[None]:
-        """One job's writes. Where one is refused it waits for a while and holds nothing; the others go on."""
+        """Does the writes of one job. If one is refused, the job backs off and holds nothing."""
         try:
             yield
         except ApiError as error:
@@ -163,20 +163,20 @@ class Passes:
 
         plans = {pod.uid: plan for pod, plan in opening.plans}
         begun: dict[str, Pod] = {}
-        for first, _ in opening.plans:  # one after the other: of two leaders one stores them all
+        for first, _ in opening.plans:  # one after the other: one of two leaders writes them all
             begun |= self._stored(begin, [first])
         self._stored(let_through, [begun.get(member.pod.uid, member.pod) for member in job.gated])
         units = " ".join(opening.units)
         text = f"admitted to {units}" if units else "admitted: its workers have their nodes"
         self.metrics.openings.inc()
         _log.info("%s: %s", shown(job.key), text)
-        self.reporter.tell(job, "Admitted", text, now)
+        self.reporter.write(job, "Admitted", text, now)
 
     def _stored(self, put: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
-        """Write several at a time; what was stored is remembered, also where others failed.
+        """Writes several pods at a time, and remembers those that were stored, even if others failed.
 
         Raises:
-            ApiError: One was not written, nor those after it that had not begun.
+            ApiError: A write failed; writes that had not begun were dropped.
         """
         stored: dict[str, Pod] = {}
         failures: list[ApiError] = []
@@ -197,10 +197,10 @@ class Passes:
     def _delete(self, deletion: Deletion) -> None:
         _log.warning("%s: %s", shown(deletion.job.key), deletion.why)
         if self._stored(self._deleted, deletion.pods):
-            self.reporter.tell(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")
+            self.reporter.write(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")
 
     def _deleted(self, pod: Pod) -> Pod | None:
-        """Delete a pod; one that has started meanwhile stays, and the others of its job go."""
+        """Deletes a pod; one that has started meanwhile stays, and the others of its job are deleted."""
         if not write.delete(self.api, pod):
             return None
         self.metrics.deletions.inc()

@@ -1,17 +1,17 @@
-"""What a decision says, written to the API server: pins and gates, and deletions.
+"""Writes a decision to the API server: pins, removals of gates, and deletions.
 
-Of an opening it is written in this order, so that a crash between any two writes leaves a state from
-which the next leader finishes the same opening:
+An admission is written in this order, so that after a crash between any two writes the next leader completes
+the same admission:
 
 1. into the job's first worker its pin (a node selector: the unit's server id, or for node config 1 the
    node's host name) and, in the same patch, the annotation `OPENED` with the time and the plan: the unit of
-   every other block (of so many as fit, see `placement.decide.plan.MOST_PLANNED`);
+   every other block (of as many as fit, see `placement.decide.plan.MOST_PLANNED`);
 2. when that is stored, the removal of the gate from every pod of the job, and in the same patch the pin of
    the workers that have none.
 
-Every write names the pod's uid, so that a pod of the same name that was made since is not meant. What else
-has to be as it was is tested by itself: who changes something else of the pod has no say in the write. The
-API server itself refuses to pin what has no gate any more, and to change a pin.
+Every write names the pod's uid, so that it cannot change a newer pod of the same name. Other fields are
+tested only if the write depends on them, so that unrelated changes of the pod do not make it fail. The API
+server itself refuses to pin a pod without a gate, and to change a pin.
 """
 
 from collections.abc import Mapping
@@ -27,19 +27,19 @@ from placement.observe.read import read_pod
 
 
 def path_of(pod: Pod) -> str:
-    """Where the API server has a pod."""
+    """Returns the path of a pod."""
     return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
 
 
 def noted(now: datetime, plan: Mapping[int, str]) -> str:
-    """What the annotation `OPENED` says: when, and the units of further blocks."""
+    """Returns the annotation `OPENED`: the time, and the units of further blocks."""
     return " ".join([stamp(now), *(f"{block}={unit}" for block, unit in plan.items())])
 
 
 def pin(pod: Pod, key: str, unit: str, note: str) -> list[Object]:
-    """The operations that pin a pod to its unit, by a node label, with a note, unless it has a pin by now.
+    """Returns the operations that pin a pod to its unit, by a node label, with a note, unless it has a pin.
 
-    Its node selector is tested: a leader that decided from the same pod may have pinned it.
+    They test its node selector, because a leader that decided from the same pod may have pinned it.
     """
     selector = dict(pod.demand.selector)
     at, value = (("nodeSelector", key), unit) if selector else (("nodeSelector",), {key: unit})
@@ -51,10 +51,10 @@ def pin(pod: Pod, key: str, unit: str, note: str) -> list[Object]:
 
 
 def release(pod: Pod) -> list[Object]:
-    """The operations that take the gate off a pod; none where another leader was faster.
+    """Returns the operations that remove the gate of a pod; none if another leader was faster.
 
-    And the list of who wrote which field: the API server keeps it for who applies an object, as nobody does
-    with a job's pods, and computes less without (Kubernetes, "Server-Side Apply", clearing managedFields).
+    They also clear managedFields: the API server keeps these for server-side apply, which is not used for a
+    job's pods, and computes less without them (Kubernetes, "Server-Side Apply", clearing managedFields).
     """
     if not pod.gated:
         return []
@@ -67,13 +67,13 @@ def release(pod: Pod) -> list[Object]:
 
 
 def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
-    """Change a pod.
+    """Changes a pod.
 
     Returns:
-        The pod as it is stored now; None if it has ended.
+        The pod as it is stored; None if it has ended.
 
     Raises:
-        ApiError: It cannot be done: it is another pod, has another pin, or its gates are others.
+        ApiError: The pod is another one, or has another pin or other gates.
     """
     if not operations:
         return pod
@@ -82,12 +82,12 @@ def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
 
 
 def delete(api: RestApi, pod: Pod) -> bool:
-    """Delete a pod, unless it has started by now; says whether it was.
+    """Deletes a pod, unless it has started; returns whether it was deleted.
 
-    Its gate goes first: the program's account may delete no pod that waits.
+    Removes its gate first, because the program's account may not delete a pod with the gate.
 
     Raises:
-        ConflictError: It was made anew meanwhile.
+        ConflictError: It was created again meanwhile.
         ApiError: It cannot be deleted.
     """
     now = api.get(path_of(pod))

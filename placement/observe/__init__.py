@@ -1,1 +1,1 @@
-"""What is read of the API server and the rule table, with only what matters of it."""
+"""Reads the API server's objects and the rule table, and keeps only what a decision needs."""

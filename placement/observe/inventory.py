@@ -1,8 +1,8 @@
-"""Objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation"), as far as they matter.
+"""Objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation"), as far as needed.
 
-Claims are tenants' objects: of each as much is kept as is needed, and of bounded length. Templates are not
-looked at: kube-controller-manager makes claims of gated pods, too, and where it may not (by a quota, say) the
-pod could not start.
+Device claims are users' objects: only needed fields are kept, with limited lengths. Templates are not read:
+kube-controller-manager creates the claims of gated pods, too, and if it cannot (because of a quota, for
+example) the pod could not start.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,12 +16,12 @@ from placement.observe.selectors import MOST_COMPARED, condition, selected
 
 API: Final = "/apis/resource.k8s.io/v1"
 
-# Annotations of a claim: the name of the pod's entry for which it was made; and that the scheduler made it
-# for what a pod requests.
+# Annotations of a claim: the name of the pod's entry for which it was created; and that the scheduler created
+# it for a pod's requests.
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 
-MOST_NAME: Final = 253  # characters of a name, or a uid, that are kept: they have no bound elsewhere
-_COMPARED: Final = ("string", "int", "bool")  # types of attributes; a version is no string to the scheduler
+MOST_NAME: Final = 253  # most characters of a name or a uid, which have no limit elsewhere
+_COMPARED: Final = ("string", "int", "bool")  # types that can be compared; a version is no string
 
 
 class Slice(NamedTuple):
@@ -29,17 +29,17 @@ class Slice(NamedTuple):
 
     node: str
     pool: tuple[str, str]  # driver and pool
-    generation: int  # of the pool: slices of an older one are out of date
-    slices: int  # that the pool has: the scheduler gives nothing of one that is not all there
+    generation: int  # of the pool: slices of an older generation are outdated
+    slices: int  # of the pool: the scheduler allocates nothing of an incomplete one
     devices: tuple[Device, ...]
 
 
 class DeviceClass(NamedTuple):
     """A device class."""
 
-    conditions: Conditions  # what its devices are
+    conditions: Conditions  # the conditions for its devices
     resource: str  # the extended resource that it serves; empty for none
-    created: str  # as the API server writes it
+    created: str  # the creation time as the API server writes it
     fault: Fault | None  # why its selectors cannot be read
 
 
@@ -48,21 +48,21 @@ class Request:
     """A request for devices."""
 
     device_class: str
-    conditions: Conditions  # what each device is, beside what its class says
-    count: int  # 0 for all that suit
+    conditions: Conditions  # conditions for each device, in addition to those of its class
+    count: int  # 0 for all that match
     fault: Fault | None  # why its selectors cannot be compared with nodes
 
 
 class Claim(NamedTuple):
     """A ResourceClaim."""
 
-    requests: tuple[Request, ...]  # what it asks for; none once it has devices, or is nobody's
-    fault: Fault | None  # why none of these are kept
-    mode: int  # the node config that it asks the Neuron driver for; 0 for none
-    owner: str  # the uid of the pod that it was made for; empty for one that somebody made by hand
-    devices: tuple[tuple[str, str, str], ...]  # driver, pool and name of each that it has
+    requests: tuple[Request, ...]  # its requests; none once it has devices, or belongs to no pod
+    fault: Fault | None  # why no requests are kept
+    mode: int  # the node config in its parameters for the Neuron driver; 0 for none
+    owner: str  # the uid of the pod for which it was created; empty for one that a user created
+    devices: tuple[tuple[str, str, str], ...]  # driver, pool and name of each of its devices
     users: tuple[str, ...]  # the uids of the pods that may use them
-    extended: bool  # whether the scheduler made it for a pod's requests, which count already
+    extended: bool  # whether the scheduler created it for a pod's requests, which count already
 
     @property
     def neuron(self) -> bool:
@@ -72,23 +72,23 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that is there of claims, each by namespace, which may be empty, and name."""
+    """All objects for device claims, each by namespace, which may be empty, and name."""
 
     slices: Mapping[tuple[str, str], Slice] = field(default_factory=dict)
     classes: Mapping[tuple[str, str], DeviceClass] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
-    # Why one of them may be old: who has devices is not known then, so that nothing offers any.
+    # Why a copy may be stale: then the users of devices are not known, so that no node offers any.
     lost: str = field(default="", kw_only=True)
 
 
 def key_of(driver: str, pool: str, name: str) -> str:
-    """The key of a device, and the resource by which it counts as used."""
+    """Returns the key of a device, which is also the resource by which it counts as used."""
     return f"device {driver}/{pool}/{name}"
 
 
-def read_slice(found: Object) -> Slice | None:
-    """The devices of a node; None for those of no single node, which are left to the scheduler."""
-    spec = found.get("spec") or {}
+def read_slice(raw: Object) -> Slice | None:
+    """Returns the devices of a node; None for those of no single node, which are left to the scheduler."""
+    spec = raw.get("spec") or {}
     if not spec.get("nodeName"):
         return None
     driver, pool = spec.get("driver", ""), spec.get("pool") or {}
@@ -97,7 +97,7 @@ def read_slice(found: Object) -> Slice | None:
         Device(
             key_of(driver, name, device.get("name", "")),
             _attributes(device, driver),
-            # What tolerates it is left to the scheduler.
+            # Tolerations of such taints are left to the scheduler.
             tainted=any(taint.get("effect") in HARD for taint in device.get("taints") or ()),
         )
         for device in spec.get("devices") or ()
@@ -106,22 +106,22 @@ def read_slice(found: Object) -> Slice | None:
     return Slice(spec["nodeName"], (driver, name), *whole, devices)
 
 
-def read_class(found: Object) -> DeviceClass:
-    """A device class."""
-    spec = found.get("spec") or {}
+def read_class(raw: Object) -> DeviceClass:
+    """Returns a device class."""
+    spec = raw.get("spec") or {}
     conditions, fault = selected(spec.get("selectors") or ())
-    created = (found.get("metadata") or {}).get("creationTimestamp") or ""
+    created = (raw.get("metadata") or {}).get("creationTimestamp") or ""
     return DeviceClass(conditions, spec.get("extendedResourceName") or "", created, fault)
 
 
-def read_claim(found: Object) -> Claim:
-    """A claim."""
-    metadata, status = found.get("metadata") or {}, found.get("status") or {}
+def read_claim(raw: Object) -> Claim:
+    """Returns a claim."""
+    metadata, status = raw.get("metadata") or {}, raw.get("status") or {}
     annotations = metadata.get("annotations") or {}
     owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
     owner = next((item.get("uid", "")[:MOST_NAME] for item in owners), "")
-    asked = (found.get("spec") or {}).get("devices") or {}
+    asked = (raw.get("spec") or {}).get("devices") or {}
     requests = tuple(_requests(asked)) if owner and not results else ()
     count = sum(1 + len(one.conditions) for one in requests)
     many = count > MOST_COMPARED
@@ -133,7 +133,7 @@ def read_claim(found: Object) -> Claim:
         devices=tuple(
             (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
             for item in results
-            if not item.get("adminAccess")  # which takes nothing from others
+            if not item.get("adminAccess")  # admin access takes nothing from others
         ),
         users=tuple(
             item.get("uid", "") for item in status.get("reservedFor") or () if item.get("resource") == "pods"
@@ -147,21 +147,21 @@ READERS: Final[Mapping[str, Callable[[Object], Any]]] = {
     f"{API}/deviceclasses": read_class,
     f"{API}/resourceclaims": read_claim,
 }
-"""Where the collections are, in the order of `Inventory`'s fields, and what is kept of their objects."""
+"""The paths of the collections, in the order of `Inventory`'s fields, and the functions that read objects."""
 
 
 def _mode(devices: Object) -> int:
     opaque = (item.get("opaque") or {} for item in devices.get("config") or ())
-    told = [one.get("parameters") for one in opaque if one.get("driver") == DRIVER]  # whatever it takes
-    modes = (said.get("ultraserverMode") for said in reversed(told) if isinstance(said, dict))
+    parameters = [one.get("parameters") for one in opaque if one.get("driver") == DRIVER]  # whatever it takes
+    modes = (one.get("ultraserverMode") for one in reversed(parameters) if isinstance(one, dict))
     return next((mode for mode in modes if type(mode) is int), 0)
 
 
 def _requests(devices: Object) -> Iterator[Request]:
-    for found in devices.get("requests") or ():
-        exactly, unsaid = found.get("exactly"), ("choices", found.get("name"))
+    for request in devices.get("requests") or ():
+        exactly, unsaid = request.get("exactly"), ("choices", request.get("name"))
         if not isinstance(exactly, dict):
-            for choice in found.get("firstAvailable") or ():
+            for choice in request.get("firstAvailable") or ():
                 conditions, _ = selected(choice.get("selectors") or ())
                 yield Request(choice.get("deviceClassName", ""), conditions, 1, unsaid)
         elif not exactly.get("adminAccess"):
@@ -171,11 +171,11 @@ def _requests(devices: Object) -> Iterator[Request]:
 
 
 def _attributes(device: Object, driver: str) -> Conditions:
-    """The attributes of a device, by domain and name; one without a domain is the driver's."""
+    """Returns the attributes of a device, by domain and name; one without a domain is the driver's."""
     known = {
         condition(name if "/" in name else f"{driver}/{name}", value)
-        for name, said in (device.get("attributes") or {}).items()
-        for kind, value in said.items()
+        for name, typed in (device.get("attributes") or {}).items()
+        for kind, value in typed.items()
         if kind in _COMPARED
     }
     return frozenset({("driver", driver), *known})

@@ -1,4 +1,4 @@
-"""What the job of a pod may be called: by its operator's labels, its owner, and the webhook's label."""
+"""The names of a pod's job: from its operator's labels, its owner, and the webhook's label."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,11 +13,11 @@ NAME_LABELS: Final = (
     "leaderworkerset.sigs.k8s.io/name",
     "batch.kubernetes.io/job-name",
 )
-"""Labels by which operators say which job a pod is of."""
+"""Operators' labels with the name of a pod's job."""
 
 
 def names_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Of a pod's metadata: kind, in lower case and empty where it is not known, and name."""
+    """Yields kind and name from a pod's metadata; the kind is in lower case, and empty if it is not known."""
     owned = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     owners = {str(owner.get("name") or ""): str(owner.get("kind") or "").lower() for owner in owned}
     marks = metadata.get("labels") or {}
@@ -27,7 +27,7 @@ def names_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield owners.get(name) or ("mpijob" if of_mpi else ""), name
     for name, kind in owners.items():
         yield kind, name
-    if found := place.job(metadata):
-        # The label of every job but an MPIJob says the kind after the name.
-        said = found.removeprefix(f"{metadata.get('namespace')}.")
-        yield "", re.sub(r"_[^_/]+[.][^_/]+$", "", said)
+    if name := place.job(metadata):
+        # The label of every job except an MPIJob has the kind after the name.
+        plain = name.removeprefix(f"{metadata.get('namespace')}.")
+        yield "", re.sub(r"_[^_/]+[.][^_/]+$", "", plain)

@@ -1,6 +1,6 @@
 """Selectors of devices (CEL), as far as they are conjunctions of comparisons with one value.
 
-All templates of AWS's document "AWS Neuron Dynamic Resource Allocation" are; more is not understood.
+All templates of AWS's document "AWS Neuron Dynamic Resource Allocation" are such; others are not supported.
 """
 
 import re
@@ -13,12 +13,12 @@ from kube.api import Object
 from placement.observe.model import Conditions, Fault
 
 MOST_COMPARED: Final = 32
-"""Requests of one claim, and comparisons in their selectors, together: claims are tenants', and many."""
+"""Most requests of one claim, and comparisons in their selectors, together: claims are users' objects."""
 
 OURS: Final = frozenset({("driver", DRIVER)})
-"""The condition of being the Neuron driver's."""
+"""The condition that a device is the Neuron driver's."""
 
-# As long as domain, name and value of an attribute may be (resource/v1/types.go in k8s.io/api).
+# Limits of the domain, name and value of an attribute (resource/v1/types.go in k8s.io/api).
 _COMPARISON: Final = re.compile(
     r"""device\.(?:
         (?P<driver>driver)
@@ -31,7 +31,7 @@ _COMPARISON: Final = re.compile(
 
 
 def selected(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
-    """The conditions of selectors; of such as are not understood the driver, if they name it, and why."""
+    """Returns the conditions of selectors; if they are not supported, the driver if they name it, and why."""
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
     compared = [_compared(text) for text in texts]
     if None in compared:
@@ -41,20 +41,20 @@ def selected(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
 
 
 def condition(key: str, value: str | int | bool) -> tuple[str, str | int | bool]:  # noqa: FBT001 - a value
-    """A condition by which no truth value is a number, as it is to Python."""
+    """Returns a condition in which no truth value equals a number, as it does in Python."""
     return (f"{key}?" if isinstance(value, bool) else key), value
 
 
 @lru_cache(maxsize=256)
 def _compared(expression: str) -> Conditions | None:
-    """The comparisons that all hold in a CEL expression; None where it says more."""
+    """Returns the comparisons of a CEL conjunction; None for another expression."""
     conditions: set[tuple[str, str | int | bool]] = set()
     for part in expression.split("&&", MOST_COMPARED):
-        said = _COMPARISON.fullmatch(part.strip(" \n\t()"))
-        if said is None:
+        match = _COMPARISON.fullmatch(part.strip(" \n\t()"))
+        if match is None:
             return None
-        key = "driver" if said["driver"] else f"{said['domain']}/{said['name'] or said['key']}"
-        number, truth = said["number"], said["truth"]
-        value = int(number) if number else truth == "true" if truth else said["text"] or ""
+        key = "driver" if match["driver"] else f"{match['domain']}/{match['name'] or match['key']}"
+        number, truth = match["number"], match["truth"]
+        value = int(number) if number else truth == "true" if truth else match["text"] or ""
         conditions.add(condition(key, value))
     return frozenset(conditions)

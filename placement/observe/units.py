@@ -1,4 +1,4 @@
-"""Which nodes make units: the families of the rule table, whose files the webhook reads, too."""
+"""The nodes that make units: the families of the rule table, whose files the webhook reads, too."""
 
 import logging
 from pathlib import Path
@@ -9,9 +9,9 @@ from placement.observe.model import UNITS, Units, units_of
 
 
 def followed(path: Path | None) -> Watched[Units]:
-    """Returns the units of a file, or a directory, that is laid over the packaged table; None: of that alone.
+    """Returns the units of a file or directory, merged with the packaged table; None: only of that table.
 
-    A unit that was known stays known, for pods stand in it: the kill switch may take its row away.
+    Known units stay known, because pods may be on them: the kill switch may remove their rows.
     """
     known = UNITS
 
