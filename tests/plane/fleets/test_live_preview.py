@@ -202,7 +202,7 @@ def test_a_job_that_is_there_is_named(live: Live) -> None:
     code, (server,), _ = asked(inside, mpijob(4))
     (found,) = server["findings"]
     assert found["text"] == 'refuses it: mpijobs.kubeflow.org "train" already exists'
-    assert found["remedy"].startswith("kubectl ultraserver why, for the one that is there")
+    assert found["remedy"].startswith("kubectl ultraserver why, for the existing one")
     assert code == 2
     end(inside, "mpijobs")
 

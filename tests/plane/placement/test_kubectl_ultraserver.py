@@ -22,7 +22,7 @@ def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
     found = eventually(inside, ["why", "waits"], lambda found: len(found["findings"]) == 2)
     about, silent = texts(found)
     assert about.startswith("program ultraserver-placement: would admit the job to ")
-    assert silent.startswith("program ultraserver-placement: does not run: there is no Lease of it")
+    assert silent.startswith("program ultraserver-placement: does not run: it has no Lease")
     stage.start_program()
     eventually(inside, ["verify", "waits"], lambda found: found["whole"])
     onto = about.rpartition(" ")[2]
