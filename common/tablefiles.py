@@ -12,8 +12,8 @@ from common.inner import laid_over
 
 SUFFIXES: Final = (".yaml", ".yml")
 
-PROFILES: Final = {"default": "rules", "aws-document": "aws-document"}
-"""What a table may extend, and the file that has its rules, in addition to those of `SHARED`."""
+PROFILES: Final = {"default": ("rules", "launcher", "kueue", "checks"), "aws-document": ("aws-document",)}
+"""What a table may extend, and the files that have its rules, in addition to those of `SHARED`."""
 
 SHARED: Final = ("workloads", "families")
 """The files that every packaged table has; each has its own sections."""
@@ -31,7 +31,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def packaged(profile: str = "default") -> Mapping[str, bytes]:
     """Returns the texts of a packaged table by name, for programs without the rest of the webhook."""
     folder = files("webhook.rules").joinpath("packaged")
-    return {name: folder.joinpath(f"{name}.yaml").read_bytes() for name in (*SHARED, PROFILES[profile])}
+    return {name: folder.joinpath(f"{name}.yaml").read_bytes() for name in (*SHARED, *PROFILES[profile])}
 
 
 def table_files(path: Path) -> Sequence[Path]:

@@ -22,7 +22,10 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 NOBODY = 65532
 CARRIED = (
-    "webhook/rules/packaged/rules.yaml",
+    *(
+        f"webhook/rules/packaged/{name}.yaml"
+        for name in ("rules", "launcher", "kueue", "checks", "aws-document")
+    ),
     "webhook/rules/packaged/placement.yaml",
     "webhook/rules/podtemplate.schema.json",
     "webhook/preview/static/page.css",

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-import yaml
-
 from kube.api import Object
 from kube.client import KubernetesApi, connect
 from testbed.experiment.judge import Key, Standing, config_of, overlooked, standings, wholly_free
@@ -23,6 +21,7 @@ from testbed.plane.jobs import JOB_NAME, ROLE, end
 from testbed.plane.placement import ACCOUNT, NAMESPACE
 from testbed.plane.process import Program
 from testbed.waiting import PATIENCE, NotYetError
+from webhook.rules.load import load_default
 
 TEAMS = ("team-a", "team-b", "team-c")
 MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
@@ -41,13 +40,9 @@ def table(policy: str) -> str:
         return placement.ROWS.read_text(encoding="utf-8")
     if policy == "kueue":
         return kueue.ROWS.read_text(encoding="utf-8")
-    packaged = yaml.safe_load(
-        (webhook.REPOSITORY / "webhook/rules/packaged/rules.yaml").read_text(encoding="utf-8")
-    )
-    off = []
-    if policy == "selector":
-        off = [rule["name"] for rule in packaged["rules"] if rule["name"] != "ultraserver-nodes"]
-    head = {"apiVersion": packaged["apiVersion"], "kind": "RuleTable", "extends": "default"}
+    rows = load_default()
+    off = [rule.name for rule in rows.rules if policy == "selector" and rule.name != "ultraserver-nodes"]
+    head = {"apiVersion": rows.api_version, "kind": "RuleTable", "extends": "default"}
     if policy == "document":
         return json.dumps(head | {"extends": "aws-document", "values": {"initImage": "init"}})
     return json.dumps(head | {"rules": [{"name": name, "mode": "off"} for name in off]})

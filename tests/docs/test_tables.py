@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from common.tablefiles import packaged
 from contract.keys import PREFIX
 from tests.docs.blocks import text_of
 from tests.docs.tables import SHAPES, WRITTEN
@@ -17,7 +18,7 @@ def test_a_document_says_what_the_packaged_rule_table_says(document: str) -> Non
 def test_the_reference_has_every_label_and_annotation_of_the_packaged_table() -> None:
     named = re.findall(
         r"ultraserver-webhook\.io(?:/|~1)([a-z-]+)\b",
-        text_of("webhook/rules/packaged/rules.yaml") + text_of("webhook/rules/packaged/workloads.yaml"),
+        "".join(text.decode() for text in packaged().values()),
     )
     assert "hostfile" in named
     listed = text_of("docs/reference.md").partition("## Labels")[2]

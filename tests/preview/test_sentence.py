@@ -128,8 +128,9 @@ CASES = {
     "another processor": (
         requesting("aws.amazon.com/neuron", nodeSelector={"kubernetes.io/arch": "arm64"}),
         (
-            "not placed: no node can take its workers: the workers select nodes by another "
-            "kubernetes.io/arch than amd64, which trn2u.48xlarge has; take that out"
+            "not placed: no node can take its workers: the node selector or required affinity of the workers"
+            " leaves out kubernetes.io/arch amd64, or kubernetes.io/os linux, which the nodes of"
+            " trn2u.48xlarge have; take that out"
         ),
     ),
     "a misspelt resource": (

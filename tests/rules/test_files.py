@@ -3,13 +3,15 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
-from common.tablefiles import MOST_BYTES, MOST_FILES, packaged
+from common.tablefiles import MOST_BYTES, MOST_FILES, PROFILES, packaged
 from tests.helpers import load_text
-from tests.rules.tables import EXTENDS, HEAD, WHOLE, mounted
+from tests.rules.tables import EXTENDS, WHOLE, mounted
+from webhook.documents import dump_yaml
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
-from webhook.rules.load import file_draft, load_file, load_texts
+from webhook.rules.load import default_draft, file_draft, load_file, load_texts
 from webhook.rules.problems import TableError
 from webhook.rules.source import TableSource
 
@@ -31,6 +33,14 @@ def problems(folder: Path) -> list[str]:
     with pytest.raises(TableError) as caught:
         load_file(folder)
     return [str(problem).removeprefix(f"{folder}/") for problem in caught.value.problems]
+
+
+def test_no_packaged_row_leans_on_another_by_an_anchor() -> None:
+    """A row can be copied by itself."""
+    for profile in PROFILES:
+        for text in packaged(profile).values():
+            marks = [each for each in yaml.scan(text) if isinstance(each, yaml.AnchorToken | yaml.AliasToken)]
+            assert marks == []
 
 
 def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Path) -> None:
@@ -92,7 +102,7 @@ def test_broken_files_are_told_of_at_once(tmp_path: Path) -> None:
 
 
 def test_only_the_first_may_be_a_whole_table() -> None:
-    whole = HEAD + "".join(text.decode().partition("kind: RuleTable\n")[2] for text in packaged().values())
+    whole = dump_yaml(default_draft().raw)
     texts = [("1.yaml", whole), ("2.yaml", EXTENDS + ROW.format("a"))]
     assert own(load_texts(texts, "table")) == ["a"]
     # One without the optional sections, too.

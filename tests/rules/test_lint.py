@@ -327,9 +327,9 @@ def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_
 def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_it_was() -> None:
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker}\n"
     found = problems(EXTENDS + text)
-    assert {(source, _packaged_line(source, line)) for source, line, _, _ in found} == {
-        (PACKAGED, "topologyKey: $(shape.topologyKey)"),
-    }
+    assert [
+        (source, "$(shape.topologyKey)" in _packaged_line(source, line)) for source, line, _, _ in found
+    ] == [(PACKAGED, True)]
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker, workload: nope}\n"
     assert (SOURCE, 6, "/rules/0/match/workload") in [row[:3] for row in problems(EXTENDS + text)]
 

@@ -92,14 +92,14 @@ class Draft:
 
 
 def side_by_side(files: Sequence[Document]) -> Draft:
-    """Returns the table of files of which each has sections of its own."""
+    """Returns the table of files of which each has sections of its own; their rules follow one another."""
     raw = {key: value for document in files for key, value in document.value.items()}
-    rows: dict[Path, list[Written]] = {
-        path: [[(document, (*path, at))] for at in range(len(get(document.value, path)))]
-        for document in files
-        for path in _lists(document)
-    }
-    return Draft(raw, tuple(files), rows)
+    raw["rules"] = [rule for document in files for rule in document.value.get("rules", ())]
+    rows = defaultdict[Path, list[Written]](list)
+    for document in files:
+        for path in _lists(document):
+            rows[path] += [[(document, (*path, at))] for at in range(len(get(document.value, path)))]
+    return Draft(raw, tuple(files), dict(rows))
 
 
 def _lists(document: Document) -> Iterator[Path]:
