@@ -83,6 +83,12 @@ def test_every_line_is_known_through_merges_aliases_and_documents() -> None:
     assert (third.line_of(("c", "b")), third.line_of(("c", "d"))) == (14, 17)
 
 
+def test_half_a_surrogate_pair_in_json_is_read_as_kubectl_reads_it() -> None:
+    """Protects people from a refusal of what kubectl takes, and of whole pairs in the same text."""
+    text = r'{"a": "\ud83d\ude00 \ud83d x \udE00\\ud83d"}'
+    assert values(text) == [{"a": "\U0001f600 \ufffd x \ufffd\\ud83d"}]
+
+
 def test_every_line_is_known_in_json() -> None:
     (document,) = read_documents('\n{"a": 1, "\\u0062": [\n[], {"c\\"}":2}]}\n', "f.json")
     assert lines(document) == {
@@ -124,8 +130,8 @@ def test_aliases_share_nothing() -> None:
         (b"a: 1\nb: \xff", "f:2:4: the byte 0xff is not UTF-8: save the file as UTF-8"),
         ("a: \ud800", "f:1:4: the byte 0xed is not UTF-8"),
         (
-            '{"a": "\\ud800"}',
-            "f:1:10: found invalid Unicode character escape code, while parsing a quoted scalar: write the",
+            'a: "\\ud800"',
+            "f:1:7: found invalid Unicode character escape code, while parsing a quoted scalar: write the",
         ),
         (
             "\na: " + "x" * (limits.TEXT + 1),

@@ -140,7 +140,10 @@ def test_must_place_fails_whatever_is_no_candidate(
 @pytest.mark.parametrize(
     ("obj", "text"),
     [
-        (mpijob(namespace="kube-system"), "not placed: the webhook is not called for namespace kube-system"),
+        (
+            mpijob(namespace="kube-system"),
+            "not a candidate: the webhook is not called for namespace kube-sys",
+        ),
         (
             mpijob(worker_spec={"nodeSelector": {"kubernetes.io/arch": "arm64"}}),
             "not placed: no node can take its workers",

@@ -268,7 +268,16 @@ def test_nothing_is_placed_in_a_namespace_that_is_not_sent() -> None:
     """Protects from "placed" of a job that the webhook never sees."""
     for obj in (mpijob(4), annotated(mpijob(6), node_config="4")):
         obj["metadata"]["namespace"] = "kube-system"
-        assert sentence(shown(obj)) == "not placed: the webhook is not called for namespace kube-system"
+        item = shown(obj)
+        assert sentence(item) == "not placed: the webhook is not called for namespace kube-system"
+        assert (item.item["patch"], item.item["denials"], item.item["warnings"]) == ([], [], [])
+        assert len(item.item["notes"]) == 1
+    job = requesting("aws.amazon.com/neuron")["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    other = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": job}}
+    refused = sentence(shown(annotated(other, node_config="4")))
+    assert refused.startswith(
+        "refused: if the chart has the value `kinds: [jobs.v1.batch]`, 1 worker does not"
+    )
 
 
 WITHOUT_ROWS = {

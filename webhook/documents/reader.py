@@ -32,7 +32,7 @@ _REFUSED = {
 }
 """By pattern, a sign that such a text contains, empty for unusual characters, and why it is refused."""
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # refuses NaN, as kubectl does
-_ESCAPE = re.compile(r"\\(?:(/|u[dD][89abAB]..\\u[dD][c-fC-F]..)|.)")
+_ESCAPE = re.compile(r"\\(?:(/|u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)")
 _SPACE: Any = re.compile("[ \\t\\r\\n]*")  # matches in every text
 _HINTS = {
     "mapping values are not allowed": "quote the text if it contains ': ', or check the indentation",
@@ -142,6 +142,8 @@ def _json_as_yaml(text: str, source: str) -> str:
 
 
 def _character(escape: re.Match[str]) -> str:
+    if escape[2]:
+        return "\ufffd"  # half a surrogate pair, as in kubectl
     return str(json.loads(f'"{escape[0]}"')) if escape[1] else escape[0]
 
 

@@ -20,7 +20,7 @@ from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, get
 from webhook.preview.hints import hints, refusals
 from webhook.preview.report import Preview, report
-from webhook.preview.sent import not_a_job, not_sent
+from webhook.preview.sent import SYSTEM, not_a_job, not_sent, unseen
 from webhook.preview.sentence import Seen, Share
 from webhook.rows.table import Table
 
@@ -79,6 +79,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         verify(each.value, outcome)
         near = {cut(text): each.line_of(path) for path, text in hints(table, each.value)}
         note = not_sent(each.value, where, outcome) or (None if near else not_a_job(table, each.value))
+        outcome = unseen(outcome, each.value, where) if note and where in SYSTEM else outcome
         # A review holds text there, as the API server has read the object.
         more = refusals(table, each.value, outcome.denials)
         outcome = replace(outcome, warnings=bounded([*outcome.warnings, *more]))

@@ -5,7 +5,7 @@ from typing import Final
 from common.texts import cut
 from contract import keys
 from webhook.engine.opening import kind_of
-from webhook.engine.outcome import Outcome
+from webhook.engine.outcome import Kind, Outcome
 from webhook.objects.tree import Json, get, nodes
 from webhook.rows.table import Table
 
@@ -17,6 +17,12 @@ OPERATOR: Final = ("training.kubeflow.org/operator-name", "mpi-operator")
 SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease", "ultraserver-webhook")
 """Namespaces of which nothing is sent."""
 _REQUESTS: Final = {(of, part) for of in ("resources", "resourcesPerNode") for part in ("limits", "requests")}
+
+
+def unseen(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
+    """The outcome of an object in a namespace of which nothing is sent: nothing happens to it."""
+    reason = f"the webhook is not called for namespace {namespace}"
+    return Outcome(outcome.revision, reason, obj, untouched=Kind.NO_CANDIDATE)
 
 
 def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:

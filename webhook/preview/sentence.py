@@ -14,7 +14,7 @@ from webhook.engine.opening import opened
 from webhook.engine.outcome import JobError, Kind, Outcome, Request
 from webhook.engine.updates import MADE
 from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, nodes, text_of
-from webhook.preview.sent import SYSTEM, not_sent, value_of
+from webhook.preview.sent import not_sent, value_of
 from webhook.rows.table import Table
 
 SERVER: Final = "neuron.amazonaws.com/ultraserver-server-id-4"
@@ -94,10 +94,8 @@ def judged(item: Seen) -> tuple[Verdict, str, Place | None]:
     The sentence is the verdict, a colon and why or where, as one printable line of bounded length.
     """
     outcome, place = item.outcome, None
-    if item.namespace in SYSTEM and not_sent(item.object, item.namespace, outcome):
-        verdict, text = Verdict.NOT_PLACED, f"the webhook is not called for namespace {item.namespace}"
-    elif outcome.kind is Kind.REFUSED:
-        verdict, text = Verdict.REFUSED, "; ".join(outcome.denials)
+    if outcome.kind is Kind.REFUSED:
+        verdict, text = Verdict.REFUSED, f"{_given(item, outcome)}{'; '.join(outcome.denials)}"
     elif _ended(item):
         verdict, text = Verdict.NOT_PLACED, "the job has ended"
     elif outcome.unplaced:
@@ -134,9 +132,8 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
     templates = _templates(item, outcome)
     none = ", of which there is none now" if get(item.object, ("spec", "replicas")) == 0 else ""
     each = f"each group{none}: " if place.group else ""
-    value = value_of(item.object) if not_sent(item.object, item.namespace, outcome) else None
-    given = f"if the chart has the value {value}, " if value else ""
-    what = f"{given}{each}{_count(place.workers, 'Pod' if len(templates) > 1 else 'worker')}"
+    noun = "Pod" if len(templates) > 1 else "worker"
+    what = f"{_given(item, outcome)}{each}{_count(place.workers, noun)}"
     path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
     terms = [term for each in templates for term in maps_at(each, path) if "mismatchLabelKeys" not in term]
     apart = place.unit != keys.HOSTNAME and any(term.get("topologyKey") == place.unit for term in terms)
@@ -151,6 +148,12 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
     if place.placer is Placer.SCHEDULER:
         return f"{what} in blocks of {place.size}, on whole units where the scheduler finds them{alone}"
     return f"{what} in blocks of {place.size} on {blocks} {several}{alone}"
+
+
+def _given(item: Seen, outcome: Outcome) -> str:
+    """On which value of the chart an outcome depends; nothing where that is none."""
+    value = value_of(item.object) if not_sent(item.object, item.namespace, outcome) else None
+    return f"if the chart has the value {value}, " if value else ""
 
 
 def _when(item: Seen, place: Place) -> str:

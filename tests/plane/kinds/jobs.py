@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from contract import keys
@@ -17,7 +18,7 @@ RUNTIME = "ultraservers"
 
 
 def template(**more: Any) -> Object:
-    return {"spec": {"containers": [CONTAINER], **more}}
+    return {"spec": {"containers": [copy.deepcopy(CONTAINER)], **more}}
 
 
 def named(kind: str, spec: Object, name: str = "train") -> Object:
