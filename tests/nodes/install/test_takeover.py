@@ -8,6 +8,7 @@ from testbed import chart
 from testbed.nodes import story
 from testbed.plane.kubectl import Object
 from testbed.plane.load import jobs_keep_coming
+from testbed.waiting import until
 from tests.nodes.install.installation import INSTALL, NAMESPACE, TEAM, Installation
 
 PROGRAMS = ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-placement")
@@ -24,7 +25,9 @@ def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_admission(instal
     installed.kubectl.wait_for(gone, "namespaces")
     installed.kubectl.run("apply", "-f", "-", stdin=chart.rendered())
     installed.wait_places()
-    before = installed.bundles()
+    # The certificate program writes one configuration after the other.
+    bundles = installed.bundles
+    before = until(lambda: "" not in (now := bundles()) and now, "a caBundle in both configurations")
     with jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
         load.more(5)
         for heading in (
