@@ -29,8 +29,11 @@ JOB: Final[dict[str, str]] = {
     "job.peers": "labels of the job's own pods that take nodes, and of no others in its namespace; a map",
     "job.groupLabels": "a list of the label that tells apart an object's units; its key goes without one",
     "job.place": "how the pods of a template are placed: the value of the annotation for it",
+    "family.name": "name of the family",
+    "family.resource": "the first resource of its whole node",
+    "family.noUnit": "its noUnit",
     "shape.name": "name of the shape",
-    "shape.nodeConfig": "node config of the shape: 4, 2 or 1",
+    "shape.nodeConfig": "how many workers share a unit: the node config",
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have one",
 }
 """Placeholders that any rule may quote, and what they stand for; text where nothing else is said."""
@@ -44,7 +47,7 @@ CANDIDATES: Final = frozenset(
         "job.peers",
         "job.groupLabels",
         "job.place",
-        *(name for name in JOB if name.startswith("shape.")),
+        *(name for name in JOB if name.startswith(("shape.", "family."))),
     }
 )
 """Of those, what only a candidate has."""

@@ -386,7 +386,9 @@ class Table(File):
         """The same, those of fields and roles only: whole, and before and behind the dot."""
         parts = {name: (each.partition(".") for each in quoted) for name, quoted in self.quoted_of.items()}
         return {
-            workload: [(f"{of}.{name}", of, name) for of, _, name in each if of not in {"job", "shape"}]
+            workload: [
+                (f"{of}.{name}", of, name) for of, _, name in each if of not in {"job", "shape", "family"}
+            ]
             for workload, each in parts.items()
         }
 
