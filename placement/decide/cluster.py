@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from contract.keys import DEVICES
 from placement.decide.allocation import CLAIMED, Taken
@@ -14,6 +14,9 @@ from placement.decide.jobs import Job
 from placement.decide.repel import Repelling
 from placement.decide.topology import Topology, Unit
 from placement.observe.model import SIZES, Demand, JobKey, Node, Pod, Units, is_pod
+
+if TYPE_CHECKING:
+    from placement.decide.reserve import Reservation
 
 # More devices than a node has.
 MOST: Final = 10_000
@@ -32,9 +35,7 @@ class Cluster:
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # Nodes with namespaces of pods there that hold them for no job, whatever they say.
         self.lodgers: set[tuple[str, str]] = set()
-        # Nodes that are kept for a job which waited too long; and whether from its own namespace's jobs only.
-        self.kept: dict[str, JobKey] = {}
-        self.kept_inside = False
+        self.reservation: Reservation | None = None
         # Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
         self.resting = resting
         self._given: set[tuple[JobKey, str]] = set()
@@ -110,9 +111,7 @@ class Cluster:
         """Why a job cannot have a unit that suits its pods; None where it can."""
         if holder := self.holder(unit, size):
             return Cause("held", f"held by {shown(holder)}")
-        return (
-            self.full(unit.nodes, demands) or self.repelled(unit.nodes, job) or self.kept_from(unit, job.key)
-        )
+        return self.full(unit.nodes, demands) or self.repelled(unit.nodes, job) or self.kept_from(unit, job)
 
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
         """Why kube-scheduler binds no worker of a job to some nodes: anti-affinity, others' or its own.
@@ -126,8 +125,8 @@ class Cluster:
 
     def repelled_at_home(self, unit: Unit, job: Job) -> bool:
         """Whether pods of a job's own namespace keep it off a unit that nobody holds."""
-        free = self.holder(unit, job.place.size) is None
-        return free and any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
+        theirs = any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
+        return theirs and self.holder(unit, job.place.size) is None
 
     def can_become_free(self, unit: Unit, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""
@@ -139,13 +138,12 @@ class Cluster:
         """Of which resource too little is left on nodes."""
         return _short(nodes, demands, self.used)
 
-    def kept_from(self, unit: Unit, job: JobKey) -> Cause | None:
+    def kept_from(self, unit: Unit, job: Job) -> Cause | None:
         """For which other job a unit is kept."""
-        for node in unit.nodes:
-            keeper = self.kept.get(node.name, job)
-            if keeper != job and (keeper[0] == job[0] or not self.kept_inside):
-                return Cause("kept", f"kept for {shown(self.kept[node.name])}, which has waited long")
-        return None
+        kept = self.reservation
+        if kept is None or kept.nodes.isdisjoint(unit.names) or not kept.keeps_out(job):
+            return None
+        return Cause("reserved", f"reserved for {shown(kept.job)}, which is next")
 
     def neuron_left(self, node: Node) -> int:
         """What is left of a node's Neuron devices and cores together, in thousandths."""

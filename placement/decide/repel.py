@@ -26,7 +26,7 @@ class Repelling:
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
         self.there: defaultdict[str, list[Member]] = defaultdict(list)  # by node
-        self._keys: set[str] = set()  # the node labels of terms
+        self.keys: set[str] = set()  # the node labels of terms
         # Terms by the namespace of their pods, each with whose they are. There may be too many to look at.
         self._terms: defaultdict[Where, defaultdict[str, dict[Apart, JobKey]]]
         self._terms = defaultdict(lambda: defaultdict(dict))
@@ -49,7 +49,7 @@ class Repelling:
         own, key = member.pod.namespace, member.key
         several = term.spaces is not None or len(term.namespaces) > 1
         where = term.key, value, "" if several else next(iter(term.namespaces), own)
-        self._keys.add(term.key)
+        self.keys.add(term.key)
         pair = pair_of(term)
         if pair and (term.spaces == () or not several):
             self._exact[where].setdefault(pair, {}).setdefault(is_pod(key), key)
@@ -66,7 +66,7 @@ class Repelling:
 
     def others(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
         """Whose pods keep a job off some nodes by terms of their own."""
-        for key in self._keys:
+        for key in self.keys:
             for value in _values(nodes, key):
                 for where in ((key, value, ""), (key, value, job.key[0])):
                     yield from self._off(where, job)
@@ -86,7 +86,7 @@ class Repelling:
         return bool(self._unclear) and any(
             (key, node.labels.get(key), about) in self._unclear
             for node in nodes
-            for key in self._keys
+            for key in self.keys
             for about in ("", namespace)
         )
 

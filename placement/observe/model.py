@@ -7,7 +7,7 @@ where the scheduler likes.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -231,6 +231,7 @@ class Pod:
     started: bool = False  # whether any of its containers ever ran: such a pod is never touched
     deleting: bool = False
     priority: int = 0
+    limit: timedelta | None = None  # how long it is said to run at most
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)  # whether it waits for the program
     key: JobKey = field(init=False, compare=False)  # its job, or for one without a job itself

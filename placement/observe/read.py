@@ -6,16 +6,16 @@ that takes no node for a job only who it is and what it takes is kept: it may be
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from common.quantities import amounts, requests
-from common.times import time_of
+from common.times import MOST_SECONDS, duration, time_of
 from contract import place as contract
-from contract.keys import DEVICES, GATE, JOB, LOOSE, OPENED
+from contract.keys import DEVICES, GATE, JOB, LOOSE, OPENED, TIME_LIMIT
 from contract.place import ContractError, Place, Placer
 from kube.api import Object
 from placement.observe.model import (
@@ -122,6 +122,7 @@ def read_pod(found: Object) -> Pod | None:
         started=_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
+        limit=_limit(metadata, spec) if place else None,
         created=time_of(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
     )
 
@@ -309,6 +310,14 @@ def _opened(metadata: Object, place: Place | None, spec: Object) -> tuple[dateti
         return None, ""
     said, _, plan = str((metadata.get("annotations") or {}).get(OPENED, "")).partition(" ")
     return time_of(said), plan
+
+
+def _limit(metadata: Object, spec: Object) -> timedelta | None:
+    """How long a pod runs at most, as the annotation says, or its deadline."""
+    if limit := duration((metadata.get("annotations") or {}).get(TIME_LIMIT)):
+        return limit
+    seconds = spec.get("activeDeadlineSeconds")
+    return timedelta(seconds=seconds) if isinstance(seconds, int) and 0 < seconds < MOST_SECONDS else None
 
 
 def _started(status: Object) -> bool:
