@@ -61,7 +61,8 @@ class Placer(StrEnum):
 _WRITTEN: Final = {Placer.SCHEDULER: "affinity", Placer.WHOLE_JOB: "gate"}
 """What is written in this release, so that the release before reads it; both words are read."""
 
-_READ: Final = {**{each.value: each for each in Placer}, **{word: each for each, word in _WRITTEN.items()}}
+PLACERS: Final = {**{each.value: each for each in Placer}, **{word: each for each, word in _WRITTEN.items()}}
+"""Each placer by its word, and by that of release 0.2.0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +173,13 @@ def parse(text: str) -> Place:
     known = values.keys() <= {*_KEYS} and all(values.values())
     if len(text) > LONGEST or len(values) < len(words) or not known:  # the cache keeps no errors
         raise _unreadable(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
-    if values.get("placer") not in _READ:
+    if values.get("placer") not in PLACERS:
         placer = values.get("placer", "")[:40]
-        raise _unreadable(f"placer is {placer!r}: it must be one of {', '.join(_READ)}")
+        raise _unreadable(f"placer is {placer!r}: it must be one of {', '.join(PLACERS)}")
     if "unit" not in values:
         raise _unreadable("unit is missing: the node label that makes units")
     return Place(
-        _READ[values["placer"]],
+        PLACERS[values["placer"]],
         _count(values, "workers"),
         _count(values, "size"),
         values["unit"],

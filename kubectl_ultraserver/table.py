@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.tablefiles import merged, ordered
-from contract.place import Placer
+from contract.place import PLACERS, Placer
 from kube.api import Object
 from kubectl_ultraserver.objects import mapped, text
 from placement.observe.model import UNITS, Units, units_of
@@ -26,8 +26,6 @@ OFF: Final = {
     "whole-job-workers": Placer.WHOLE_JOB,
 }
 """What the packaged table has, which others do not repeat; the placers are of rows that are off."""
-_OLD: Final = {"affinity": Placer.SCHEDULER, "gate": Placer.WHOLE_JOB}
-"""Words of tables of 0.2.0."""
 _SECTIONS: Final = ("candidates", "families", "rules", "values", "workloads")
 
 
@@ -64,7 +62,7 @@ def read(rules: Object | None) -> Table:
     types = (name for row in families for name in row.get("instanceTypes") or ())
     units = units_of(families)
     placers = frozenset(
-        _OLD.get(row.get("placer"), row.get("placer", OFF.get(name, "")))
+        PLACERS.get(row.get("placer"), row.get("placer", OFF.get(name, "")))
         for name, row in rows["rules"].items()
         if row.get("mode", name not in OFF and "enforce") == "enforce"
     ) - {""}

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BeforeValidator
 from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob
 from webhook.rows.shapes import Shape
-from webhook.rows.written import Given, Name, Patterns, Positive, Row, Unique, Whole
+from webhook.rows.written import Given, Name, Patterns, Positive, Row, Unique, Whole, or_bare_off
 
 NODE: Literal["node"] = "node"
 """In place of a number of devices: all that a node has."""
@@ -98,10 +97,7 @@ class Family(Row):
     shapes: Annotated[tuple[Shape, ...], Limits(min_length=1)]
     mode: Annotated[
         Literal["enforce", "off"],
-        BeforeValidator(
-            lambda said: "off" if said is False else said,
-            json_schema_input_type=Literal["enforce", "off", False],
-        ),
+        or_bare_off(Literal["enforce", "off", False]),
     ] = "enforce"
     claims: Mapping[str, Claimed] = field(default_factory=dict)
     node_labels: Patterns = field(default_factory=dict)

@@ -16,7 +16,7 @@ from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob, matches
 from webhook.objects.tree import Json, map_at, text_of
-from webhook.rows.written import Row, SomePatterns, one_or_more, written
+from webhook.rows.written import Row, SomePatterns, one_or_more, or_bare_off, written
 
 
 class Mode(StrEnum):
@@ -29,12 +29,9 @@ class Mode(StrEnum):
 
 ModeKey = Annotated[
     Mode,
-    BeforeValidator(
-        lambda said: "off" if said is False else said,
-        json_schema_input_type=Literal["enforce", "shadow", "off", False],
-    ),
+    or_bare_off(Literal["enforce", "shadow", "off", False]),
 ]
-"""As written: a bare off is false to kubectl's YAML and means the same."""
+"""A mode as written."""
 
 
 def _text(said: Any) -> Any:  # noqa: ANN401 - whatever is written

@@ -34,6 +34,15 @@ def written(as_: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPy
     )
 
 
+def or_bare_off(words: Any) -> BeforeValidator:  # noqa: ANN401
+    """Returns a validator for a mode: a bare off is false to kubectl's YAML and means the same.
+
+    Args:
+        words: The modes and False, as a ``Literal``.
+    """
+    return BeforeValidator(lambda mode: "off" if mode is False else mode, json_schema_input_type=words)
+
+
 def _given(source: Any, handler: Callable[[Any], Any]) -> Any:  # noqa: ANN401
     (of,) = (each for each in get_args(source) if each is not NoneType)
     as_ = getattr(of, "written", None)  # of a class that says how it is written

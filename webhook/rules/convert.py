@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any, Final
 
 from common.texts import cut
+from contract.place import PLACERS
 from webhook.documents import Document, DocumentError, dump_yaml, read_documents
 from webhook.rules.load import Text, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
@@ -15,8 +16,6 @@ REPLACED: Final = ("candidates", "shapes")
 
 MOVED: Final = ("instanceTypes", "claims", "nodeLabels")
 """Keys of ``candidates`` that a family has as they were."""
-
-PLACERS: Final = {"affinity": "scheduler", "gate": "whole-job"}
 
 RESTORED: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
@@ -119,7 +118,7 @@ def _in_new_words(row: Row) -> Row:
     """A rule with the names that placers have now."""
     new = {key: _in_new_words(value) if key == "match" else value for key, value in row.items()}
     if "placer" in row:
-        words = [PLACERS.get(word, word) for word in _texts(row, "placer")]
+        words = [PLACERS[word].value if word in PLACERS else word for word in _texts(row, "placer")]
         new["placer"] = words if isinstance(row["placer"], list) else words[0]
     return new
 
