@@ -167,7 +167,7 @@ def test_of_workers_only_those_are_sent_that_can_get_a_block(
     base, missed = (
         webhooks(objects)["pods.ultraserver-webhook.io"] for objects in (built(), built(missedJobs=True))
     )
-    assert "place.matches('^placer=affinity " in base["matchConditions"][-1]["expression"]
+    assert "place.matches('^placer=(affinity|scheduler) " in base["matchConditions"][-1]["expression"]
     assert "kueue.x-k8s.io/podset-" in base["matchConditions"][-1]["expression"]
     # The value sends more, by one condition, and changes nothing else.
     (more,) = [row for row in missed["matchConditions"] if row not in base["matchConditions"]]
