@@ -22,7 +22,7 @@ from webhook.objects.tree import get
 from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable
 from webhook.preview.report import Preview
 from webhook.preview.run import EMPTY, preview
-from webhook.preview.text import as_diff, beside, headline, row, totals
+from webhook.preview.text import as_diff, details, headline, row, totals
 from webhook.rules.convert import converted
 from webhook.rules.draft import Draft
 from webhook.rules.explain import explained
@@ -41,7 +41,7 @@ SAME, DIFFERENT, FAILED = 0, 1, 2
 
 
 class AsKubectl(click.Command):
-    """A command whose short options also take their value after ``=``, as those of kubectl do."""
+    """A command whose short options may have their value after ``=``, as in kubectl."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parses arguments of which ``-o=yaml`` is ``-oyaml``."""
@@ -49,7 +49,7 @@ class AsKubectl(click.Command):
 
 
 class Commands(Program):
-    """A group of such commands, of which every one says what is wrong with tables, cases and files."""
+    """A group of such commands, each of which reports problems of tables, cases and files."""
 
     command_class = AsKubectl
 
@@ -167,20 +167,20 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     try:
         table = load_installed(_one(rules, placement=placement), placement=placement)
         read = [_read(path, each) for each in given for path in files_of(each, recursive=recursive)]
-        documents = [each for found in read if isinstance(found, list) for each in found]
+        documents = [each for those in read if isinstance(those, list) for each in those]
         if how["old"]:
             source, written = read_text(how["old"], how["old"])
             how["old"] = read_documents(written, source)
         how |= {"most_pods": limits.PODS_OF_ALL, "tell": partial(say, err=True)}
         shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
-        told = (
+        places = (
             (one.source, one.line, f"{one.path}: {one.message}".removeprefix(": ")) for one in error.problems
         )
-        _stop(form, _refused(error), *told)
+        _stop(form, _refused(error), *places)
     except (DocumentError, OSError) as error:
-        _stop(form, *_told(error))
-    broken = [_told(found) for found in read if not isinstance(found, list)]
+        _stop(form, *_unreadable(error))
+    broken = [_unreadable(error) for error in read if not isinstance(error, list)]
     if not shown and not broken:
         _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in given))
     cases = [case_of(item, must_place=must_place) for item in shown]
@@ -197,13 +197,13 @@ def preview_command(  # noqa: PLR0913 - click passes each option
 
 
 def _say_previews(form: str, shown: list[Preview], cases: list[Case]) -> None:
-    """Previews on standard output, and beside it, for people, what the form has no place for."""
+    """Prints previews and, for people, on standard error what the format leaves out."""
     if form != "diff":
         say(FORMATS[form](shown), nl=False)
     for item, case in zip(shown, cases, strict=True):
         if form == "diff":
             say(coloured(headline(item) + as_diff(item)), nl=False)
-        text = "" if form == "why" else beside(item)
+        text = "" if form == "why" else details(item)
         text = text if form in {"diff", "why"} else headline(item) + text
         failed = (row("failed", each.text) for each in case.about("not placed"))
         say(coloured("".join([text, *failed])), err=True, nl=False)
@@ -366,7 +366,7 @@ def _refused(error: TableError) -> str:
 
 
 def _read(path: Path, named: Path) -> list[Document] | DocumentError | OSError:
-    """The documents of a file, Lists opened; or why it cannot be read."""
+    """Returns the documents of a file, with Lists expanded; or why it cannot be read."""
     try:
         source, text = read_text(path, named)
         return expand_lists(read_documents(text, source))
@@ -374,8 +374,8 @@ def _read(path: Path, named: Path) -> list[Document] | DocumentError | OSError:
         return error
 
 
-def _told(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
-    """What to say of what cannot be read, and the same with its place apart."""
+def _unreadable(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
+    """Returns the message about a file that cannot be read, and its parts: file, line and text."""
     if isinstance(error, DocumentError):
         text = folded(printable(str(error)), "error: ").removeprefix("error: ")
         return text, (error.source, error.line, error.message)
@@ -383,7 +383,7 @@ def _told(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
 
 
 def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
-    """Ends as `_fail` does, or says the same place by place in a form that a pipeline reads."""
+    """Ends as `_fail` does, or prints each place in a format for CI."""
     if form not in PIPELINES:
         _fail(message)
     broken = [unreadable(*each) for each in places]

@@ -65,7 +65,7 @@ LEFT: dict[str, tuple[Json, Json, str]] = {
     "unreadable": (
         STORED,
         suspended(-1),
-        "it is let through as it is: the number of workers must be a whole number",
+        "it is admitted unchanged: the number of workers must be a whole number",
     ),
     "no workload": (
         {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}},
@@ -93,7 +93,10 @@ def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -
     """With anything that it would put back."""
     (table := tmp_path / "t.yaml").write_text(f"{EXTENDS}mode: shadow\n")
     result = run(tmp_path, suspended(), old=[STORED], words=("--rules", str(table)))
-    assert (result.exit_code, "updates are let through: the rule table is not enforced" in result.stdout) == (
+    assert (
+        result.exit_code,
+        "updates are admitted unchanged: the rule table is not enforced" in result.stdout,
+    ) == (
         0,
         True,
     )

@@ -1,4 +1,4 @@
-"""Evaluating a table against an object: the pure core. Its README states the rule."""
+"""Evaluates a table against an object: the pure core. Its README has the rules."""
 
 from webhook.engine.evaluate import evaluate
 from webhook.engine.outcome import Outcome, Request

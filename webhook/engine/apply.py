@@ -1,4 +1,4 @@
-"""Applying rules to a job: which fire, what they add, what they say."""
+"""Applies rules to a job: which fire, what they add, and their messages."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ from webhook.rows.placeholders import render
 from webhook.rows.table import Rule
 
 MOST_KEYS: Final = 10
-"""Keys of two elements that a message about their difference names."""
+"""Keys of two elements whose difference a message names."""
 
 
 @dataclass
 class Progress:
-    """What evaluating has gathered so far.
+    """The state of an evaluation.
 
     Attributes:
-        templates: the pod templates as they are by now, by their path in the object.
-        setters: by the path of what rules set, as `Merge.places` has them, the last such rule; None if
-            nobody asks.
+        templates: The pod templates as changed so far, by their path in the object.
+        setters: By the path of what rules set, as in `Merge.places`, the last such rule; None if the request
+            does not ask for it.
     """
 
     templates: dict[Path, Json]
@@ -40,13 +40,13 @@ class Progress:
 
 
 _Answers = dict[int, tuple[Rule, Ready | str]]
-"""By place in the table the rules that can fire for such jobs, and what matches, or why it does not."""
+"""By position in the table, the rules that can fire for such jobs, and what matches or why it does not."""
 
 
 def apply_rules(job: Job, values: Values, progress: Progress) -> None:
-    """Applies the shape's messages and every rule that fires; the progress gets the outcome of each.
+    """Applies the shape's messages and every rule that fires; adds the outcome of each to the progress.
 
-    The job gets who places it, and how its workers get their devices, those that a rule gives them included.
+    Sets the job's placer, and how its workers get their devices, including those that a rule gives them.
     """
     shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
@@ -66,7 +66,7 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
 
 
 def _hindered(ready: Ready, progress: Progress) -> str | None:
-    """Why a rule that matches does not fire."""
+    """Returns why a rule that matches does not fire."""
     rule = ready.rule
     for name in rule.unless:
         if name in progress.fired:
@@ -82,31 +82,31 @@ def _hindered(ready: Ready, progress: Progress) -> str | None:
 
 
 def _matched(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Answers]:
-    """The outcomes that hold for all such jobs, and which rules match.
+    """Returns the outcomes that are the same for all such jobs, and the rules that match.
 
-    First those that say who places the job, for others ask for it.
+    Evaluates first the rules that set the placer, because others have a condition on it.
     """
     giving = _answers(job, values, job.table.giving - job.off)
     given = [rule.devices for rule, one in giving.values() if isinstance(one, Ready) and rule.devices]
     job.devices = given[0] if given else job.devices
-    found = _answers(job, values, job.table.placing_of[job.workload.name]) | giving
-    fires = {place: rule for place, (rule, one) in found.items() if isinstance(one, Ready)}
+    first = _answers(job, values, job.table.placing_of[job.workload.name]) | giving
+    fires = {place: rule for place, (rule, one) in first.items() if isinstance(one, Ready)}
     placing = next((rule for rule in fires.values() if rule.placer), None)
     if job.shape:
         job.placer = placing.placer if placing else Placer.SCHEDULER
     for place, rule in fires.items():
         if placing and rule.placer and rule is not placing:
-            found[place] = rule, f"{placing.name} says who places the job"
+            first[place] = rule, f"{placing.name} says who places the job"
     outcomes, others = ruled_out(job)
-    answers = {place: found.get(place) or (rule, matched(rule, job, values)) for place, rule in others}
-    # What gives devices matched before: it may be for jobs without.
-    if not found.keys() <= answers.keys():
-        answers = dict(sorted({**answers, **found}.items()))
+    answers = {place: first.get(place) or (rule, matched(rule, job, values)) for place, rule in others}
+    # A rule that gives devices matched before: it may be for jobs without any.
+    if not first.keys() <= answers.keys():
+        answers = dict(sorted({**answers, **first}.items()))
     return [*outcomes], answers
 
 
 def _answers(job: Job, values: Values, names: Collection[str]) -> _Answers:
-    """Whether each of some rules matches, or why not."""
+    """Returns for each of these rules whether it matches, or why not."""
     if not names:
         return {}
     rules = ruled_out(job)[1]
@@ -161,7 +161,7 @@ def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
 
 
 def _difference(conflict: Conflict) -> str:
-    """How the user's choice differs, to stand before the rule's name: a whole container is not a message."""
+    """Returns how the user's choice differs, as words before the rule's name, without whole containers."""
     theirs, ours = conflict.theirs, conflict.ours
     if isinstance(theirs, dict) and isinstance(ours, dict):
         keys = sorted(k for k in theirs.keys() | ours.keys() if not same(theirs.get(k), ours.get(k)))

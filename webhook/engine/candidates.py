@@ -1,4 +1,4 @@
-"""Whether a job is one for UltraServers: its opt-in or opt-out, its resources, its nodes."""
+"""Decides whether a job is a candidate for UltraServers, by its opt-in or opt-out, resources and nodes."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -16,7 +16,7 @@ NO_DEVICE: Final = "the workers request no Neuron device"
 
 
 def candidacy(job: Job) -> tuple[bool, str]:
-    """Whether a job that is not opted out is a candidate, and why: design.md, "Which jobs, and what wins"."""
+    """Returns whether a job that is not opted out is a candidate, and why (design.md, "The rule table")."""
     if not job.workload.takes_nodes:
         return True, f"a {job.workload.name} is no job of its own, and only rules about such objects apply"
     groups = job.of[WORKER]
@@ -43,7 +43,7 @@ def _no_template(job: Job) -> str:
 
 
 def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
-    """Whether what a job says of itself makes it a candidate, where nobody opted it in or out."""
+    """Returns whether the content of a job makes it a candidate, if it is not opted in or out."""
     opt_in = f"; {keys.INJECT} opts it in"
     if elsewhere := _elsewhere(job, groups):
         return False, elsewhere + opt_in
@@ -63,7 +63,7 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
 
 
 def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
-    """What says that somebody else chooses a job's nodes; None if nothing does."""
+    """Returns what shows that another program chooses a job's nodes; None if nothing does."""
     elsewhere, metadata = job.table.candidates.elsewhere, map_at(job.object, ("metadata",))
     for owner in maps_at(metadata, ("ownerReferences",)) if "ownerReferences" in metadata else ():
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))
@@ -72,9 +72,9 @@ def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
     others = "which is for other nodes than UltraServers"
     labels = map_at(metadata, ("labels",))
     for key, values in elsewhere.labels.items() if labels else ():
-        found = labels.get(key)
-        if found is not None and matches(text_of(found), values):
-            return f"its label {key} is {shown(found, 40)}, {others}"
+        value = labels.get(key)
+        if value is not None and matches(text_of(value), values):
+            return f"its label {key} is {shown(value, 40)}, {others}"
     for spec in (each.spec for each in groups if "tolerations" in each.spec):
         for item in maps_at(spec, ("tolerations",)):
             taint, value = item.get("key"), text_of(item.get("value") or "")
@@ -84,7 +84,7 @@ def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
 
 
 def _left_out(job: Job) -> str:
-    """The labels, and their values, by which a job leaves out UltraServers, or every node."""
+    """Returns the labels, and their values, by which a job excludes UltraServers, or every node."""
     labels, family = job.table.candidates.type_labels, job.family
     for selector in (group.selection.selector for group in job.of[WORKER]):
         types = {label: shown(selector[label], 40) for label in labels if label in selector}
@@ -92,9 +92,9 @@ def _left_out(job: Job) -> str:
             both = " and ".join(f"{label} {value}" for label, value in types.items())
             return f"asks for two instance types at once, which no node has: {both}; take one out"
     every = {**dict.fromkeys(labels, family.instance_types), **family.node_labels}
-    found = [
+    excluded = [
         f"{' and '.join(values)} ({label})"
         for label, values in every.items()
         if not all(admits(group.selection, {label: values}) for group in job.of[WORKER])
     ]
-    return f"leaves out {', '.join(found) or 'nodes with all labels of an UltraServer'}"
+    return f"leaves out {', '.join(excluded) or 'nodes with all labels of an UltraServer'}"

@@ -1,4 +1,4 @@
-"""Which fields an evaluation changed, and which rule set each: merging noted that, nothing is guessed."""
+"""Finds the fields that an evaluation changed, and the rule that set each, as the merge recorded it."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,11 +8,11 @@ from webhook.objects.lists import Kind, kind, paired, step
 from webhook.objects.tree import Json, Path, same
 
 LONGEST_PATH = 500
-"""Characters of a path; what differs further down is one change, so that keys of an author cost little."""
+"""Most characters of a path; a difference further down is one change, so that a user's keys cost little."""
 
 
 def changes(received: Json, after: Json, setters: Mapping[Path, str] | None) -> tuple[Change, ...]:
-    """Every field in which an object differs from the one received, in order; setters as in `Progress`."""
+    """Returns the fields in which an object differs from the received one; setters as in `Progress`."""
     if setters is None:
         return ()
     parents = {place[:end] for place in setters for end in range(len(place))}
@@ -20,13 +20,13 @@ def changes(received: Json, after: Json, setters: Mapping[Path, str] | None) -> 
 
 
 class _Comparison:
-    """A walk along two objects that share what is the same in both."""
+    """A walk through two objects that share what is equal."""
 
     def __init__(self, setters: Mapping[Path, str], parents: set[Path]) -> None:
         self._setters, self._parents = setters, parents
 
     def of(self, old: Json, new: Json, at: Path, place: Path, rule: str | None) -> Iterator[Change]:
-        """The changes at a path. The place is that path as in `Merge.places`; the rule set what it is in."""
+        """Yields the changes at a path; ``place`` is it as in `Merge.places`, ``rule`` set its parent."""
         if old is new:
             return
         rule = self._setters.get(place, rule)
@@ -39,7 +39,7 @@ class _Comparison:
             yield Change(pointer(at), old, new, rule)
 
     def _is_one(self, old: Json, new: Json, at: Path, place: Path, rule: str | None) -> bool:
-        """Whether what changed here is one field, and not several inside of it."""
+        """Returns whether the change here is one field, and not several inside of it."""
         if not new or not isinstance(new, dict | list) or (old is not None and type(old) is not type(new)):
             return True
         if sum(len(str(part)) for part in at) > LONGEST_PATH:
@@ -69,7 +69,7 @@ class _Comparison:
             before = None if pair is None else old[pair]
             inner = (*place, "" if kind(at) is Kind.TERMS else step(item, at))
             found += self.of(before, item, (*at, index), inner, rule)
-        # Elements that only moved are a change of the list: their order may mean something.
+        # Elements that only moved are a change of the list, because their order may matter.
         if not found and pairs != [*range(len(old))]:
             found = [Change(pointer(at), old, new, rule)]
         yield from found

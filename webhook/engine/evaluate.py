@@ -1,4 +1,4 @@
-"""Evaluating a table against an object: the one function behind every endpoint and command."""
+"""Evaluates a table against an object: the one function behind every endpoint and command."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -31,10 +31,10 @@ Templates = Mapping[Path, Json]
 
 
 def evaluate(table: Table, request: Request) -> Outcome:
-    """What the table does to the object of a request. Pure: the same arguments give the same outcome.
+    """Returns the outcome for the object of a request. Pure: the same arguments give the same outcome.
 
-    Never raises for an object of whatever content: an invalid job is denied with a message. Where something
-    is in shadow the object is evaluated twice, as it is served and as it would be.
+    Never raises for any content of an object: an invalid job is denied with a message. If something is in
+    shadow, the object is evaluated twice: as it is served, and as it would be if that were enforced.
     """
     ruling = table.ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
@@ -63,7 +63,7 @@ def _decided(table: Table, off: Off, request: Request) -> Outcome:
 
 
 def _ruled(table: Table, off: Off, request: Request, kind: str) -> tuple[Outcome, Templates]:
-    """What the rules say, without the patch, and the templates that they lead to."""
+    """Returns the outcome of the rules, without the patch, and the resulting templates."""
     obj = request.object
     if not table.workloads_of(kind):
         reason = cut(f"no workload of the rule table matches kind {kind}")
@@ -74,7 +74,7 @@ def _ruled(table: Table, off: Off, request: Request, kind: str) -> tuple[Outcome
 
 
 def _beside(served: Outcome, would: Outcome, mode: Mode, by: str) -> Outcome:
-    """What is served, with what it would be beside it; the mode is the whole table's, by a policy perhaps."""
+    """Returns the served outcome with what it would be; the mode is the table's, perhaps by a policy."""
     if mode is Mode.SHADOW:
         served = replace(
             served,
@@ -83,13 +83,13 @@ def _beside(served: Outcome, would: Outcome, mode: Mode, by: str) -> Outcome:
             untouched=would.untouched,
             rules=tuple(row._replace(state=State.SKIPPED) for row in would.rules),
         )
-    # Of an object that only what is in shadow cannot read nothing is known of what it would be.
+    # If only what is in shadow cannot read the object, the enforced outcome is not known.
     rules = tuple(map(_shadowed, served.rules, would.rules)) if would.rules else served.rules
     return replace(served, rules=rules, would=would)
 
 
 def _shadowed(served: RuleOutcome, would: RuleOutcome) -> RuleOutcome:
-    """The outcome of a rule that is perhaps in shadow, or is kept from firing by what is."""
+    """Returns the outcome of a rule that is in shadow, or that does not fire because of another in shadow."""
     if served.state is State.FIRED or would.state is not State.FIRED:
         return served if served.why != SWITCHED_OFF else would
     return would._replace(state=State.SHADOWED)
@@ -102,7 +102,7 @@ FACTS: Final = {
     "nodes": "job.nodes",
     "job": "job.id",
 }
-"""What an outcome tells of a job that has a size, and the placeholder that says the same."""
+"""The facts of an outcome about a job with a size, by their placeholders."""
 
 OVERDONE: Final = (
     "a record that names more than the webhook can have added is ignored, so what it names stays in the job "
@@ -176,14 +176,14 @@ def _first_uid(job: Job, request: Request) -> str:
 def _write_records(job: Job, progress: Progress) -> None:
     for group in job.groups:
         if added := progress.additions.get(group.path):
-            # The uid matters only where the label that follows from it is.
+            # The uid matters only for the label that is derived from it.
             labelled = pointer(record.JOB_LABEL) in added
             written = record.Record(job.table.revision, job.uid if labelled else "", added)
             progress.templates[group.path] = record.write(progress.templates[group.path], written, group.key)
 
 
 def _not_taken_over(job: Job, templates: Templates) -> Iterator[str]:
-    """What to tell a person whose own claims are not in the templates any more."""
+    """Yields messages about the user's own marks that were removed from the templates."""
     for group in job.groups:
         ours = record.claims(templates[group.path]) if group.claimed else {}
         for place, theirs in group.claimed.items():

@@ -1,6 +1,6 @@
-"""Faults of a job: what will fail or do nothing, though the API server takes it. Rows of the table name them.
+"""Faults of a job, which rows name: what will fail or have no effect, though the API server accepts it.
 
-Looked at is what an evaluation reads anyway, so that a sound job costs little.
+Only what an evaluation reads anyway is examined, so that a valid job costs little.
 """
 
 import re
@@ -18,13 +18,13 @@ from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
 from webhook.rows.workloads import WORKER
 
 MOST_NAMES: Final = 20
-"""Unknown keys, or resources, that are compared with known ones: comparing costs."""
+"""Most unknown keys, or resources, that are compared with known ones, because comparing costs."""
 
 SHORTEST: Final = 6
-"""Letters of a resource's name without its domain, for it to be known by these: others have a `gpu`."""
+"""Least letters of a resource's name, without its domain, for a comparison: others are called `gpu`."""
 
 HOSTFILE: Final = "/etc/mpi/hostfile"
-"""The operator's, which has the workers in the order of their numbers."""
+"""The operator's file, which has the workers in the order of their numbers."""
 
 _FILE: Final = rf"[\"']?{HOSTFILE}(?![\w./-])"
 _VARIABLE: Final = r"(?:OMPI|PRTE)_MCA_\w*default_hostfile|(?:I_MPI_)?HYDRA_HOST_FILE"
@@ -45,23 +45,23 @@ Found = Iterator[Fault]
 
 
 def faults(job: Job) -> dict[str, Fault]:
-    """The first fault of each sort."""
+    """Returns the first fault of each sort."""
     text = job.text
-    found: dict[str, Fault] = {}
+    result: dict[str, Fault] = {}
     for sort, (sign, look) in SORTS.items():
         if (text is None or sign in text) and (fault := next(look(job), None)):
-            found[sort] = fault
-    return found
+            result[sort] = fault
+    return result
 
 
 def _user(job: Job) -> Found:
-    """A worker that may not write to its root, where what it writes to is none of its own."""
+    """Yields workers with a read-only root that write to a directory of the root."""
     for group in job.of[WORKER]:
         path, spec = group.path, group.spec
         pod = map_at(spec, ("securityContext",))
         if not (pod or any("securityContext" in one for one in maps_at(spec, ("containers",)))):
             continue
-        # The one that does the work; a mesh's may come first.
+        # The container that does the work; a mesh's may come first.
         container = main_container(group.template, (), job.table.resources)
         own = map_at(container, ("securityContext",))
         if not (own or pod) or any(map(_is_etc, maps_at(container, ("volumeMounts",)))):
@@ -84,7 +84,7 @@ def _deadline(job: Job) -> Found:
 
 
 def _amount(job: Job) -> Found:
-    """More devices than a node has; of cores, of which a table may count half (LNC=2), twice as many."""
+    """Yields requests for more devices than a node has, or twice as many cores, which LNC=2 halves."""
     for group in job.of[WORKER]:
         for name, whole in job.family.whole_node.items():
             most, asked = whole * (1 + name.endswith("core")), group.asked.get(name, 0)
@@ -105,7 +105,7 @@ def _resource(job: Job) -> Found:
 
 
 def _key(job: Job) -> Found:
-    """A label or annotation that is nearly one of the webhook's for jobs."""
+    """Yields labels or annotations that are similar to one of the webhook's for jobs."""
     like: list[Path] = []
     for path in () if job.is_pod else ((), *[group.path for group in job.groups]):
         metadata = map_at(job.object, (*path, "metadata"))
@@ -133,17 +133,17 @@ def _meant(key: str) -> str | None:
 
 
 def _hostfile(job: Job) -> Found:
-    """The operator's host file, given to MPI by name."""
+    """Yields uses of the operator's host file by MPI."""
     for group in job.of["launcher"]:
         for at, container in group.containers("containers"):
             named = (one for one in maps_at(container, ("env",)) if one.get("value") == HOSTFILE)
             env = [str(one.get("name")) for one in named]
-            said = {"command": _words(container.get("command")), "args": _words(container.get("args"))}
-            text = f"{said['command']} {said['args']}"
+            texts = {"command": _words(container.get("command")), "args": _words(container.get("args"))}
+            text = f"{texts['command']} {texts['args']}"
             for name in filter(_VARIABLES.fullmatch, env):
                 yield Fault(field_name((*at, "env")), f"{name}={HOSTFILE}")
             if (env or HOSTFILE in text) and (given := _given(text, {*env})):
-                kind = "args" if given in said["args"] else "command"
+                kind = "args" if given in texts["args"] else "command"
                 yield Fault(field_name((*at, kind)), f"{given} {HOSTFILE}")
 
 
@@ -152,7 +152,7 @@ def _words(found: Json) -> str:
 
 
 def _given(text: str, variables: set[str]) -> str | None:
-    """The option or variable by which a command gives the file to MPI."""
+    """Returns the option or variable by which a command passes the file to MPI."""
     text = re.sub(r"(?<!\S)#[^\n]*", "", text)  # without comments
     variables |= set(_ASSIGNED.findall(text))
     text = _QUOTED.sub(lambda found: HOSTFILE if found[1] in variables else found[0], text)
@@ -164,7 +164,7 @@ def _given(text: str, variables: set[str]) -> str | None:
 
 
 def _queue(job: Job) -> Found:
-    """The label of a queue of Kueue's, or an annotation that asks Kueue for a topology."""
+    """Yields the label of a Kueue queue, or an annotation that requests a topology from Kueue."""
     label = ("metadata", "labels", f"{_KUEUE}queue-name")
     if queue := get(job.object, label):
         yield Fault(field_name(label), shown(queue, 40))
@@ -184,4 +184,4 @@ SORTS: Final[Mapping[str, tuple[bytes, Callable[[Job], Found]]]] = {
     "hostfile": (HOSTFILE.encode(), _hostfile),
     "queue": (_KUEUE.encode(), _queue),
 }
-"""A text that an object with such a fault has, and what looks for it, by the name that a rule matches."""
+"""By the name that a rule matches, a text in objects with such a fault, and the function that finds it."""

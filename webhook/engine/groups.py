@@ -1,4 +1,4 @@
-"""A group of a job: equal pods of one template, and what that says about nodes and devices."""
+"""A group of a job: equal pods of one template, with what that requests of nodes and devices."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,10 +33,10 @@ class Claim(NamedTuple):
     """An entry of a template's ``resourceClaims`` (Kubernetes, "Dynamic Resource Allocation").
 
     Attributes:
-        place: of what names it, in the template.
-        name: of the ResourceClaimTemplate; of the ResourceClaim, where the pods share one.
-        takes: what the table knows of the template; None where it knows nothing, and of a shared claim.
-        shared: whether all pods have the same claim.
+        place: The path of its name in the template.
+        name: The name of the ResourceClaimTemplate or, if the pods share one, of the ResourceClaim.
+        takes: What the table has about the template; None if it has nothing, and for a shared claim.
+        shared: Whether all pods have the same claim.
     """
 
     place: Path
@@ -50,19 +50,19 @@ class Group:
     """A group of a job that has a pod template.
 
     Attributes:
-        row: by which it was found.
-        path: of the template in the object.
-        role: that of the row, or its other one.
-        template: without what the webhook added earlier.
-        record: of what it added; None where there is none that counts.
-        claimed: what the author wrote that is the webhook's own, by its place in the template.
-        overdone: whether a record is ignored as it names more than the webhook can have added.
-        replicas: number of its pods.
-        takes_nodes: whether each of them takes a node.
-        index: where a pod's number is; None where pods have none.
-        numbered: whether every number from 0 is there, and each once.
-        later: whether its pods are created when those of other groups have ended.
-        family: the machines that the job is for.
+        row: The row of the table.
+        path: The path of the template in the object.
+        role: The row's role, or its other role.
+        template: The template without the webhook's earlier additions.
+        record: The record of these; None if there is no valid one.
+        claimed: The webhook's marks that the user wrote, by their position in the template.
+        overdone: Whether a record is ignored because it names more than the webhook can have added.
+        replicas: The number of its pods.
+        takes_nodes: Whether each of them takes a node.
+        index: Where to find a pod's number; None if pods have none.
+        numbered: Whether every number from 0 exists once.
+        later: Whether its pods are created after those of other groups have ended.
+        family: The family of machines for the job.
     """
 
     table: Table
@@ -83,37 +83,37 @@ class Group:
 
     @property
     def key(self) -> str:
-        """The annotation that tells what was added to a template; a Pod carries its template's as well."""
+        """The annotation of the record on the template; a Pod also has its template's."""
         return keys.ADDED if self.path else keys.ADDED_TO_POD
 
     @cached_property
     def spec(self) -> dict[str, Json]:
-        """The pod's spec; empty where there is none."""
+        """The pod's spec; empty if there is none."""
         return map_at(self.template, ("spec",))
 
     @cached_property
     def main(self) -> Mapping[str, Json]:
-        """The container that the operator means, or that asks for devices; empty where there is none."""
+        """The container that the operator uses, or that requests devices; empty if there is none."""
         return main_container(self.template, self.workload.main_container, self.table.resources)
 
     @cached_property
     def ssh(self) -> Mapping[str, Json]:
-        """What the main container says of ssh, as values of placeholders."""
+        """The main container's settings of ssh, as values of placeholders."""
         return ssh_of(self.main)
 
     @cached_property
     def asked(self) -> Mapping[str, int]:
-        """Thousandths of each resource that a pod asks for."""
+        """A pod's request of each resource, in thousandths."""
         return requests(self.spec)
 
     @cached_property
     def selection(self) -> Selection:
-        """How the template selects nodes."""
+        """The template's node selection."""
         return selection(self.template)
 
     @cached_property
     def chosen_types(self) -> Collection[str]:
-        """The instance types that a pod's selector or affinity names; none of them if any type will do."""
+        """The instance types that a pod's selector or affinity names; none if any type is permitted."""
         wanted, labels = self.selection, self.table.candidates.type_labels
         return chosen_types(wanted, labels) if wanted.selector or wanted.terms else ()
 
@@ -129,11 +129,11 @@ class Group:
 
     @cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """What a pod claims, in the template's order."""
+        """The device claims of a pod, in the template's order."""
         return self.claims_of(self.family)
 
     def claims_of(self, family: Family) -> tuple[Claim, ...]:
-        """The same, as a family has it."""
+        """Returns the device claims with what a family has about them."""
         return tuple(self._claims(family.claims)) if "resourceClaims" in self.spec else ()
 
     def _claims(self, by_name: Mapping[str, Claimed]) -> Iterator[Claim]:
@@ -148,27 +148,27 @@ class Group:
 
     @cached_property
     def shared_claim(self) -> Claim | None:
-        """The first claim that all pods have in common."""
+        """The first claim that all pods share."""
         return next((claim for claim in self.claims if claim.shared), None)
 
     @cached_property
     def asks_for(self) -> str | None:
-        """The first of the family's resources that a pod asks for, of any amount."""
+        """The first of the family's resources that a pod requests, in any amount."""
         for name in self.family.whole_node if self.asked else ():
             if self.asked.get(name):
                 return name
         return None
 
     def containers(self, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
-        """The containers of some lists, each with its path in the object."""
+        """Yields the containers of some lists, each with its path in the object."""
         for kind in kinds:
-            found = self.spec.get(kind)
-            for index, container in enumerate(found if isinstance(found, list) else ()):
+            items = self.spec.get(kind)
+            for index, container in enumerate(items if isinstance(items, list) else ()):
                 if isinstance(container, dict):
                     yield (*self.path, "spec", kind, index), container
 
     def requested(self, name: str) -> tuple[str, Json]:
-        """The field that asks for a resource first, and what it says."""
+        """Returns the field that requests a resource first, and its value."""
         for at, container in self.containers("containers", "initContainers"):
             for part in ("limits", "requests"):
                 if name in (asked := map_at(container, ("resources", part))):
@@ -177,14 +177,14 @@ class Group:
 
     @cached_property
     def needs_node(self) -> str | None:
-        """What a pod does that takes a whole node, by its requests or claims; None if nothing does.
+        """Why a pod takes a whole node, by its requests or claims; None if it does not.
 
-        None as well where pods share a claim beside: what that has may be on another node.
+        Also None if pods share a claim in addition: its devices may be on another node.
         """
         return self.needs_node_of(self.family)
 
     def needs_node_of(self, family: Family) -> str | None:
-        """The same, of the machines of a family."""
+        """Returns the same for the machines of a family."""
         for name, whole in family.whole_node.items():
             if takes(self.asked, name, whole):
                 return f"ask for {name}"
@@ -197,7 +197,7 @@ class Group:
 
     @property
     def claims_less(self) -> str | None:
-        """Why what a pod claims is not a whole node; None where it claims nothing, or a node."""
+        """Returns why a pod's claims are less than a whole node; None if it has none, or claims a node."""
         if claim := self.shared_claim:
             return f"share the claim {claim.name}: for a node each, use a resourceClaimTemplateName"
         for claim in self.claims:
@@ -219,17 +219,17 @@ class Group:
         else:
             own = "claimed" if any(not claim.shared for claim in self.claims) else "none"
         if self.shared_claim:
-            # Whole-job admission does not know where a claim of several pods is.
+            # Whole-job admission does not know the node of a claim of several pods.
             return "unknown" if own == "none" else "shared"
         return own
 
     def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]:
-        """What placeholders say of the first request for one of the resources that no instance type accepts.
+        """Returns placeholders for the first request for a resource in an amount that no type accepts.
 
-        Nothing where all can be met, or where the table does not know all of the types.
+        Empty if all requests can be met, or if the table does not know all types.
         """
         named, counts = self.chosen_types, self.table.device_counts
-        # Those that are known are few: looking at each of the others would cost.
+        # The known types are few: examining each of the others would cost.
         if not named or any(name not in counts for name in named):
             return {}
         labels = self.table.candidates.type_labels
@@ -246,7 +246,7 @@ class Group:
         return {}
 
     def _requests(self, resources: Sequence[str]) -> Iterator[tuple[Path, int]]:
-        """Place and number of every request for one of the resources; a fraction is none."""
+        """Yields path and number of every request for one of the resources; a fraction is no number."""
         for kind in ("containers", "initContainers"):
             for index, container in enumerate(as_list(self.spec.get(kind), ("spec", kind))):
                 for name in resources:

@@ -1,4 +1,4 @@
-"""A job: what a workload row finds in an object, and its groups of pods."""
+"""A job: an object that a workload row describes, and its groups of pods."""
 
 import re
 from collections import defaultdict
@@ -25,25 +25,25 @@ _GROUP: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 @dataclass(eq=False)
 class Job:
-    """An object opened by a workload row, and what the table makes of it.
+    """An object of a workload, and what the table finds about it.
 
     Attributes:
-        object: without what the webhook added earlier.
-        namespace: where it is being created.
-        family: the machines that it is for.
-        groups: its groups that have a template.
-        nodes: how many it takes at once.
-        numbered: whether each pod that takes a node has a number of its own, from 0.
-        opted: whether it is opted in (True), out (False), or neither; as text, what is wrong with its mark.
-        off: names of the rules that are switched off for it.
-        candidate: whether the table's candidates are such objects; only those have a shape.
-        shape: None for what is not a job of its own, and for what is not a candidate.
-        uid: of the review in which one without a name was first seen.
-        identity: value of the job label; empty without a shape.
-        placer: who finds the nodes of a job, or of a Pod by its own word; None while that is not known.
-        devices: how the workers get their devices.
-        lacking: placeholders that rules quote and there is nothing for, as far as they are known.
-        faults: what is wrong with it, by its sort.
+        object: The object without the webhook's earlier additions.
+        namespace: The namespace of its creation.
+        family: The family of machines for the job.
+        groups: The groups with a pod template.
+        nodes: The number of nodes that it takes at once.
+        numbered: Whether each worker has its own number, from 0.
+        opted: Whether it is opted in (True), out (False), or neither; a text is an error in its mark.
+        off: Names of the rules that are off for it.
+        candidate: Whether it is a candidate of the table; only candidates have a shape.
+        shape: None for an object that is no job of its own, and for one that is no candidate.
+        uid: The uid of the first review of one without a name.
+        identity: The value of the job label; empty without a shape.
+        placer: Who chooses the nodes of a job, or of a Pod by its own annotation; None if not known yet.
+        devices: How the workers get their devices.
+        lacking: Placeholders that rules quote and that have no value, as far as they are known.
+        faults: What is wrong with it, by sort.
     """
 
     table: Table
@@ -69,7 +69,7 @@ class Job:
 
     @cached_property
     def of(self) -> Mapping[str, Sequence[Group]]:
-        """The groups that a rule for a role is for, by the role; a worker's own come first."""
+        """The groups for a rule's role, by role; those of workers come first."""
         every = defaultdict[str, Sequence[Group]](tuple, {ANY: self.groups})
         for group in self.groups:
             every[group.role] = [*every[group.role], group]
@@ -80,18 +80,18 @@ class Job:
 
     @cached_property
     def text(self) -> bytes | None:
-        """The object as JSON, as of `quick`: a word that is nowhere in it is in no field."""
+        """The object as JSON (`quick`): a word that is not in it is in no field."""
         return quick(self.object)
 
     @cached_property
     def field(self) -> Callable[[str], str]:
-        """The text of one of the workload's fields, read once."""
+        """The function that returns the text of a workload's field, which is read once."""
         fields, obj = self.workload.fields, self.object
         return cache(lambda name: fields[name].text(obj))
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
-        """The roles that the job has a template for."""
+        """The roles with a pod template."""
         return tuple([role for role, groups in self.of.items() if groups])
 
     @cached_property
@@ -101,21 +101,21 @@ class Job:
 
     @cached_property
     def workers(self) -> int:
-        """Number of pods in the groups called worker, of those that run at once."""
+        """The number of pods in the groups called worker that run at once."""
         return at_once([group for group in self.groups if group.role == WORKER])
 
     @property
     def has_workers(self) -> bool:
-        """Whether it takes nodes; one with a group called worker needs pods in that."""
+        """Whether it takes nodes; a job with a group called worker needs pods in that group."""
         return self.nodes > 0 and (self.workers > 0 or all(group.role != WORKER for group in self.groups))
 
     def instance_types(self, role: str = WORKER) -> Sequence[str]:
-        """The family's instance types that all pods of a role leave open, the pods' own choice first."""
+        """Returns the family's instance types that all pods of a role permit, the pods' own choice first."""
         return open_types(self.table, self.family, self.of[role])
 
     @property
     def own_devices(self) -> Devices:
-        """How the workers get their devices by what the author wrote."""
+        """How the workers get their devices by the user's own fields."""
         ways = {group.devices for group in self.of[WORKER]}
         if len(ways) == 1:
             return ways.pop()
@@ -125,7 +125,7 @@ class Job:
 
     @cached_property
     def place(self) -> Place | None:
-        """The place of a Pod; None for what is not a Pod, or has none that can be read."""
+        """The placement annotation of a Pod; None for another object, or if it cannot be read."""
         if not self.is_pod:
             return None
         try:
@@ -135,7 +135,7 @@ class Job:
 
     @property
     def block(self) -> str | None:
-        """Which block of its job a Pod belongs to; None where there is one only, or it has no number."""
+        """The block of a Pod in its job; None if there is only one, or if the Pod has no number."""
         place, metadata = self.place, self.texts
         try:
             number = (
@@ -148,12 +148,12 @@ class Job:
         block, group = str(number // place.size), metadata["labels"].get(place.group, "")
         if not place.group:
             return block
-        # Of a pod without the label, or with an odd one, the block could be no label.
+        # Without the label, or with an unusual one, the block might not be a valid label value.
         return f"{group}-{block}" if _GROUP.fullmatch(group) else None
 
     @cached_property
     def texts(self) -> dict[str, Json]:
-        """Name, labels and annotations, as anybody may have written them."""
+        """Name, labels and annotations, which any user may have written."""
         labels, annotations = (
             {key: text_of(value) for key, value in map_at(self.object, ("metadata", kind)).items()}
             for kind in ("labels", "annotations")
@@ -161,16 +161,16 @@ class Job:
         return {"name": self.name, "labels": labels, "annotations": annotations}
 
     def placed(self, group: Group) -> Place | None:
-        """How the pods of a group are placed; None while nobody places them."""
+        """Returns the placement annotation for the pods of a group; None without a placer."""
         if not (self.shape and self.placer):
             return None
         unit = self.shape.topology_key or keys.HOSTNAME
         return Place(self.placer, self.nodes, self.shape.node_config, unit, group.index, self.workload.group)
 
     def peers(self, identity: str) -> Mapping[str, str]:
-        """Labels that all its pods that take nodes have, and no other pods of its namespace.
+        """Returns labels that all its workers have, and no other pods of its namespace.
 
-        The identity is the value of the job label; empty where no rule sets it.
+        The identity is the value of the job label; empty if no rule sets it.
         """
         named = {"$(job.name)": self.name}
         if self.name and self.workload.peers:
@@ -179,9 +179,9 @@ class Job:
 
 
 def open_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
-    """The instance types of a family that all pods of some groups leave open.
+    """Returns the instance types of a family that all pods of some groups permit.
 
-    None of them, where the pods' own selection by another label leaves out its nodes.
+    None of them if the pods' own selection by another label excludes the family's nodes.
     """
     selections = [one for group in groups if (one := group.selection).selector or one.terms]
     if not selections:
@@ -199,7 +199,7 @@ def open_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequenc
 
 
 def family_of(table: Table, groups: Sequence[Group]) -> Family:
-    """The first family whose machines the groups leave open, and ask for most clearly."""
+    """Returns the first family that the groups permit, preferring the one that they request most clearly."""
     if len(table.on) == 1:
         return table.on[0]
 
@@ -212,7 +212,7 @@ def family_of(table: Table, groups: Sequence[Group]) -> Family:
 
 
 def at_once(groups: Iterable[Group]) -> int:
-    """How many pods of some groups there are at once."""
+    """Returns how many pods of some groups exist at once."""
     first = later = 0
     for group in groups:
         first, later = (first, later + group.replicas) if group.later else (first + group.replicas, later)

@@ -1,4 +1,4 @@
-"""Matching: whether a rule fires. Every no names the condition that failed."""
+"""Matches rules: whether a rule fires. Each negative answer names the condition that failed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -15,13 +15,13 @@ from webhook.rows.table import Match, Rule
 SWITCHED_OFF: Final = "switched off"
 
 Values = Callable[[], Mapping[str, Json]]
-"""What placeholders stand for, worked out when the first rule asks: most objects meet none."""
+"""Returns the values of placeholders, computed for the first rule that needs them: most objects need none."""
 
 
 class Ready(NamedTuple):
-    """A rule that matched, the groups that it is for, and what its placeholders stand for.
+    """A rule that matched, its groups, and the values of its placeholders.
 
-    It is filled in when it fires: many that match are left out for another.
+    It is filled in when it fires, because another rule may take the place of one that matches.
     """
 
     rule: Rule
@@ -31,7 +31,7 @@ class Ready(NamedTuple):
 
     @property
     def mount(self) -> Mapping[str, str]:
-        """The mount that it needs for itself; empty where it needs none."""
+        """The mount that the rule needs; empty if it needs none."""
         free = self.rule.match.mount_free
         if not free:
             return {}
@@ -39,7 +39,7 @@ class Ready(NamedTuple):
 
     @property
     def mount_taken(self) -> str | None:
-        """What stands where the rule needs a mount for itself."""
+        """Why the path of the rule's mount is in use."""
         if free := self.rule.match.mount_free:
             mount = self.mount
             for group in self.groups:
@@ -49,21 +49,21 @@ class Ready(NamedTuple):
         return None
 
     def known_of(self, group: Group) -> Mapping[str, Json]:
-        """What placeholders stand for that each of the templates has its own of."""
+        """Returns the values of placeholders that differ between templates."""
         rule, place = self.rule, self.job.placed(group)
         own = of_template(group, rule.own) if rule.own else {}
         return {**own, "job.place": str(place)} if place and "job.place" in rule.quotes else own
 
 
 def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
-    """The outcome of each rule for a kind of object that cannot fire for such jobs, and the others by place.
+    """Returns the outcomes of rules that cannot fire for such jobs, and the other rules by position.
 
-    It is found out once for each set of facts, which are as few as rows of the table.
+    They are computed once for each set of facts, of which there are as few as rows in the table.
     """
     known = job.table.ruled_out
     facts = _facts(job)
     if facts not in known:
-        sorts = {None, *job.faults}  # rows on others would say nothing
+        sorts = {None, *job.faults}  # rows on other faults need no evaluation
         rules = [rule for rule in job.table.rules_of[job.workload.name] if rule.match.fault in sorts]
         why = [_ruled_out(rule, job) for rule in rules]
         known[facts] = (
@@ -74,7 +74,7 @@ def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[in
 
 
 def _facts(job: Job) -> tuple[object, ...]:
-    """All that conditions on what many jobs have in common look at."""
+    """Returns all facts that many jobs share and conditions use."""
     shape = job.shape and (job.shape.shape.name, job.shape.node_config)
     decided = (
         job.candidate,
@@ -105,12 +105,12 @@ def _ruled_out(rule: Rule, job: Job) -> str | None:
 
 
 def nothing_for(lacking: Collection[str]) -> str:
-    """Why a rule is skipped that quotes placeholders which a job has nothing for."""
+    """Returns why a rule is skipped that quotes placeholders without a value."""
     return f"the job has nothing for $({min(lacking)})"
 
 
 def matched(rule: Rule, job: Job, values: Values) -> Ready | str:
-    """A rule that is not ruled out and matches, or the first of its conditions that is not met."""
+    """Returns a rule that matches, or the first of its conditions that is not met."""
     match = rule.match
     groups = _matching(match, job) if match.known_later else job.of[match.role]
     if isinstance(groups, str):
@@ -132,7 +132,7 @@ def matched(rule: Rule, job: Job, values: Values) -> Ready | str:
 
 
 def _matching(match: Match, job: Job) -> Sequence[Group] | str:
-    """The groups whose templates meet its conditions on those; why there are none, or the object fails."""
+    """Returns the groups whose templates meet its conditions; or why there are none, or the object fails."""
     every, groups, reasons = job.of[match.role], list[Group](), list[str]()
     for group in every:
         for on_template in match.of_template:
@@ -142,7 +142,7 @@ def _matching(match: Match, job: Job) -> Sequence[Group] | str:
         else:
             groups.append(group)
     if not groups or (match.every and reasons):
-        return reasons[0]  # of several templates the first says why
+        return reasons[0]  # the reason of the first template
     if match.single is not None and match.single != (len(every) == 1):
         return f"the job has {len(every)} {match.role} templates"
     for on_object in match.of_object:

@@ -1,4 +1,4 @@
-"""Opening an object: which workload row it is of, its templates without what was added, and its numbers."""
+"""Reads an object: its workload row, its templates without earlier additions, and its numbers."""
 
 from collections.abc import Iterable, Sequence
 
@@ -17,17 +17,17 @@ from webhook.undo.budget import Budget
 
 
 def groups_of(table: Table, workload: Workload, obj: Json) -> list[Group]:
-    """The groups of a workload that have a template in an object, without their numbers."""
-    found = [(row, path, get(obj, path)) for row in workload.groups for path in row.template.find_all(obj)]
-    return [Group(table, workload, *each) for each in found if isinstance(each[-1], dict)]
+    """Returns the groups of a workload that have a template in an object, without their numbers."""
+    triples = [(row, path, get(obj, path)) for row in workload.groups for path in row.template.find_all(obj)]
+    return [Group(table, workload, *each) for each in triples if isinstance(each[-1], dict)]
 
 
 def opened(table: Table, request: Request) -> Job | None:
-    """The object as its author wrote it, opened by the first workload whose kind and ``when`` it has.
+    """Returns the object as its author wrote it, read by the first workload whose kind and ``when`` match.
 
     Raises:
-        JobError: if a number of its pods cannot be read.
-        WrongTypeError: if a field that ``when`` looks at is not a string.
+        JobError: A number of its pods cannot be read.
+        WrongTypeError: A field of ``when`` is not a string.
     """
     budget = Budget(request.object)
     for workload in table.workloads_of(kind_of(request.object)):
@@ -45,16 +45,16 @@ def opened(table: Table, request: Request) -> Job | None:
 
 
 def kind_of(obj: Json) -> str:
-    """``group/version/Kind`` of an object, as workload rows name it."""
+    """Returns ``group/version/Kind`` of an object, as in workload rows."""
     named = obj if isinstance(obj, dict) else {}
     return f"{named.get('apiVersion')}/{named.get('kind')}"
 
 
 def open_job(obj: Json, groups: Sequence[Group], request: Request, workload: Workload, table: Table) -> Job:
-    """The object of a request, without what was added to it earlier, with its groups counted.
+    """Returns the job in a request, without earlier additions, with its groups counted.
 
     Raises:
-        JobError: if a number of pods is not a whole number of at least 0.
+        JobError: A number of pods is not a whole number of at least 0.
     """
     opted, family = injection(obj), family_of(table, groups)
     for group in groups:
@@ -74,13 +74,13 @@ def open_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wor
 
 
 def _takers(groups: Sequence[Group], *, opted: bool) -> Sequence[Group]:
-    """Of groups that take nodes for their devices those that do; all of a job that is opted in."""
+    """Returns the groups that take nodes for their devices; all of them for a job that is opted in."""
     takers = [group for group in groups if group.needs_node or group.selects_type]
     return takers or ([group for group in groups if group.asks_for] or groups if opted else ())
 
 
 def _count(group: Group, obj: Json, before: dict[bool, int], *, takes_devices: bool) -> None:
-    """Reads a group's numbers; counts in ``before`` the pods that take nodes, at first and later."""
+    """Reads a group's numbers; adds the pods that take nodes, at first and later, to ``before``."""
     row = group.row
     group.role = row.role
     if isinstance(row.takes_nodes, ObjectPath):
@@ -96,7 +96,7 @@ def _count(group: Group, obj: Json, before: dict[bool, int], *, takes_devices: b
     terms = tuple([Term(number.source, _product(number.times, obj, group.path)) for number in index])
     group.later = row.later is not None and row.later.value(obj, group.path) is not None
     group.index = Index(terms, before[group.later] if row.continues else 0) if terms else None
-    numbers = _product(row.numbers, obj, group.path) if row.numbers else 0  # 0: it does not say
+    numbers = _product(row.numbers, obj, group.path) if row.numbers else 0  # 0: unknown
     group.numbered = bool(terms) and numbers in {0, group.replicas}
     before[group.later] += group.replicas if group.takes_nodes else 0
 
@@ -121,7 +121,7 @@ def _whole(path: ObjectPath, obj: Json, template: Path) -> int | None:
 
 
 def marked(obj: Json, key: str) -> tuple[str, str] | None:
-    """Place and value of one of our keys among an object's annotations, then its labels."""
+    """Returns path and value of one of our keys in an object's annotations or labels, in this order."""
     metadata = map_at(obj, ("metadata",))
     for kind in ("annotations", "labels"):
         marks = metadata.get(kind)
@@ -131,7 +131,7 @@ def marked(obj: Json, key: str) -> tuple[str, str] | None:
 
 
 def injection(obj: Json) -> bool | str | None:
-    """Whether an object is opted in (True), out (False), or neither; as text, what is wrong with its mark."""
+    """Returns whether an object is opted in (True), out (False), or neither; a text is an error."""
     mark = marked(obj, keys.INJECT)
     if mark is None:
         return None

@@ -1,4 +1,4 @@
-"""What goes into an evaluation and what comes out of it."""
+"""The input and the result of an evaluation."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, Path
 
 MOST_MESSAGES: Final = 40
-"""Warnings, or denials, of one evaluation."""
+"""Most warnings, or denials, of one evaluation."""
 
 
 class Verdict(StrEnum):
@@ -31,7 +31,7 @@ class State(StrEnum):
 
 
 class Kind(StrEnum):
-    """The outcome of an object, in a word."""
+    """The outcome for an object in a word."""
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"
@@ -42,20 +42,20 @@ class Kind(StrEnum):
 
 
 class JobError(ValueError):
-    """An invalid job; the message names the field, the value and the fix."""
+    """An invalid job; the message names the field, the value and what to do."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What an evaluation may know.
+    """The input of an evaluation.
 
     Attributes:
-        object: the object as received. Never changed.
-        namespace: where it is being created.
-        uid: of the review; it stands for the name of a job that has none yet.
-        username: who creates it.
-        now: when, as Unix time; policies end.
-        explain: whether the outcome is to say who set each field, which no review needs.
+        object: The object as received. Never changed.
+        namespace: The namespace of its creation.
+        uid: The uid of the review; in place of the name of a job that has none yet.
+        username: The user who creates it.
+        now: The time as Unix time, because policies end.
+        explain: Whether the outcome should name who set each field, which no review needs.
     """
 
     object: Json
@@ -70,11 +70,11 @@ class Change(NamedTuple):
     """A field that was changed.
 
     Attributes:
-        path: pointer to it in the object afterwards; to what was removed, in the object received.
-        before: what was received there; None where there was nothing.
-        after: what is there now; None where it was removed.
-        rule: that set it. None for what no rule sets: the record of what was added, a launcher's script, and
-            what is removed because an earlier admission had added it.
+        path: The pointer to it in the object afterwards; if it was removed, in the received object.
+        before: The received value; None if there was none.
+        after: The new value; None if it was removed.
+        rule: The rule that set it. None if no rule set it: the record, a launcher's script, and the removal
+            of earlier additions.
     """
 
     path: str
@@ -87,7 +87,7 @@ class RuleOutcome(NamedTuple):
     """The outcome of one rule.
 
     Attributes:
-        why: for a fired rule its reason; for a skipped one the condition that failed.
+        why: The reason of a rule that fired, or the failed condition of a skipped one.
     """
 
     name: str
@@ -96,12 +96,12 @@ class RuleOutcome(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """An outcome in short, as metrics count it.
+    """An outcome in short, for metrics.
 
     Attributes:
-        verdict: empty where there is none.
-        rules: names of those that fired, or that would.
-        refusing: names of the rules and shapes that refuse the object, or that would.
+        verdict: Empty if there is none.
+        rules: Names of the rules that fired, or would.
+        refusing: Names of the rules and shapes that refuse the object, or would.
     """
 
     verdict: str = ""
@@ -113,7 +113,7 @@ NOTHING: Final = Summary()
 
 
 class Fault(NamedTuple):
-    """Where something is wrong with a job, what is there, and what was probably meant, or can be."""
+    """Where something is wrong with a job, the present value, and the probable or a possible one."""
 
     field: str
     value: str
@@ -122,23 +122,23 @@ class Fault(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What evaluating a table against an object gave.
+    """The outcome of evaluating a table against an object.
 
     Attributes:
-        revision: of the table.
-        reason: why the object was or was not a matter for the table, in one line.
-        after: the object as the operations make it; the received one where there are none.
-        operations: RFC 6902, against the received object, in order.
-        warnings: one a line, for the person who applied it.
-        denials: why the job is refused; none where it is not.
-        facts: what the webhook found out about the job (workload, shape, node config, workers, id,
+        revision: The table's revision.
+        reason: Why the table does or does not apply to the object, in one line.
+        after: The object after the operations; the received one if there are none.
+        operations: RFC 6902 operations on the received object, in order.
+        warnings: Lines for the user who applied it.
+        denials: Why the job is refused; empty if it is not.
+        facts: Facts about the job (workload, shape, node config, workers, id, devices, placer).
             devices, placer).
-        refusing: names of the rules and shapes that refuse it.
-        unplaced: why no node takes its workers; none where nodes can.
-        would: what it would be if what is in shadow were enforced; None where nothing is in shadow.
-        untouched: its kind where nothing is done to it; ``UNCHANGED`` says that it is a candidate.
-        setters: where the request asks to explain, the rule that set what is at a path, for `changes`.
-        faults: what is wrong with the job, by its sort.
+        refusing: Names of the rules and shapes that refuse it.
+        unplaced: Why no node can take its workers; empty if nodes can.
+        would: The outcome if what is in shadow were enforced; None if nothing is in shadow.
+        untouched: The outcome's kind if nothing is done; ``UNCHANGED`` for a candidate.
+        setters: If the request asks to explain, the rule that set the value at each path, for `changes`.
+        faults: What is wrong with the job, by sort.
     """
 
     revision: str
@@ -158,7 +158,7 @@ class Outcome:
 
     @property
     def kind(self) -> Kind:
-        """The outcome in a word: what was done to the object goes before what the object is."""
+        """The outcome in a word: a change comes before the sort of object."""
         if self.denials:
             return Kind.REFUSED
         if self.operations:
@@ -167,23 +167,23 @@ class Outcome:
 
     @property
     def verdict(self) -> Verdict:
-        """Denied if anything denies, warned if anything warns."""
+        """Denied if there is a denial, warned if there is a warning."""
         if self.denials:
             return Verdict.DENIED
         return Verdict.WARNED if self.warnings else Verdict.ALLOWED
 
     def fired(self, state: State = State.FIRED) -> tuple[str, ...]:
-        """Names of the rules that fired, or are in another state, in the order of the table."""
+        """Returns the rules that fired, or are in another state, in the table's order."""
         return tuple(rule.name for rule in self.rules if rule.state is state)
 
     @property
     def summary(self) -> Summary:
-        """What was done."""
+        """The outcome in short."""
         return Summary(str(self.verdict), self.fired(), self.refusing)
 
     @property
     def shadow(self) -> Summary | None:
-        """What was not done because it is in shadow; None where that is nothing, or it is refused anyway."""
+        """What was not done because of shadow mode; None if nothing, or if the object is refused anyway."""
         rules, would = self.fired(State.SHADOWED), self.would
         if not would or self.denials or not (rules or would.denials):
             return None
@@ -191,7 +191,7 @@ class Outcome:
 
 
 def bounded(messages: Iterable[str]) -> tuple[str, ...]:
-    """Messages, each once and of bounded length and number, the rest counted in the last one."""
+    """Returns messages, each once and of limited length and number; the last one counts the others."""
     found = tuple(dict.fromkeys(map(cut, messages)))
     if len(found) <= MOST_MESSAGES:
         return found

@@ -1,4 +1,4 @@
-"""The Pods that an operator makes of a job: its templates, with the labels in which a Pod's number is."""
+"""The Pods that an operator creates for a job: its templates, with the labels that have a Pod's number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,49 +9,49 @@ from webhook.rows.workloads import WORKER, Factor
 
 
 def pods_of(job: Job, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
-    """The Pods of a job, in order, as they come to admission; of several units of one object the first's.
+    """Yields the Pods of a job, in the order of admission; of several units of one object only the first's.
 
-    There are no more of a group than a candidate may have.
-    Names are the operator's matter, and so are labels that no row of the table names: they have none of them.
+    At most as many of a group as a candidate may have. Names, and labels that no row of the table names, are
+    the operator's: the Pods have none of them.
     Their templates are those of the object as it is stored, with what was added.
 
     Yields:
-        What tells a Pod's group from others, its number in that, how many the group has, and the Pod.
+        The group's key, a Pod's number in the group, the group's size, and the Pod.
     """
     first = before = 0
     for group in job.groups:
         row = group.row
-        among = row.replicas == (Factor(None, 0),)  # its one pod is the first of the next group's
+        among = row.replicas == (Factor(None, 0),)  # its one pod is the first of the next group
         count = 1 if among else min(group.replicas, MOST_WORKERS)
         template, key = get(stored, group.path), row.key(job.object, group.path)
         for number in range(first, count):
             labels = job.peers("") if group.role == WORKER else {}
-            said = {LABEL + key: text for key, text in labels.items()}
+            values = {LABEL + key: text for key, text in labels.items()}
             if group.takes_nodes and group.index:
-                said |= _numbers(group.index.terms, number if row.continues else before + number)
-            yield key, number, count, _pod(job, template, said)
+                values |= _numbers(group.index.terms, number if row.continues else before + number)
+            yield key, number, count, _pod(job, template, values)
         first = 1 if among else 0
         before += count if group.takes_nodes and not among else 0
 
 
 def _numbers(terms: Sequence[Term], number: int) -> dict[str, str]:
-    """What each source of an index says for a number: the one with the largest factor the most."""
-    said = {}
+    """Returns the value of each source of an index for a number; the largest factor has the largest part."""
+    values = {}
     for term in sorted(terms, key=lambda term: -term.factor):
         value, number = divmod(number, max(1, term.factor))
-        said[term.source] = str(value)
-    return said
+        values[term.source] = str(value)
+    return values
 
 
-def _pod(job: Job, template: Json, said: Mapping[str, str]) -> Json:
-    """A Pod of a template, with what the operator says in labels, in variables, or in its name."""
+def _pod(job: Job, template: Json, values: Mapping[str, str]) -> Json:
+    """Returns a Pod of a template, with the operator's labels, variables and name."""
     own = {kind: map_at(template, ("metadata", kind)) for kind in ("labels", "annotations")}
     labels, variables = (
-        {key.removeprefix(kind): text for key, text in said.items() if key.startswith(kind)}
+        {key.removeprefix(kind): text for key, text in values.items() if key.startswith(kind)}
         for kind in (LABEL, ENV)
     )
     labels |= {job.workload.group: "0"} if job.workload.group else {}
-    name = {"name": f"{job.name}-{said[NAME]}"} if NAME in said else {}
+    name = {"name": f"{job.name}-{values[NAME]}"} if NAME in values else {}
     metadata = {**name, "namespace": job.namespace, **own, "labels": {**own["labels"], **labels}}
     spec = map_at(template, ("spec",))
     if variables:

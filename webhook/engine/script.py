@@ -1,7 +1,7 @@
 """The init script's text, which a launcher's Pod gets and its job does not have.
 
-That the Pod's init containers run it was decided with the job. So the Pod gets it whatever table, policy or
-opt-out say by now: without it the launcher could only fail.
+The job's evaluation decided that the Pod's init containers run it. So the Pod gets the text with any later
+table, policy or opt-out: without it the launcher would fail.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from webhook.objects.tree import Json, Path, map_at, maps_at, put
 from webhook.undo.record import ANNOTATIONS
 
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
-"""Of the containers that run it: the packaged table sets it from the annotation."""
+"""The variable of the containers that run it; the packaged table sets it from the annotation."""
 
 
 def with_script(pod: Json, templates: Mapping[Path, Json], text: str) -> Mapping[Path, Json]:
-    """The templates of a Pod, which is its own: with the text, where it runs the script and has none.
+    """Returns the templates of a Pod, which is its own, with the text if it runs the script and has none.
 
     Raises:
-        WrongTypeError: if its annotations are not a map.
+        WrongTypeError: Its annotations are not a map.
     """
     pod = templates.get((), pod)
     containers = maps_at(pod, ("spec", "initContainers"))

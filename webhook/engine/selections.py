@@ -1,4 +1,4 @@
-"""Whether nodes can meet what a job's author and the table ask of them together."""
+"""Finds requirements of a job's author and the table that no nodes can meet together."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -20,11 +20,11 @@ _TERMS: Final[Mapping[str, Path]] = {
     "spread": ("spec", "topologySpreadConstraints"),
 }
 _WIDER: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/*", "topology.k8s.aws/*")
-"""Labels of which all nodes of a unit have the same value."""
+"""Labels that have the same value on all nodes of a unit."""
 
 
 def cluster_labels(job: Job) -> str:
-    """The labels by which a job selects nodes without a type, and of which the table knows nothing."""
+    """Returns the labels by which a job selects nodes without a type, and which the table does not know."""
     selecting = [group for group in job.of[WORKER] if group.selection.selector or group.selection.terms]
     if not selecting:
         return ""
@@ -36,17 +36,17 @@ def cluster_labels(job: Job) -> str:
 
 
 def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
-    """What no nodes can meet of that which the author of a job and its shape require."""
+    """Yields the requirements of a job's author and its shape that no nodes can meet together."""
     for group in job.of[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
             chosen = group.selection
-            # How many values of a label the pods need.
+            # The number of values of a label that the pods need.
             least = {keys.HOSTNAME: group.replicas} if group.needs_node else {}
             if shape.topology_key:
                 least[shape.topology_key] = -(-group.replicas // shape.node_config)
             own = {key: () for key in least if key in chosen.selector}
             terms = [{**own, **term} for term in chosen.terms or ({},)]
-            # Of several terms each pod may meet another.
+            # With several terms, each pod may meet another one.
             least = {key: max(1, number) if len(terms) == 1 else 1 for key, number in least.items()}
             selected, none = chosen.selector, job.family.no_unit
             lacking = [
@@ -61,7 +61,7 @@ def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
 
 
 def _open(expressions: Sequence[Json], selected: Json, units: int, no_unit: str) -> bool:
-    """Whether expressions and a selector leave a value of a label, or as many as pods need units."""
+    """Returns whether expressions and a selector permit as many values of a label as pods need units."""
     wanted = [{*listed([one])} for one in expressions if one.get("operator") == "In"]
     wanted += [{selected}] if isinstance(selected, str) else []
     if any(one.get("operator") == "DoesNotExist" for one in expressions):
@@ -71,7 +71,7 @@ def _open(expressions: Sequence[Json], selected: Json, units: int, no_unit: str)
 
 
 def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[str]:
-    """Required terms that part the workers of a unit, bring in others, or put several workers on one node."""
+    """Yields terms that separate the workers of a unit, admit others, or put several workers on one node."""
     ours, size = {**job.peers(identity), keys.JOB: identity}, shape.node_config
     labels = {**map_at(group.template, ("metadata", "labels")), **ours}
     naming = {key for key, value in ours.items() if value in {job.name, identity}}
@@ -98,7 +98,7 @@ def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[s
 
 
 def _said(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
-    """Key, operator and values of what a term selects pods by."""
+    """Yields key, operator and values of a term's selector for pods."""
     for key, value in map_at(term, ("labelSelector", "matchLabels")).items():
         yield key, "In", [value]
     for item in maps_at(term, ("labelSelector", "matchExpressions")):
@@ -106,7 +106,7 @@ def _said(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
 
 
 def _meets(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
-    """Whether a worker has such a value; of a label that is not known it has the job's name."""
+    """Returns whether a worker has such a value; an unknown label is assumed to have the job's name."""
     there = (name if value is None else value) in values
     known = value is not None or there
     return {"In": there, "NotIn": known and not there, "Exists": known}.get(str(operator), False)

@@ -1,4 +1,4 @@
-"""Which shape a job has: by its size, and by the node config that it names."""
+"""Chooses the shape of a job, by its size and the node config that it names."""
 
 from common.pointers import field_name
 from common.texts import cut
@@ -14,10 +14,10 @@ from webhook.rows.workloads import WORKER
 
 
 def choose_shape(job: Job) -> Fitted:
-    """The first shape of its family that fits a job's size, and the node config where the job names one.
+    """Returns the first shape of the job's family for its size, and for its node config if it names one.
 
     Raises:
-        JobError: if none does; the message names what would.
+        JobError: No shape matches; the message names those that would.
     """
     nodes, family = job.nodes, job.family
     if nodes > MOST_WORKERS:
@@ -50,10 +50,10 @@ def choose_shape(job: Job) -> Fitted:
 
 
 def _wanted(job: Job) -> tuple[str, str] | None:
-    """Place and value of the node config that a job names; nothing where it names none.
+    """Returns path and value of the node config that a job names; None if it names none.
 
     Raises:
-        JobError: if it names two.
+        JobError: The job names two.
     """
     said = [marked(job.object, keys.NODE_CONFIG) or own_node_config(job)]
     said += [
@@ -76,7 +76,7 @@ def _wanted(job: Job) -> tuple[str, str] | None:
 
 
 def own_node_config(job: Job) -> tuple[str, str] | None:
-    """Place and value of the node config that the job's own containers name, if any does."""
+    """Returns path and value of the node config in the job's own containers, if any has one."""
     name = job.workload.node_config_env
     there = name and (job.text is None or name.encode() in job.text)
     every = (each for group in job.groups for each in containers(group.template)) if there else ()

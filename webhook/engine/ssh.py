@@ -1,4 +1,4 @@
-"""How a launcher's container has mpirun call ssh: what else reaches the workers has to do the same."""
+"""Finds how a launcher's mpirun calls ssh, because the init script must reach the workers in the same way."""
 
 import re
 import shlex
@@ -15,7 +15,7 @@ OPTIONS: Final = {
     "bootstrap-exec": "I_MPI_HYDRA_BOOTSTRAP_EXEC",
     "bootstrap-exec-args": "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
 }
-"""Options of mpirun, and the variables by which the init script knows them."""
+"""Options of mpirun, and the variables with which the init script reads them."""
 
 _VARIABLE: Final = r"(OMPI|PRTE)_MCA_plm_[rs]sh_(args|agent)|(HYDRA_LAUNCHER|I_MPI_HYDRA_BOOTSTRAP)_E[A-Z_]+"
 _SAYS: Final = re.compile(rf"{'|'.join(OPTIONS)}|{_VARIABLE}|[./]ssh/config|ssh_config")
@@ -23,20 +23,20 @@ _WORDS: Final = ("ssh", "plm_", "HYDRA_", "-exec")
 _LISTS: Final = frozenset({"env", "envFrom", "volumeMounts"})
 
 LONGEST: Final = 1 << 14
-"""Characters of a shell's text that is taken apart; a longer one is not read."""
+"""Most characters of a shell's text that is parsed."""
 
 
 def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
-    """What a container says of ssh, as values of placeholders; nothing where it says nothing.
+    """Returns a container's settings of ssh, as values of placeholders; empty if it has none.
 
-    Its variables end with those that its command line gives; `sshUnclear` is what of that cannot be read.
+    Its variables end with those of its command line; `sshUnclear` is a part that cannot be read.
     """
     words = [word for key in ("command", "args") for word in _texts(container.get(key))]
     text = "\n".join(words)
-    # Most have none of these, and looking for a pattern costs ten times as much.
+    # Most containers have none of these, and searching for a pattern costs ten times as much.
     if _LISTS.isdisjoint(container) and not any(map(text.__contains__, _WORDS)):
         return {}
-    env = {str(item.get("name")): item for item in maps_at(container, ("env",))}  # of two the last counts
+    env = {str(item.get("name")): item for item in maps_at(container, ("env",))}  # the last one counts
     source, mounts = (list(maps_at(container, (key,))) for key in ("envFrom", "volumeMounts"))
     configured = any("ssh" in str(mount.get("mountPath")) for mount in mounts)
     if not (source or configured or _SAYS.search("\n".join([text, *env]))):

@@ -1,8 +1,8 @@
-"""What an update of a stored job keeps, and when its shape is chosen again (docs/adr/0021-updates.md).
+"""Decides what an update of a stored job keeps, and when its shape changes (docs/adr/0021-updates.md).
 
-Only an object whose pods are still to come is looked at: they are made from what the update stores. Each kind
-says in its row how that is known. Who sends an update does not matter, only what it changes: one that takes
-nothing out comes out as it was.
+Only an object whose pods are not created yet is examined, because they are created from what the update
+stores. The row of each kind has the condition for that. The sender of an update does not matter, only the
+change: an update that removes nothing is not changed.
 """
 
 from dataclasses import replace
@@ -38,7 +38,7 @@ STAYS: Final = (
 )
 
 COPIED: Final = ("image", "imagePullPolicy", "resources", "securityContext")
-"""Of a template's main container, what containers that are added to it may copy."""
+"""Fields of a template's main container that added containers may copy."""
 COPIES: Final = (
     "containers added to {} keep the image, imagePullPolicy, resources and securityContext that its main "
     "container had; to change them, delete the job and create it again"
@@ -46,7 +46,7 @@ COPIES: Final = (
 
 
 def suspended(states: Suspending, stored: Json) -> bool:
-    """Whether a stored job is suspended and has no pods left, as far as its status tells."""
+    """Returns whether a stored job is suspended and has no pods, by its status."""
     if states.suspend.value(stored) is not True:
         return False
     groups = states.active.value(stored)
@@ -56,27 +56,27 @@ def suspended(states: Suspending, stored: Json) -> bool:
 
 
 def has_no_pods(states: Suspending, stored: Json) -> bool:
-    """Whether the pods of a stored job are still to come: it is suspended, or no operator has seen it."""
+    """Returns whether the pods of a stored job are not created yet: it is suspended, or has no status."""
     seen = states.suspend.value(stored) is True or states.started.value(stored) is not None
     return not seen or suspended(states, stored)
 
 
 def admit(table: Table, request: Request, stored: Json = None) -> Outcome:
-    """What is done to an object that is created or, where there is a stored one, to its update."""
+    """Returns the outcome for an object that is created or, if there is a stored one, for its update."""
     found = evaluate(table, request) if stored is None else update(table, request, stored)
     return Outcome(table.revision, found, request.object) if isinstance(found, str) else found
 
 
 def update(table: Table, request: Request, stored: Json) -> Outcome | str:
-    """What is done to the update of a job; where nothing is, why.
+    """Returns the outcome for the update of a job or, if nothing is done, why.
 
-    Never raises, and refuses nothing but a suspended job of a new size that could not be created so either:
-    whatever cannot be read here is let through.
+    Never raises, and refuses only a suspended job of a new size that could not be created either: all that
+    cannot be read here is admitted unchanged.
     """
     new = request.object
     ruling = table.ruling(new, request.namespace, request.now)
     if (ruling.modes if ruling else table.modes).table is not Mode.ENFORCE:
-        return "updates are let through: the rule table is not enforced"
+        return "updates are admitted unchanged: the rule table is not enforced"
     if kind_of(new) != kind_of(stored):
         return f"the stored object is a {cut(kind_of(stored))}"
     if get(new, ("metadata", "deletionTimestamp")) is not None:
@@ -88,7 +88,7 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
             if not workload.unlike(stored):
                 return _update(table, workload, request, stored)
     except (JobError, WrongTypeError, OverBudgetError) as error:
-        return cut(f"it is let through as it is: {error}")
+        return cut(f"it is admitted unchanged: {error}")
     return cut(f"no workload of the rule table matches kind {kind_of(stored)}")
 
 
@@ -99,9 +99,9 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     if isinstance(states, Suspending) and not has_no_pods(states, stored):
         return MADE
     old_groups, groups = groups_of(table, workload, stored), groups_of(table, workload, new)
-    # Not by path: an element of a list may stand at another place than it did.
+    # Not by path, because an element of a list may have moved.
     old = {group.row.key(stored, group.path): group.template for group in old_groups}
-    # A Pod, which is its own template, has no pods to come.
+    # A Pod, which is its own template, has no later pods.
     templates = [
         (group.row.role, group.path, old.get(group.row.key(new, group.path)))
         for group in groups
@@ -132,7 +132,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
 
 
 def _copied(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
-    """Whether an update changes what containers that were added to a template may have copied from it."""
+    """Returns whether an update changes what added containers may have copied from a template."""
     found = record.read(stored)
     if not found or found.added.keys().isdisjoint(("/spec/initContainers", "/spec/containers")):
         return False
@@ -142,12 +142,12 @@ def _copied(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
 
 
 def _resized(table: Table, request: Request, templates: list[_Template], keeps: str | None) -> Outcome:
-    """The job as if it were created in its new size, without what was added for its old one."""
+    """Returns the outcome for the job as if it were created in its new size, without the old additions."""
     new = request.object
     bare, budget = new, Budget(new)
     for _, path, was in templates:
         found = record.read(was)
-        # Called a second time, the webhook finds another record, its own: that is taken back as well.
+        # Called a second time, the webhook finds its own new record and removes that as well.
         if found and found != record.read(get(new, path)):
             bare = put(bare, path, take_back(get(new, path), found.added, budget))
     outcome = evaluate(table, replace(request, object=bare))

@@ -1,4 +1,4 @@
-"""What placeholders stand for in one job."""
+"""The values of placeholders in a job."""
 
 from collections.abc import Mapping
 
@@ -11,10 +11,10 @@ from webhook.rows.placeholders import ABSENT, OF_ROLE, ROLE_MAPS, SSH
 
 
 def placeholder_values(job: Job) -> dict[str, Json]:
-    """The value of every placeholder that rules quote and that this job has one for.
+    """Returns the value of every placeholder that rules quote and that this job has.
 
     Raises:
-        WrongTypeError: if a field that a placeholder quotes is not text.
+        WrongTypeError: A field that a placeholder quotes is not text.
     """
     values: dict[str, Json] = {"job.namespace": job.namespace}
     if job.workload.takes_nodes:
@@ -37,18 +37,18 @@ def placeholder_values(job: Job) -> dict[str, Json]:
 
 
 def of_template(group: Group, own: Mapping[str, str]) -> dict[str, Json]:
-    """What placeholders of a rule's own role, `Rule.own`, stand for in one of the templates of that role."""
+    """Returns the values of placeholders of a rule's own role, `Rule.own`, in one of its templates."""
     values = {whole: _of_main(group, name) for whole, name in own.items()}
     return {whole: value for whole, value in values.items() if value is not None and value != ""}
 
 
 def _of_main(group: Group, name: str) -> Json:
-    """What a placeholder stands for that is about the main container."""
+    """Returns the value of a placeholder about the main container."""
     if name in SSH:
         return group.ssh.get(name)
     if name in ROLE_MAPS:
-        # Programs in Go, Kueue for one, write `resources: {}` into all containers they pass on. Without
-        # it here a container that was added would be taken for one that somebody changed.
+        # Go programs such as Kueue write `resources: {}` into all containers that they pass on. Without it
+        # here, an added container would look like one that a user changed.
         missing: Json = {} if name == "resources" else ABSENT
         return map_at(group.main, (name,)) or missing
     text = group.main.get("name" if name == "container" else name)
@@ -62,7 +62,7 @@ def _of_a_candidate(job: Job, shape: Fitted) -> dict[str, Json]:
         "job.instanceType": job.instance_types()[0],
         **({"job.peers": dict(peers)} if peers else {}),
         "job.groupLabels": [job.workload.group] if job.workload.group else ABSENT,
-        "job.place": "",  # of each template its own: known where it is filled in
+        "job.place": "",  # each template's own, known when it is filled in
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }

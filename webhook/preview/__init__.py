@@ -1,1 +1,1 @@
-"""Dry run of the engine the cluster uses."""
+"""Previews: a dry run of the cluster's engine, for people and tools."""

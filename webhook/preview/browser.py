@@ -1,4 +1,4 @@
-"""What guards previews in a browser: which names and origins are answered, and the headers of each answer."""
+"""Protects previews in a browser: the permitted host names and origins, and the headers of each answer."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -25,7 +25,7 @@ def guard(blueprint: Blueprint, allowed_hosts: Sequence[str] = ()) -> None:
 
 
 def refuse(allowed_hosts: Sequence[str]) -> None:
-    """Ends a request that a foreign page can have caused."""
+    """Ends a request that a foreign page may have caused."""
     if not is_allowed(request.headers.get("Host", ""), allowed_hosts):
         abort(403, "this host name is not allowed; --allowed-host NAME allows one")
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
@@ -37,7 +37,7 @@ def refuse(allowed_hosts: Sequence[str]) -> None:
 
 
 def is_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
-    """Whether a Host header is an IP address, localhost, or an allowed name; ``*.NAME`` is all below it."""
+    """Returns whether a Host header is an IP address, localhost, or an allowed name or glob."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
         if any(fnmatchcase(name, pattern.lower()) for pattern in ("localhost", *allowed_hosts)):
@@ -49,6 +49,6 @@ def is_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
 
 
 def with_headers(response: Response) -> Response:
-    """The response with `HEADERS`."""
+    """Returns the response with `HEADERS`."""
     response.headers.update(HEADERS)
     return response

@@ -1,4 +1,4 @@
-"""Previews as people, tools and pipelines read them: what ``-o`` takes, here and over HTTP."""
+"""Previews in the formats of ``-o``, which HTTP has as well: for people, tools and CI."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,33 +12,33 @@ from webhook.preview.report import Preview
 from webhook.preview.text import as_text, as_why
 
 FAILURES: Final = ("unreadable", "refused", "not placed")
-"""What a finding is about that fails a pipeline; others are about "warning", "hint", "note" and "change"."""
+"""The subjects of findings that fail a case; others are "warning", "hint", "note" and "change"."""
 
 COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "change": "notice"}
-"""GitHub's commands, by what a finding is about; anything else is a warning."""
+"""GitHub's commands, by the subject of a finding; others are warnings."""
 
 
 def as_yaml(previews: Iterable[Preview]) -> str:
-    """Every document as it would be stored, in one stream; each Pod below a comment that says which it is."""
+    """Returns every document as it would be stored, in one stream, each Pod below a comment that names it."""
     parts = (part for item in previews for part in item.parts)
     texts = (f"# {printable(part.title)}\n" * bool(part.share) + dump_yaml(part.after) for part in parts)
     return "---\n".join(texts)
 
 
 def as_json(previews: Iterable[Preview]) -> str:
-    """Everything about every document, as ``preview.schema.json`` describes it."""
+    """Returns all reports, as ``preview.schema.json`` describes them."""
     kind = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview"}
     items = [one.item | {"received": one.received} for one in previews]
     return json.dumps(kind | {"items": items}, indent=2) + "\n"
 
 
 def as_patch(previews: Iterable[Preview]) -> str:
-    """The RFC 6902 patch of each document, one JSON list a line."""
+    """Returns the RFC 6902 patch of each document, one JSON list a line."""
     return "".join(json.dumps(one.item["patch"]) + "\n" for one in previews)
 
 
 class Finding(NamedTuple):
-    """A message, where it belongs, and what it is about."""
+    """A message, its line, and its subject."""
 
     about: str
     line: int
@@ -55,12 +55,12 @@ class Case(NamedTuple):
     skipped: str = ""
 
     def about(self, *about: str) -> list[Finding]:
-        """The findings about one of these."""
-        return [found for found in self.findings if found.about in about]
+        """Returns the findings about one of these subjects."""
+        return [each for each in self.findings if each.about in about]
 
 
 def case_of(shown: Preview, *, must_place: bool) -> Case:
-    """The case of a document; with ``must_place`` one that is not placed fails."""
+    """Returns the case of a document; with ``must_place`` one that is not placed fails."""
     item, (file, line) = shown.item, shown.item["source"].values()
     barred = item["job"] and item["verdict"] == "not placed" and not item["shadow"]
     placed = item["denials"] or (item["job"] and not barred)
@@ -74,14 +74,14 @@ def case_of(shown: Preview, *, must_place: bool) -> Case:
 
 
 def unreadable(file: str, line: int, text: str) -> Case:
-    """The case of a file of which nothing is shown."""
+    """Returns the case of a file that cannot be read."""
     return Case(file, line, "cannot be read", [Finding("unreadable", line, text)])
 
 
 def as_annotations(cases: Sequence[Case]) -> str:
-    """A command of GitHub's for each finding, on a line of its own.
+    """Returns a command of GitHub's for each finding, on its own line.
 
-    The runner looks for commands in every line, so what somebody wrote stands inside of one, escaped.
+    The runner looks for commands in every line, so users' texts are escaped and inside of one.
     """
     return "".join(
         f"::{COMMANDS.get(about, 'warning')} file={_escaped(case.file, ':,')},line={line},"
@@ -98,7 +98,7 @@ def _escaped(text: str, more: str = "") -> str:
 
 
 def as_junit(cases: Sequence[Case]) -> str:
-    """A test case for each document: failed, in error, skipped as no candidate, or passed."""
+    """Returns a test case for each document: failed, in error, skipped as no candidate, or passed."""
     tests = [testcase(case.file, case.line, case.title) for case in cases]
     for test, case in zip(tests, cases, strict=True):
         if failures := case.about(*FAILURES):
@@ -107,8 +107,8 @@ def as_junit(cases: Sequence[Case]) -> str:
         elif case.skipped:
             SubElement(test, "skipped", message=printable(case.skipped))
         if case.findings:
-            said = (f"{case.file}:{line}: {about}: {text}" for about, line, text in case.findings)
-            SubElement(test, "system-out").text = "\n".join(map(printable, said))
+            lines = (f"{case.file}:{line}: {about}: {text}" for about, line, text in case.findings)
+            SubElement(test, "system-out").text = "\n".join(map(printable, lines))
     return as_xml("ultraserver-webhook preview", tests)
 
 
@@ -119,13 +119,13 @@ FORMATS: Final[Mapping[str, Callable[[Iterable[Preview]], str]]] = {
     "why": as_why,
     "patch": as_patch,
 }
-"""What a preview is shown as."""
+"""The formats of a preview."""
 
 WITHOUT_PODS: Final = frozenset({"patch"})
-"""Formats that have no place for the Pods of a job."""
+"""Formats without the Pods of a job."""
 
 PIPELINES: Final[Mapping[str, Callable[[Sequence[Case]], str]]] = {
     "github": as_annotations,
     "junit": as_junit,
 }
-"""What ``-o`` takes beside `FORMATS`."""
+"""Formats for CI, which ``-o`` accepts in addition to `FORMATS`."""

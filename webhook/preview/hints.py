@@ -1,4 +1,4 @@
-"""What a document was probably meant to be, where the rule table does not know what it says."""
+"""Finds probable misspellings: keys, kinds and fields that the rule table does not know."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,20 +18,20 @@ from webhook.rows.workloads import Workload
 from webhook.rules.schema import pod_template, refused
 
 TEXTS: Final = {("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")}
-"""Maps of which each value is text."""
+"""Maps whose values are all text."""
 
 PROGRAMS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
-"""Whose texts are others' to read, so that they may look like templates."""
+"""Fields whose texts other programs read, so that they may look like templates."""
 
 Schema = dict[str, Any]
-"""Of a JSON Schema the words ``properties``, ``items`` and ``$ref``."""
+"""A part of a JSON Schema: the words ``properties``, ``items`` and ``$ref``."""
 
 
 def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
-    """Place and message of every key, kind and field that is near to one that the table knows.
+    """Yields path and message for every key, kind and field that is similar to one that the table knows.
 
-    Fields are looked at where their names are known: beside what a workload's row names, and in pod
-    templates. One is misspelt that is near to one that is not there.
+    Fields are checked where their names are known: next to those that a workload's row names, and in pod
+    templates. A field is misspelt if it is similar to a known one that is missing.
     """
     if missing := lacks(obj, "apiVersion"):
         yield (), missing
@@ -49,21 +49,21 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
 
 
 def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
-    """A message for each value that the API server, and no denial, will refuse, or that is a template."""
+    """Yields a message for each value that the API server will refuse, or that is a template."""
     rows = table.workloads_of(kind_of(obj))
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
-    told: dict[Path, str] = {}
+    messages: dict[Path, str] = {}
     for path in sorted(paths, key=str):
         for at, why in islice(refused(get(obj, path)), MOST_MESSAGES):
             field = field_name((*path, *at))
             if not any(field in denial for denial in denials):
-                told[(*path, *at)] = f"the API server refuses {field}: {why}"
-    # What these say of a value is nearer to what its author meant.
-    yield from (told | dict(unfinished(obj, is_job=bool(rows)))).values()
+                messages[(*path, *at)] = f"the API server refuses {field}: {why}"
+    # These messages about a value are more precise.
+    yield from (messages | dict(unfinished(obj, is_job=bool(rows)))).values()
 
 
 def unfinished(value: Json, path: Path = (), *, is_job: bool = True) -> Iterator[tuple[Path, str]]:
-    """What is not text though it has to be, and what is a template, in a job or the metadata."""
+    """Yields values that must be text and are not, and templates, in a job or the metadata."""
     looked_at = (is_job or path[:1] == ("metadata",)) and not PROGRAMS.intersection(path)
     if isinstance(value, str) and looked_at and (template := unrendered(value, is_value=True)):
         yield path, f"{template}: {field_name(path)} is {shown(value, 40)}"
@@ -94,7 +94,7 @@ def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str
 
 
 def _shape(rows: Sequence[Workload]) -> Schema:
-    """What is known of the objects of workloads, as a schema."""
+    """Returns the known fields of workloads' objects, as a schema."""
     pod = pod_template()["properties"]
     known: Schema = {key: {} for key in ("apiVersion", "kind", "spec", "status")}
     shape: Schema = {"properties": {**known, "metadata": pod["metadata"]}}
@@ -110,7 +110,7 @@ def _shape(rows: Sequence[Workload]) -> Schema:
 
 
 def _place(shape: Schema, path: ObjectPath) -> Schema:
-    """The schema at a path, made where none is; pod templates have theirs."""
+    """Returns the schema at a path, and creates it if there is none; pod templates have their own."""
     for part in path.parts:
         if "$ref" in shape:
             break

@@ -1,4 +1,4 @@
-"""What a preview over HTTP is asked: its query, as ``openapi.yaml`` has it, its texts, and its answer."""
+"""The inputs of a preview over HTTP: its query, as in ``openapi.yaml``, and its texts; and its answer."""
 
 import json
 import re
@@ -21,21 +21,21 @@ from webhook.preview.run import EMPTY, preview
 from webhook.rows.table import Table
 
 SHOWN: Final = 60
-"""Characters of a value that a refusal repeats."""
+"""Most characters of a value in a refusal."""
 FORM: Final = "multipart/form-data"
 PARTS: Final = {"object", "old"}
 """Parts of a form: the documents, and the stored objects that they update."""
 
 
 _NAMES: Final = {"all-rules": "all_rules", "default-namespace": "context", "time": "now"}
-"""What `preview` calls a parameter that has another name there."""
+"""Names of parameters of `preview` that differ from those of the query."""
 
 
 class ParameterError(BadRequest):
     """A query or a form that is refused.
 
     Attributes:
-        code_name: what is wrong, for programs.
+        code_name: The kind of error, for programs.
     """
 
     def __init__(self, code_name: str, reason: str) -> None:
@@ -64,10 +64,10 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
-    """Returns what a query asks for, by the names that `preview` has; what it does not name is left out.
+    """Returns a query's parameters by the names of `preview`, without those that are not given.
 
     Raises:
-        ParameterError: if a parameter is unknown, given twice or wrong.
+        ParameterError: A parameter is unknown, given twice or invalid.
     """
     asked, known = {}, schemas()
     for name, texts in query.lists():
@@ -89,7 +89,7 @@ def _value(text: str, schema: dict[str, Any]) -> str | bool | float:
 
 
 def checked(name: str, text: str) -> str:
-    """Returns the text of a known parameter; one that is wrong is a `ParameterError`."""
+    """Returns the text of a known parameter; raises a `ParameterError` if it is invalid."""
     schema = schemas()[name]
     values = schema.get("enum", ["true", "false"])
     allowed = schema.get("description") or ", ".join(values)
@@ -106,9 +106,9 @@ def answer(
     how: Mapping[str, Any],
     render: Callable[[list[Preview]], str],
 ) -> tuple[int, str]:
-    """Returns HTTP status and text of the previews of documents; the text of a refusal is its reason.
+    """Returns HTTP status and text for the previews of documents; the text of a refusal is its reason.
 
-    The texts are the documents and, as ``old``, what is stored; they have the names that messages give them.
+    The texts are the documents and, as ``old``, the stored objects, with their names for messages.
     """
     try:
         read = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}
@@ -135,7 +135,7 @@ def texts_of() -> dict[str, bytes]:
     """Returns the texts of the request: ``request``, its body; or the parts of a form.
 
     Raises:
-        HTTPException: if it is too large, or another form.
+        HTTPException: The request is too large, or has another type.
     """
     refuse_longer(limits.PREVIEW)
     if request.mimetype != FORM:

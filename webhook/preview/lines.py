@@ -12,13 +12,13 @@ from webhook.objects.tree import Json, digest
 from webhook.preview.report import Preview
 
 LINES: Final = 20
-"""A text with more lines than this is cut short in a diff."""
+"""Most lines of a text in a diff; longer ones are cut."""
 MOST: Final = 20_000
-"""Lines of an object that are compared: comparing equal lines takes their square, half a second for these."""
+"""Most lines of an object that are compared: the time grows with their square, to half a second for these."""
 
 
 def unified(before: Json, after: Json, source: str = "", target: str = "") -> str:
-    """A unified diff of two objects as YAML, long texts abridged; empty where they are the same."""
+    """Returns a unified diff of two objects as YAML, long texts abridged; empty if they are equal."""
     return _unified(dump_yaml(abridged(before)), dump_yaml(abridged(after)), source, target)
 
 
@@ -33,7 +33,7 @@ def _unified(before: str, after: str, source: str = "", target: str = "") -> str
 def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
     """Yields each line of an object's diff: sign, text and the rule that set it; nothing without a change.
 
-    The sign is ``+``, ``-``, a space, or ``@`` for lines that are left out; the rule is empty where none is.
+    The sign is ``+``, ``-``, a space, or ``@`` for omitted lines; the rule is empty if no rule set the line.
     """
     before, after = (dump_yaml(abridged(obj)) for obj in (item.received, item.after))
     rules, at = _rules(item, after), 0
@@ -47,7 +47,7 @@ def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
 
 
 def abridged(value: Json) -> Json:
-    """A value with every text of many lines cut short; the digest tells two such texts apart.
+    """Returns a value with long texts cut; a digest distinguishes two such texts.
 
     A script of 300 lines does not answer "what would be changed"; ``-o yaml`` has all of it.
     """
@@ -62,7 +62,7 @@ def abridged(value: Json) -> Json:
 
 
 def _rules(item: Preview, stored: str) -> Callable[[int], str]:
-    """Returns what gives the rule of a line afterwards: of the change there, or else of the next one."""
+    """Returns a function that returns the rule of a line: of its change, or else of the next one."""
     (document,) = read_documents(stored, "after")
     spans: list[tuple[int, str]] = []
     for change in (each for each in item.item["changes"] if each["after"] is not None):

@@ -1,4 +1,4 @@
-"""The page of previews for people in a browser: a form and its previews, rendered on the server."""
+"""The preview page for people in a browser: a form and its previews, rendered on the server."""
 
 import json
 from collections.abc import Iterable
@@ -22,13 +22,13 @@ from webhook.preview.text import totals
 from webhook.work import Work
 
 EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
-"""The job that the page offers to somebody who has none at hand."""
+"""The example job for users who have none."""
 WHOLE: Final = 25
-"""Documents shown with their changes; a page of all 120 that a text may hold takes a browser 5 s."""
+"""Most documents with their changes; a page with all 120 of a text takes a browser 5 s."""
 
 
 def page(work: Work) -> Response:
-    """The form; after a POST, or with ``?example``, the previews of its documents as well."""
+    """Returns the form; after a POST, or with ``?example``, with the previews of its documents."""
     form = given()
     texts = {name: form[name] for name in ("object", "old") if form[name].strip()}
     if "object" not in texts:
@@ -45,7 +45,7 @@ def page(work: Work) -> Response:
 
 
 def given() -> dict[str, Any]:
-    """What the form holds; a file that was sent counts more than the text."""
+    """Returns the content of the form; an uploaded file takes precedence over the text."""
     refuse_longer(2 * limits.PREVIEW)
     form: dict[str, Any] = {
         name: request.form.get(name, "") for name in ("object", "old", "namespace", "pods")
@@ -62,7 +62,7 @@ def given() -> dict[str, Any]:
 
 
 def as_items(previews: Iterable[Preview], first: int) -> str:
-    """Previews as the page shows them, in JSON; `WHOLE` from the first on with their changes."""
+    """Returns previews for the page, as JSON; the first `WHOLE` with their changes."""
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
     shown = [{"title": printable(each.title)} | {key: each.item[key] for key in keys} for each in items]
     for item, view in list(zip(items, shown, strict=True))[first : first + WHOLE]:
@@ -71,7 +71,7 @@ def as_items(previews: Iterable[Preview], first: int) -> str:
 
 
 def changes(item: Preview) -> dict[str, Any]:
-    """What the page shows of some previews besides."""
+    """Returns the parts of a preview that only the page shows."""
     place, names = item.place, {SERVER: "UltraServer", PAIR: "pair"}
     name = place and ("node" if place.size == 1 else names.get(place.unit, "unit"))
     return {
@@ -84,13 +84,13 @@ def changes(item: Preview) -> dict[str, Any]:
     }
 
 
-def rendered(form: dict[str, str], status: int = HTTPStatus.OK, **found: Any) -> Response:  # noqa: ANN401
-    """The page with a form and the previews of it."""
-    return make_response(render_template("page.html", form=form, whole=WHOLE, status=status, **found), status)
+def rendered(form: dict[str, str], status: int = HTTPStatus.OK, **data: Any) -> Response:  # noqa: ANN401
+    """Returns the page with a form and its previews."""
+    return make_response(render_template("page.html", form=form, whole=WHOLE, status=status, **data), status)
 
 
 def error_page(status: int, code: str, reason: str) -> Response:
-    """An error as HTML for a browser, and as JSON for programs and below the API's path."""
+    """Returns an error as HTML for a browser, and as JSON for programs and below the API's path."""
     if not request.path.startswith("/v1/") and request.accept_mimetypes.best == "text/html":
         return rendered({}, status, error=reason)
     return as_json(status, code, reason)

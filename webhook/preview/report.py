@@ -1,4 +1,4 @@
-"""The report on an object, which every output shows: what ``preview.schema.json`` describes."""
+"""The report on an object, which every output shows: ``preview.schema.json`` describes it."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,13 +16,13 @@ from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
 MESSAGES: Final = {"denials": "refused", "warnings": "warning", "hints": "hint", "notes": "note"}
-"""Keys of a report whose texts are messages, and what every output calls one of them."""
+"""Keys of a report whose texts are messages, and their names in every output."""
 
 FACTS: Final = ("shape", "devices", "placer")
-"""What is said of a job beside numbers."""
+"""The texts of a job in addition to its numbers."""
 
 _NAMED: Final = re.compile(r"(?<!\S)[A-Za-z]\w*(?:\.\w+|\[[^\]\s]*\])+")
-"""The names of fields in a message, as of `field_name`."""
+"""The names of fields in a message, as `field_name` writes them."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,17 @@ class Preview:
     """What the webhook would do to one object.
 
     Attributes:
-        item: all that is said of it, as ``preview.schema.json`` describes an item.
-        title: kind, namespace and name; of Pods of a job, which of them.
-        document: where it was read; of a Pod, its job.
-        received: the object as it was read.
-        after: the object as it would be stored.
-        enforced: the object as it would be stored if what is in shadow were enforced.
-        place: of an object that is placed.
-        lines: of hints, by their text.
-        share: the Pods of a job for which this one stands; None for what was read.
-        pods: that are made of it.
-        all_rules: whether people asked for rules that did not fire.
+        item: The report, as ``preview.schema.json`` describes an item.
+        title: Kind, namespace and name; for Pods of a job, which of them.
+        document: The document; for a Pod, that of its job.
+        received: The object as it was read.
+        after: The object as it would be stored.
+        enforced: The object as it would be stored if what is in shadow were enforced.
+        place: The placement annotation of an object that is placed.
+        lines: The lines of hints, by their text.
+        share: The Pods of a job that this one represents; None for a document.
+        pods: The Pods of the object.
+        all_rules: Whether the user asked for rules that did not fire.
     """
 
     item: dict[str, Any]
@@ -62,16 +62,16 @@ class Preview:
 
     @property
     def parts(self) -> tuple["Preview", ...]:
-        """Itself, and its Pods."""
+        """The preview itself, and its Pods."""
         return (self, *self.pods)
 
     @property
     def messages(self) -> Iterator[tuple[str, str]]:
-        """Each message, behind what it is."""
+        """Yields each message with its name."""
         return ((about, text) for key, about in MESSAGES.items() for text in self.item[key])
 
     def line_of(self, text: str) -> int:
-        """The line of the field that a message names; or the first."""
+        """Returns the line of the field that a message names; or the first."""
         if self.share or text in self.lines:
             return self.lines.get(text, self.document.line)
         fields = map(path_of, _NAMED.findall(text))
@@ -126,13 +126,13 @@ def report(
 
 
 def _pods(pod: Preview) -> dict[str, Any]:
-    """Pods of a job that get the same, and what that is."""
+    """Returns Pods of a job with the same outcome, and the outcome."""
     share = pod.share._asdict() if pod.share else {}
     return {**share, "pod": pod.received, "preview": pod.item}
 
 
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:
-    """What it would be if what is in shadow were enforced; None where that is the same."""
+    """Returns the outcome if what is in shadow were enforced; None if that is the same."""
     if not outcome.would or not outcome.shadow:
         return None
     would, found = outcome.would, outcome.shadow
@@ -141,13 +141,13 @@ def _shadow(outcome: Outcome) -> dict[str, Any] | None:
 
 
 def _told(table: Table, rule: str, key: str) -> dict[str, Any]:
-    """A rule by its name, and where one of its keys is written."""
+    """Returns a rule by its name, and where one of its keys is written."""
     origin = table.origin(rule, key)
     return {"name": rule, "source": {"file": origin.file, "line": origin.line} if origin else None}
 
 
 def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[str, Any]]:
-    """The outcome of each rule for such an object, or of all of the table; with the place that decided it."""
+    """Yields the outcome of each rule for such an object, or of all rules; with the key that decided it."""
     rows, candidate = {row.name: row for row in outcome.rules}, outcome.untouched is Kind.UNCHANGED
     for rule in table.rules:
         row = rows.get(rule.name) or (_for_others(rule, outcome) if all_rules else None)
@@ -158,7 +158,7 @@ def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[
 
 
 def _for_others(rule: Rule, outcome: Outcome) -> RuleOutcome:
-    """A rule that was not looked at, because nothing was or because it is for other kinds or roles."""
+    """Returns the outcome of a rule that was not evaluated, because it is for other kinds or roles."""
     why = outcome.reason
     if outcome.rules and rule.match.fault:
         why = f"it is for a fault that this job does not have: {rule.match.fault}"

@@ -1,4 +1,4 @@
-"""A dry run: the function the cluster calls, and its answer as people and tools want to read it."""
+"""A dry run: it calls the cluster's function, and returns the outcome for people and tools."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,13 +25,13 @@ from webhook.preview.sentence import Seen, Share
 from webhook.rows.table import Table
 
 _TELL_AFTER = 2000
-"""Pods of a job, looked at in less than a second."""
+"""Most Pods of a job in a preview, which take less than a second."""
 
 EMPTY: Final = "no objects to look at"
-"""What is wrong with a text without documents."""
+"""The error of a text without documents."""
 
 UID: Final = "preview"
-"""Stands for the review's uid, by which a job without a name is told from others."""
+"""In place of the review's uid, which distinguishes jobs without a name."""
 
 
 def preview(  # noqa: PLR0913 - each is something that a person may say
@@ -47,25 +47,25 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
     most_pods: int | None = None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Preview]:
-    """What the webhook would do to each document, Lists opened.
+    """Returns what the webhook would do to each document; Lists are expanded.
 
-    Every patch is applied by ``jsonpatch``, which knows nothing of the code that made it.
+    ``jsonpatch``, which is independent of our code, applies every patch.
 
     Args:
-        table: the rules.
-        documents: as read from a file.
-        namespace: that somebody asked for: documents that name one have to name the same.
-        now: when the objects would be created, Unix time. Default: after the end of every policy.
-        all_rules: whether to list rules for other objects, too.
-        old: what is stored, if the documents are to update that.
-        pods: whether to look at the Pods that are made of them as well.
-        context: the namespace of documents that name none, if nobody asked for one.
-        most_pods: that are looked at, of all documents; None: any number.
-        tell: takes a line on what takes long, now and then.
+        table: The rule table.
+        documents: The documents of files.
+        namespace: The namespace that the user gave: documents that name one must name the same.
+        now: When the objects would be created, Unix time. Default: after the end of every policy.
+        all_rules: Whether to list rules for other objects, too.
+        old: The stored objects, if the documents update these.
+        pods: Whether to evaluate the Pods of the documents as well.
+        context: The namespace of documents that name none, if the user gave none.
+        most_pods: Most Pods of all documents; None is no limit.
+        tell: Called with a line of progress now and then.
 
     Raises:
-        DocumentError: if a document is not a Kubernetes object, names another namespace, updates none that
-            is stored, or several, or has more Pods.
+        DocumentError: A document is not a Kubernetes object, names another namespace, updates no stored
+            object or several, or has too many Pods.
     """
     there = defaultdict[str, list[Document]](list)
     for each in expand_lists(old or ()):
@@ -80,7 +80,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         near = {cut(text): each.line_of(path) for path, text in hints(table, each.value)}
         note = not_sent(each.value, where, outcome) or (None if near else not_a_job(table, each.value))
         outcome = unseen(outcome, each.value, where) if note and where in SYSTEM else outcome
-        # A review holds text there, as the API server has read the object.
+        # A review has text there, because the API server has read the object.
         more = refusals(table, each.value, outcome.denials)
         outcome = replace(outcome, warnings=bounded([*outcome.warnings, *more]))
         seen = Seen(table, each, where, each.value, outcome, stored, _hint(each, outcome))
@@ -91,7 +91,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
 
 
 def _hint(document: Document, outcome: Outcome) -> str:
-    """The first resource that is nearly one of the table's, and its line."""
+    """Returns the first resource that is similar to one of the table's, and its line."""
     if not (fault := outcome.faults.get("resource")):
         return ""
     line = document.line_of(path_of(fault.field))
@@ -101,7 +101,7 @@ def _hint(document: Document, outcome: Outcome) -> str:
 def _pods(
     job: Seen, now: float, numbers: Iterator[int], tell: Callable[[str], None]
 ) -> tuple[list[Seen], tuple[str, ...]]:
-    """The Pods of a job, each evaluated, those that follow each other and get the same as one; and notes."""
+    """Returns the Pods of a job, evaluated, consecutive ones with the same outcome as one; and notes."""
     pods: list[Seen] = []
     every, notes = _made(job)
     for index, (group, number, of, pod) in enumerate(every):
@@ -124,10 +124,10 @@ def _pods(
 
 
 def _made(of: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
-    """The Pods (`pods_of`) that will be made of an object as it would be stored, and notes on others."""
+    """Returns the Pods (`pods_of`) of an object as it would be stored, and notes on others."""
     try:
         job = opened(of.table, Request(of.object, of.namespace))
-    # Of a table that is off nobody has read it yet.
+    # A table that is off has not been evaluated yet.
     except (JobError, WrongTypeError) as error:
         return (), () if of.outcome.denials else (f"its Pods are not known: {cut(str(error))}",)
     if job is None:
@@ -141,19 +141,19 @@ def _made(of: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ..
 
 
 def _done(outcome: Outcome) -> tuple[object, ...]:
-    """What is done and said, which Pods have in common that differ in their number only."""
+    """Returns the changes and messages, which Pods that differ only in their number share."""
     would = outcome.would and _done(outcome.would)
     return outcome.operations, outcome.rules, outcome.warnings, outcome.denials, would
 
 
 def namespace_of(obj: Json, default: str) -> str:
-    """The namespace that an object names, or the default."""
-    found = get(obj, ("metadata", "namespace"))
-    return found if isinstance(found, str) and found else default
+    """Returns the namespace that an object names, or the default."""
+    namespace = get(obj, ("metadata", "namespace"))
+    return namespace if isinstance(namespace, str) and namespace else default
 
 
 def _namespace(document: Document, given: str | None, context: str) -> str:
-    """The namespace of a document; refused as kubectl does where it is not the one that was given."""
+    """Returns the namespace of a document; refuses another one than the user's, as kubectl does."""
     own = namespace_of(document.value, given or context)
     if given and own != given:
         message = (
@@ -168,17 +168,17 @@ def _identity(document: Document, namespace: str) -> str:
 
 
 def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Document]]) -> Json:
-    """The one stored object that a document updates."""
-    found = there.get(identity, ())
-    if len(found) == 1:
-        return found[0].value
-    places = ", ".join(f"{each.source}:{each.line}" for each in found)
-    why = f"--old has several, at {places}: keep one" if found else "--old has none: leave out --old for it"
+    """Returns the one stored object that a document updates."""
+    objects = there.get(identity, ())
+    if len(objects) == 1:
+        return objects[0].value
+    places = ", ".join(f"{each.source}:{each.line}" for each in objects)
+    why = f"--old has several, at {places}: keep one" if objects else "--old has none: leave out --old for it"
     raise DocumentError(document.source, document.line, 1, f"it would update {identity}, but {why}")
 
 
 def verify(received: Json, outcome: Outcome) -> None:
-    """Applies the operations, and those of what is in shadow: an AssertionError if the engine is wrong."""
+    """Applies the operations, and those in shadow; an AssertionError is an error of the engine."""
     if jsonpatch.apply_patch(received, list(outcome.operations)) != outcome.after:
         raise AssertionError("the patch gives another object than the engine")
     if outcome.would:

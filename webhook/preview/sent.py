@@ -1,4 +1,4 @@
-"""Which objects the API server sends to the webhook, by the registrations of the chart's default."""
+"""The objects that the API server sends to the webhook, by the registrations of the chart's default."""
 
 from typing import Final
 
@@ -11,11 +11,11 @@ from webhook.rows.table import Table
 
 # tests/manifests/test_sent.py compares these with manifests/install.yaml.
 SENT: Final = "kubeflow.org/v2beta1/MPIJob"
-"""The kind that every installation sends, beside the Pods of its jobs."""
+"""The kind that every installation sends, besides the Pods of its jobs."""
 OPERATOR: Final = ("training.kubeflow.org/operator-name", "mpi-operator")
-"""The label by which the API server knows those Pods."""
+"""The label by which the API server selects those Pods."""
 SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease", "ultraserver-webhook")
-"""Namespaces of which nothing is sent."""
+"""Namespaces whose objects are never sent."""
 _REQUESTS: Final = {(of, part) for of in ("resources", "resourcesPerNode") for part in ("limits", "requests")}
 
 
@@ -26,9 +26,9 @@ def unseen(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
 
 
 def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
-    """Returns why nothing of an outcome happens in the default installation, and which value changes that.
+    """Returns why an outcome has no effect in the default installation, and which value changes that.
 
-    None where the object is sent, or where nothing would happen anyway.
+    None if the object is sent, or if the outcome has no effect anyway.
     """
     if not any(each.operations or each.denials for each in (outcome, outcome.would) if each):
         return None
@@ -43,7 +43,7 @@ def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
 
 
 def not_a_job(table: Table, obj: Json) -> str | None:
-    """Returns what the webhook sees of a kind that makes jobs, such as a CronJob; None of any other."""
+    """Returns which objects of a kind that creates jobs, such as a CronJob, are sent; None for others."""
     kind, devices = kind_of(obj), {*table.resources}
     asked = (path[-1] for path, _ in nodes(obj) if path[-3:-1] in _REQUESTS)
     if table.workloads_of(kind) or devices.isdisjoint(asked):
@@ -54,7 +54,7 @@ def not_a_job(table: Table, obj: Json) -> str | None:
 
 
 def value_of(obj: Json) -> str | None:
-    """The value of the chart with which an object is sent; None where it always is."""
+    """Returns the value of the chart with which an object is sent; None if it is always sent."""
     kind, labels = kind_of(obj), get(obj, ("metadata", "labels")) or {}
     if kind == SENT:
         return None

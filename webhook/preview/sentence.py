@@ -1,4 +1,4 @@
-"""One sentence that says what happens to an object: what every way to preview it shows first."""
+"""The sentence that says what happens to an object, which every preview shows first."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,10 +24,10 @@ UNITS: Final = {
     SERVER: ("one whole UltraServer", "whole UltraServers"),
     PAIR: ("one pair of nodes of an UltraServer", "pairs of nodes of UltraServers"),
 }
-"""By label: one unit, and several."""
+"""By label, the name of one unit and of several."""
 PLACE: Final = ("metadata", "annotations", keys.PLACE)
 TOPOLOGIES: Final = ("required-topology", "slice-required-topology", "slice-size", "group-name")
-"""What templates ask of Kueue."""
+"""The annotations of templates that request a topology from Kueue."""
 ENDED: Final = {"Succeeded", "Failed", "Complete", "Completed"}
 """Types of conditions of a job that has ended."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -37,7 +37,7 @@ WITHOUT_DEVICES: Final[Mapping[str, str]] = {
     "some": "some workers request no Neuron device",
     "unknown": "the workers request no Neuron device of their own",
 }
-"""How workers get devices, where the job is not placed for it, and what is to be said then."""
+"""How workers get devices if the job is not placed because of that, and the text for it."""
 
 
 class Verdict(StrEnum):
@@ -49,7 +49,7 @@ class Verdict(StrEnum):
 
 
 class Share(NamedTuple):
-    """Pods by their numbers in a group of so many: each of them gets the same."""
+    """Pods by their numbers in a group of so many, each with the same outcome."""
 
     group: str
     first: int
@@ -62,13 +62,13 @@ class Share(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """An object, and what a table says of it.
+    """An object, and its outcome.
 
     Attributes:
-        document: where it was read; of a Pod, its job.
-        stored: what it updates; None for what is created.
-        hint: what it requests that is probably a misspelt device.
-        share: the Pods of a job for which this one stands; None for what was read.
+        document: The document; for a Pod, that of its job.
+        stored: The stored object that it updates; None for a creation.
+        hint: A requested resource that is probably a misspelt device.
+        share: The Pods of a job that this one represents; None for a document.
     """
 
     table: Table
@@ -89,9 +89,9 @@ class Seen(NamedTuple):
 
 
 def judged(item: Seen) -> tuple[Verdict, str, Place | None]:
-    """Returns the verdict, the sentence, and the place of an object that is placed.
+    """Returns the verdict, the sentence, and the placement annotation of an object that is placed.
 
-    The sentence is the verdict, a colon and why or where, as one printable line of bounded length.
+    The sentence is the verdict, a colon and the reason or the nodes, as one printable line of limited length.
     """
     outcome, place = item.outcome, None
     if outcome.kind is Kind.REFUSED:
@@ -128,7 +128,7 @@ def _why_not(item: Seen) -> str:
 
 
 def _where(item: Seen, outcome: Outcome, place: Place) -> str:
-    """The nodes of a job: how many, of which units, and whether others may be beside it."""
+    """Returns the nodes of a job: how many, of which units, and whether others may share these."""
     templates = _templates(item, outcome)
     none = ", of which there is none now" if get(item.object, ("spec", "replicas")) == 0 else ""
     each = f"each group{none}: " if place.group else ""
@@ -179,7 +179,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _nodes(item: Seen) -> int:
-    """How many nodes an object takes as it was received; 0 where that is not known."""
+    """Returns how many nodes an object takes as it was received; 0 if that is not known."""
     try:
         job = opened(item.table, Request(item.object, item.namespace))
     except (JobError, WrongTypeError):
@@ -192,7 +192,7 @@ def _is_pod(item: Seen) -> bool:
 
 
 def _ended(item: Seen) -> bool:
-    """Whether what is updated is a job that has ended."""
+    """Returns whether the stored object is a job that has ended."""
     conditions = maps_at(item.stored, ("status", "conditions"))
     return any(each.get("type") in ENDED and each.get("status") == "True" for each in conditions)
 
@@ -202,16 +202,16 @@ def _names_node(item: Seen, templates: list[Json]) -> bool:
 
 
 def _templates(item: Seen, outcome: Outcome) -> list[Json]:
-    """The templates that say a place: of the stored job, if its Pods were made of that."""
+    """Returns the templates with the placement annotation: those of the stored job, if its Pods have it."""
     obj = item.stored if outcome.reason == MADE else outcome.after
     return [get(obj, path[:-3]) for path, _ in nodes(obj) if path[-3:] == PLACE]
 
 
 def _place(item: Seen, outcome: Outcome) -> Place | None:
-    """The first place that the object says afterwards, of single nodes where nothing keeps blocks whole.
+    """Returns the first placement annotation of the object, for single nodes if its blocks may be split.
 
-    None where nothing is placed. Without a shape nothing was computed, and what stands there is what the
-    author wrote; but an update keeps what its stored object has, and a Pod what the template of its job has.
+    None if the object is not placed. Without a shape an existing annotation is the user's; but an update
+    keeps that of its stored object, and a Pod that of its job's template.
     """
     stands = item.stored is not None or _is_pod(item)
     kept = stands and outcome.kind in {Kind.CHANGED, Kind.UNCHANGED}
@@ -226,10 +226,10 @@ def _place(item: Seen, outcome: Outcome) -> Place | None:
 
 
 def _whole(item: Seen, place: Place, templates: list[Json]) -> bool:
-    """Whether terms of the templates, or the placer itself, keep every block on one unit."""
+    """Returns whether terms of the templates, or the placer itself, keep every block on one unit."""
     unit, single = place.unit, place.workers == place.size
     if place.placer is Placer.SCHEDULER and (single or place.index):
-        # A Pod of several blocks gets the required term when it comes, by its number.
+        # A Pod of several blocks gets the required term at its creation, by its number.
         together = _asks(templates, unit, "podAffinity", *([REQUIRED] if single else []))
         return together and _asks(templates, unit, "nodeAffinity", REQUIRED)
     if place.placer is Placer.KUEUE:
@@ -243,6 +243,6 @@ def _whole(item: Seen, place: Place, templates: list[Json]) -> bool:
 
 
 def _asks(templates: list[Json], unit: str, *terms: str) -> bool:
-    """Whether affinity terms of every template name the label of a unit."""
-    found = (nodes(get(each, ("spec", "affinity", *terms))) for each in templates)
-    return all(any(value == unit for _, value in each) for each in found)
+    """Returns whether affinity terms of every template name the label of a unit."""
+    values = (nodes(get(each, ("spec", "affinity", *terms))) for each in templates)
+    return all(any(value == unit for _, value in each) for each in values)

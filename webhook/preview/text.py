@@ -15,41 +15,41 @@ from webhook.preview.sentence import Verdict
 
 AFTER: Final = "after ultraserver-webhook"
 WIDEST: Final = 100
-"""Characters of a value."""
+"""Most characters of a value."""
 
 
 def as_text(previews: Iterable[Preview]) -> str:
-    """What there is to say on every document, and a diff; then how many have each verdict."""
+    """Returns the messages on every document, and a diff; then the number of each verdict."""
     items = list(previews)
-    texts = (f"{headline(item)}{beside(item)}{as_diff(item)}" for item in items)
+    texts = (f"{headline(item)}{details(item)}{as_diff(item)}" for item in items)
     return "".join([*texts, f"{totals(items)}\n" if len(items) > 1 else ""])
 
 
 def as_why(previews: Iterable[Preview]) -> str:
-    """The verdict on every document and why, and each rule with what it set, or the condition that failed."""
+    """Returns the verdict on every document, and each rule with its fields or failed condition."""
     items = list(previews)
     texts = ["".join(_explained(item)) for item in items]
     return "\n".join([*texts, *([f"{totals(items)}\n"] if len(items) > 1 else [])])
 
 
 def headline(item: Preview) -> str:
-    """Which document it is and, indented below, the sentence on it."""
+    """Returns the title of a document and, indented below, its sentence."""
     return f"{printable(item.source)}: {printable(item.title)}\n{folded(item.item['sentence'], '  ')}\n"
 
 
 def totals(items: Iterable[Preview]) -> str:
-    """Returns how many objects have each verdict, as one line without its end."""
+    """Returns the number of objects with each verdict, as one line without a line end."""
     numbers = Counter(item.item["verdict"] for item in items)
     return ", ".join(f"{numbers[word]} {word}" for word in Verdict)
 
 
 def row(name: str, text: str) -> str:
-    """A message behind what it is, in lines of at most `WIDTH` columns."""
+    """Returns a message after its name, in lines of at most `WIDTH`."""
     return f"{folded(printable(text), f'  {name:8} ')}\n"
 
 
-def beside(item: Preview) -> str:
-    """What the sentence leaves out, a row each: policy, shadow, messages and Pods."""
+def details(item: Preview) -> str:
+    """Returns what the sentence leaves out, a row each: policy, shadow, messages and Pods."""
     rows = [each for each in _said(item) if each[0] != "refused"]
     for pod, like in told(item.pods):
         fired = ", ".join(rule["name"] for rule in pod.item["rules"] if rule["state"] is State.FIRED)
@@ -59,7 +59,7 @@ def beside(item: Preview) -> str:
 
 
 def as_diff(item: Preview) -> str:
-    """A unified diff of an object's YAML, and one of what is in shadow; and those of its Pods."""
+    """Returns a unified diff of an object's YAML, one of what is in shadow, and those of its Pods."""
     title = printable(f"{item.source} ({item.title})")
     diffs = [
         unified(item.received, item.after, title, AFTER),
@@ -69,14 +69,14 @@ def as_diff(item: Preview) -> str:
 
 
 def _cut(diff: str) -> str:
-    """A diff with lines of at most `WIDTH` columns below its head; an ellipsis ends those that are cut."""
+    """Returns a diff with lines of at most `WIDTH` below its head; an ellipsis ends those that are cut."""
     lines = diff.splitlines()
     cut = [line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…" for line in lines[2:]]
     return "".join(f"{line}\n" for line in (*lines[:2], *cut))
 
 
 def _said(of: Preview) -> Iterator[tuple[str, str]]:
-    """What is said to people beside the reason, each with what it is."""
+    """Yields the messages for people besides the reason, each after its name."""
     yield from (("policy", text) for text in [of.item["policy"]] if text)
     yield from (
         ("shadow", f"would be refused: {text}") for text in (of.item["shadow"] or {}).get("denials", ())
@@ -116,7 +116,7 @@ def _field(change: Mapping[str, Any]) -> str:
 
 
 def told(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Each of the Pods that is to be shown, and after it a line on those that follow and get the like."""
+    """Yields the Pods to show, and after each a line on the following ones with a similar outcome."""
     runs: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)
@@ -140,24 +140,24 @@ def _like(first: Preview, alike: list[tuple[Preview, Mapping[str, str]]]) -> str
 
 
 def _but(one: Mapping[Any, str], two: Mapping[Any, str]) -> Mapping[str, str] | None:
-    """What else Pods of the same group get, by the key that has it; None where more than texts differs."""
+    """Returns in which texts two Pods of a group differ, by key; None if more than texts differs."""
     if one.keys() != two.keys():
         return None
-    found: dict[tuple[str, str], str] = {}
+    differences: dict[tuple[str, str], str] = {}
     for place, text in two.items():
-        if one[place] != text:  # of several places that have it the first, a label, says what it is
+        if one[place] != text:  # if several positions have it, the first one, a label, names it
             key = next(part for part in reversed(place) if isinstance(part, str))
-            found.setdefault((one[place], text), key)
-    return {key: text for (_, text), key in found.items()}
+            differences.setdefault((one[place], text), key)
+    return {key: text for (_, text), key in differences.items()}
 
 
 def _texts(pod: Preview) -> Mapping[Any, str]:
-    """Whatever is done and said, by its place; not the record of it, which is of digests."""
+    """Returns all changes and messages, by position; without the record, which consists of digests."""
     same = [pod.item[key] for key in ("rules", "warnings", "denials")]
-    found: dict[Any, str] = {(pod.share and pod.share.group, str(same)): ""}
+    texts: dict[Any, str] = {(pod.share and pod.share.group, str(same)): ""}
     for change in pod.item["changes"]:
         rule = change["rule"] and change["rule"]["name"]
         for path, value in nodes(change["after"], parse_pointer(change["path"])):
             if keys.ADDED_TO_POD not in path:
-                found[rule, *path] = "" if isinstance(value, dict | list) else text_of(value)
-    return found
+                texts[rule, *path] = "" if isinstance(value, dict | list) else text_of(value)
+    return texts

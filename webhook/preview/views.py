@@ -1,4 +1,4 @@
-"""Previews over HTTP: documents in, the answer out as the client accepts it."""
+"""Previews over HTTP: documents in, and the answer in a type that the client accepts."""
 
 import re
 from collections.abc import Sequence
@@ -25,11 +25,11 @@ TYPES: Final = {
     "application/json-patch+json": "patch",
     "text/plain": "why",
 }
-"""Media type -> format; the first is the answer to a client that takes anything."""
+"""Media type -> format; the first one is for a client that accepts any."""
 CURL: Final = "application/x-www-form-urlencoded"
-"""What curl says of a body, whatever it is, unless somebody says something else."""
+"""curl's default type of any body."""
 JOINABLE: Final = re.compile(rb"\s*(#|---|[^\n\0{\[]*: [^\n\0{\[]*: )[^\n]*\Z")
-"""Several lines of YAML without their ends: a comment, or keys of a map one after the other."""
+"""Several lines of YAML without their ends: a comment, or keys of a map."""
 JOINED: Final = "; curl's -d takes newlines out of a file: send it with --data-binary @FILE"
 TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 
@@ -39,7 +39,7 @@ def preview_blueprint(
 ) -> Blueprint:
     """Returns the page, ``POST /v1/preview`` and ``/v1/openapi.json``.
 
-    ``allowed_hosts`` are names by which people address it, beside IP addresses and localhost.
+    ``allowed_hosts`` are names by which users address it, in addition to IP addresses and localhost.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
     guard(blueprint, allowed_hosts)
@@ -53,16 +53,16 @@ def preview_blueprint(
 
 
 def ready(source: TableSource) -> dict[str, str]:
-    """The release, and which table is in use; files that cannot be used are only reported."""
+    """Returns the release and the table in use; invalid files are only reported."""
     problem = source.watched.problem
     detail = {"status": "ok", "table": source.table().revision, "version": version("ultraserver-webhook")}
     return {**detail, "problem": f"unusable table files: {problem}"} if problem else detail
 
 
 def show(work: Work) -> Response:
-    """Documents previewed, YAML or JSON, up to `limits.PREVIEW`, as ``openapi.yaml`` says.
+    """Returns the previews of documents, YAML or JSON, up to `limits.PREVIEW`, as in ``openapi.yaml``.
 
-    A job that is refused is an answer (200); a text that cannot be read is 400.
+    A refused job has status 200; a text that cannot be read 400.
     """
     how = read_query(request.args)
     kind = TYPE_OF[how.pop("format")] if "format" in how else accepted()
@@ -75,12 +75,12 @@ def show(work: Work) -> Response:
     if status != HTTPStatus.OK:
         joined = request.mimetype == CURL and JOINABLE.match(texts["request"])
         abort(status, text + JOINED if joined else text)
-    # A pipeline reads its own commands in what curl prints.
+    # CI reads GitHub's commands in curl's output.
     return Response(clean(text), content_type=f"{kind}; charset=utf-8")
 
 
 def accepted() -> str:
-    """The media type that the client likes best."""
+    """Returns the media type that the client prefers."""
     kind = request.accept_mimetypes.best_match(TYPES) if request.accept_mimetypes else next(iter(TYPES))
     if kind is None:
         given = printable(request.headers["Accept"], SHOWN)

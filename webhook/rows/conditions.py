@@ -40,7 +40,7 @@ NotDevices = Literal[
     "!configured", "!claimed", "!requested", "!shared", "!unknown", "!none", "!mixed", "!some"
 ]
 """How a job's workers get their devices: by claims of the section candidates that say a node config, or by
-others; by requests; by one of these, beside claims that pods share; by such claims alone; or not at all.
+others; by requests; by one of these, with shared claims in addition; by such claims alone; or not at all.
 Mixed where its templates differ, and one pod at most, such as a launcher, has none; else some."""
 
 

@@ -12,9 +12,9 @@ ABSENT: Final = object()
 """The value of a placeholder for a map or a list that the job does not have."""
 
 PATTERN: Final = re.compile(r"(\$?)\$\(([a-z][A-Za-z0-9]*\.[A-Za-z0-9][A-Za-z0-9_-]*)\)")
-"""A placeholder, or with a second dollar the text of one.
+"""A placeholder; a second dollar escapes it.
 
-Shell substitutions do not look like one unless they run a command with a dot in its name.
+Shell substitutions do not match, unless they run a command with a dot in its name.
 """
 
 JOB: Final[dict[str, str]] = {
@@ -33,7 +33,7 @@ JOB: Final[dict[str, str]] = {
     "shape.nodeConfig": "node config of the shape: 4, 2 or 1",
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have one",
 }
-"""Placeholders that any rule may quote, and what they stand for; text where nothing else is said."""
+"""Placeholders that any rule may quote, and their values; text unless another type is given."""
 
 CANDIDATES: Final = frozenset(
     {
@@ -47,7 +47,7 @@ CANDIDATES: Final = frozenset(
         *(name for name in JOB if name.startswith("shape.")),
     }
 )
-"""Of those, what only a candidate has."""
+"""Those among these that only a candidate has."""
 
 ROLE: Final[dict[str, str]] = {
     "image": "image of the main container of the role's template",
@@ -59,13 +59,13 @@ ROLE: Final[dict[str, str]] = {
     "sshMounts": "of such a container volumeMounts",
     "sshUnclear": "what its command says of ssh, and cannot be read",
 }
-"""For every role of a workload, as in ``$(ROLE.image)``; text where nothing else is said."""
+"""Placeholders for every role of a workload, as in ``$(ROLE.image)``; text unless another type is given."""
 
 ROLE_MAPS: Final[dict[str, str]] = {
     "securityContext": "securityContext of the main container of the role's template",
     "resources": "resources of the main container of the role's template",
 }
-"""As ``ROLE``, but a map: it stands alone, and its key goes where the job has none."""
+"""Placeholders like ``ROLE`` that are maps: each is a whole value; its key is removed if the job has none."""
 
 SSH: Final = frozenset({"sshEnv", "sshEnvFrom", "sshMounts", "sshUnclear"})
 OF_ROLE: Final = frozenset({*ROLE, *ROLE_MAPS})
@@ -74,7 +74,7 @@ PLACE: Final[dict[str, str]] = {
     "place.unit": "the node label whose value the nodes of a unit share",
     "place.block": "which block of consecutive pods of its job the Pod belongs to, where it has several",
 }
-"""For rules about Pods; what they say about their place. All are text."""
+"""Placeholders of rules about Pods, with their placement. All are text."""
 
 DEVICES: Final[dict[str, str]] = {
     "devices.instanceType": "the instance types that the pod may get",
@@ -82,27 +82,27 @@ DEVICES: Final[dict[str, str]] = {
     "devices.accepted": "the numbers that one of the types accepts",
     "devices.place": "where the container asks for them",
 }
-"""For rules that match ``unsupportedCount``; all are text."""
+"""Placeholders of rules that match ``unsupportedCount``. All are text."""
 
 FAULT: Final[dict[str, str]] = {
     "fault.field": "where it is",
     "fault.value": "what is there",
     "fault.meant": "what was probably meant, or the most there can be",
 }
-"""For rules that match ``fault``; all are text."""
+"""Placeholders of rules that match ``fault``. All are text."""
 
 SCRIPTS: Final = ("script.wait", "script.init")
 """The text of ``webhook/initscript``."""
 
 
 def names(node: Json) -> Iterator[str]:
-    """Every placeholder in a tree, in order of appearance, repetitions too."""
+    """Yields every placeholder in a tree, in order of appearance, with repetitions."""
     texts = (text for _, text in nodes(node) if isinstance(text, str))
     return (found[2] for text in texts for found in PATTERN.finditer(text) if not found[1])
 
 
 def quoting(node: Json, texts: Mapping[str, str]) -> Json:
-    """A tree in which some placeholders are replaced by texts, which may quote others; those stay."""
+    """Returns a tree with some placeholders replaced by texts, whose own placeholders stay."""
     if isinstance(node, str):
         return PATTERN.sub(lambda found: found[0] if found[1] else texts.get(found[2], found[0]), node)
     if isinstance(node, dict):
@@ -111,28 +111,28 @@ def quoting(node: Json, texts: Mapping[str, str]) -> Json:
 
 
 Filling = Callable[[Mapping[str, Json]], Json]
-"""Fills a tree in with the values of placeholders, by name; there is one for each that it quotes."""
+"""A function that fills in a tree, with values of placeholders by name; every quoted one has a value."""
 
 
 def filling(node: Json) -> Filling | None:
-    """What fills a tree in, found out once; None for one without placeholders, which is always the same.
+    """Returns the function that fills in a tree; None for one without placeholders.
 
-    What it makes shares with the tree all that has no placeholder.
+    The result shares all parts of the tree that have no placeholder.
     """
-    # Partials and no closures: a table goes to the process for long work.
+    # Partials and no closures, because a table is sent to the process for long work.
     if isinstance(node, str):
         return _text(node) if "$(" in node else None
     leaves = [(path, _text(text)) for path, text in nodes(node) if isinstance(text, str) and "$(" in text]
     ways = dict.fromkeys(path[:end] for path, _ in leaves for end in range(len(path)))
     at = {way: index for index, way in enumerate(ways)}
     copies = [(at[way[:-1]], way[-1]) for way in ways if way]
-    # From the end: an element that the job does not have is taken out, and the places before it stay true.
+    # From the end: an element that the job does not have is removed, and the positions before it stay valid.
     fills = [(at[path[:-1]], path[-1], fill) for path, fill in reversed(leaves)]
     return partial(_fill, node, copies, fills) if fills else None
 
 
 def render(text: str, values: Mapping[str, Json]) -> str:
-    """A message with every placeholder replaced."""
+    """Returns a message with every placeholder replaced."""
     fill = filling(text)
     return str(fill(values)) if fill else text
 
@@ -143,7 +143,7 @@ def _fill(
     fills: list[tuple[int, str | int, Filling]],
     values: Mapping[str, Json],
 ) -> Json:
-    """A copy of a tree, filled in; a node on the way to a placeholder is known by its parent and key."""
+    """Returns a copy of a tree, filled in; parent and key identify the nodes above placeholders."""
     made = [node.copy()]
     for parent, key in copies:
         made[parent][key] = inner = made[parent][key].copy()
@@ -157,14 +157,14 @@ def _fill(
 
 @lru_cache(maxsize=4096)
 def _text(text: str) -> Filling:
-    """What fills in a text of the table, parsed once: messages, too, are filled in in each evaluation."""
+    """Returns the function that fills in a text, which is parsed once: each evaluation fills it in."""
     parts = PATTERN.split(text)
-    # Text, then placeholder and text in turn; what is escaped is text.
+    # Text, then placeholder and text in turn; an escaped placeholder is text.
     form, quoted = parts[0].replace("%", "%%"), []
     for escape, name, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
         form += (f"$({name})" if escape else "%s") + literal.replace("%", "%%")
         quoted += [] if escape else [name]
-    # One that stands alone may be a map.
+    # A text that is only a placeholder may become a map.
     return itemgetter(*quoted) if form == "%s" else partial(_fill_text, form, quoted)
 
 

@@ -1,7 +1,7 @@
-"""Who decides how strictly rules are meant: modes, and policies, which set them for some objects.
+"""Modes, and policies, which set them for some objects.
 
-Two questions have a mode for an answer: that of the table as a whole, and that of each rule. A policy that
-is for an object answers in their place. The weaker of the two answers counts (docs/rule-table.md, Policies).
+The table as a whole has a mode, and so has each rule. A policy that applies to an object replaces these. The
+weaker of the two modes counts (docs/rule-table.md, Policies).
 """
 
 from collections import defaultdict
@@ -34,14 +34,14 @@ ModeKey = Annotated[
 """A mode as written."""
 
 
-def _text(said: Any) -> Any:  # noqa: ANN401 - whatever is written
-    """Refuses what pydantic would take for a Unix time."""
+def _text(said: Any) -> Any:  # noqa: ANN401 - any written value
+    """Refuses text that pydantic would read as a Unix time."""
     if not isinstance(said, str):
         raise ValueError(f"{said!r} is not a string: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
     return said
 
 
-def _unix(moment: Any) -> float:  # noqa: ANN401 - a datetime, a module that has a clock
+def _unix(moment: Any) -> float:  # noqa: ANN401 - a datetime, whose module has a clock
     if moment.year < FIRST_YEAR:
         raise ValueError(f"{moment.isoformat()} is long past: a policy ends in {FIRST_YEAR} at the earliest")
     return float(moment.timestamp())
@@ -50,7 +50,7 @@ def _unix(moment: Any) -> float:  # noqa: ANN401 - a datetime, a module that has
 FIRST_YEAR: Final = 2000
 
 _NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
-"""What can be for a namespace, whose name is a label of DNS (RFC 1123)."""
+"""A glob for a namespace, whose name is a DNS label (RFC 1123)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +81,16 @@ class Policy(Row):
     ] = None
 
     def ended(self, now: float) -> bool:
-        """Whether it counts for nothing any more."""
+        """Returns whether it no longer applies to any object."""
         return self.until is not None and self.until <= now
 
     def is_for(self, obj: Json) -> bool:
-        """Whether an object has its labels; of the namespace it says nothing."""
+        """Returns whether an object has its labels; does not check the namespace."""
         labels = map_at(obj, ("metadata", "labels")) if self.labels else {}
         return all(matches(text_of(labels.get(key, "")), allowed) for key, allowed in self.labels.items())
 
     def mode_of(self, rule: str) -> Mode | None:
-        """The mode that it gives a rule; None where it gives none."""
+        """Returns the mode that it sets for a rule; None if it sets none."""
         fitting = [pattern for pattern in self.rules if matches(rule, (pattern,))]
         return self.rules.get(rule) or (self.rules[max(fitting, key=len)] if fitting else None)
 
@@ -104,18 +104,18 @@ class Off(NamedTuple):
 
 @dataclass(frozen=True)
 class Modes:
-    """The modes that count for an object.
+    """The modes for an object.
 
     Attributes:
-        table: of the table as a whole.
-        rules: of each rule, by its name.
+        table: The mode of the table as a whole.
+        rules: The mode of each rule, by its name.
     """
 
     table: Mode
     rules: Mapping[str, Mode]
 
     def under(self, policy: Policy) -> "Modes":
-        """These modes with those that a policy gives in their place."""
+        """Returns these modes, replaced by those of a policy."""
         rules = {name: policy.mode_of(name) or mode for name, mode in self.rules.items()}
         return Modes(policy.mode or self.table, rules)
 
@@ -126,7 +126,7 @@ class Modes:
 
     @cached_property
     def served(self) -> Off:
-        """What is left out of the answer: what is off or in shadow."""
+        """What the answer leaves out: what is off or in shadow."""
         return self._off(Mode.OFF, Mode.SHADOW)
 
     @cached_property
@@ -140,14 +140,14 @@ class Modes:
 
 @dataclass(frozen=True)
 class Ruling:
-    """A policy of a table, and the modes that count under it."""
+    """A policy of a table, and the modes under it."""
 
     policy: Policy
     without: Modes
 
     @cached_property
     def modes(self) -> Modes:
-        """Worked out once, when the first object comes under the policy."""
+        """The modes under the policy, computed for the first object."""
         return self.without.under(self.policy)
 
 
@@ -155,7 +155,7 @@ class Policies:
     """The policies for a namespace by label: most are for labels that an object does not have."""
 
     def __init__(self, rows: Sequence[Ruling], namespace: str) -> None:
-        """Of all policies, in their order."""
+        """Stores the policies of a namespace, in their order."""
         self._rows = [
             row for row in rows if not row.policy.namespaces or matches(namespace, row.policy.namespaces)
         ]
@@ -170,10 +170,10 @@ class Policies:
                     self._by_label[key, value].append(index)
 
     def first(self, obj: Json, now: float) -> Ruling | None:
-        """The first that is for an object, at a Unix time."""
-        found = list(self._others)
+        """Returns the first policy for an object at a Unix time."""
+        indices = list(self._others)
         if self._by_label:
             for key, value in map_at(obj, ("metadata", "labels")).items():
-                found += self._by_label.get((key, text_of(value)), ())
-        rows = (self._rows[index] for index in sorted(found))
+                indices += self._by_label.get((key, text_of(value)), ())
+        rows = (self._rows[index] for index in sorted(indices))
         return next((row for row in rows if not row.policy.ended(now) and row.policy.is_for(obj)), None)

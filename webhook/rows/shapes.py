@@ -33,7 +33,7 @@ class Count:
         return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
 
     def covers(self, other: "Count") -> bool:
-        """Whether every number of another is one of its own."""
+        """Returns whether it contains every number of another one."""
         if other.least == other.most:
             return other.least in self
         return self.least <= other.least and other.most <= self.most and other.step % self.step == 0
@@ -50,7 +50,7 @@ def _count(said: int | str) -> Count:
 
 
 def last_number(text: str) -> int:
-    """The number at the end of a text."""
+    """Returns the number at the end of a text."""
     return int(text.rpartition(" ")[2])
 
 
@@ -91,7 +91,7 @@ class Shape(Row):
     deny: Message = None
 
     def size(self, nodes: int, wanted: int | None = None) -> int | None:
-        """How many workers share a unit in a job of so many nodes; None where it fits no such job."""
+        """Returns how many workers share a unit in a job of so many nodes; None for another shape's job."""
         config = self.node_config
         if nodes not in self.workers:
             return None
@@ -102,7 +102,7 @@ class Shape(Row):
         return None
 
     def may_have(self, fact: str, values: Collection[str]) -> bool:
-        """Whether one of the values of a key of ``match.shape`` can be that of a job of this shape."""
+        """Returns whether a job of this shape can have one of the values for a key of ``match.shape``."""
         if fact == "nodeConfig":
             sizes = range(self.node_config.least, int(self.node_config.most) + 1)
             return any(str(size) in values for size in sizes)

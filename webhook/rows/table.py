@@ -1,4 +1,4 @@
-"""The rule table as the engine sees it: frozen rows, checked and built by ``webhook.rules``."""
+"""The rule table as the engine reads it: frozen rows, which ``webhook.rules`` checks and builds."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -32,7 +32,7 @@ def _counts(said: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of de
 
 
 MOST_NAMESPACES = 1000
-"""Of which a table knows the policies by heart; they are looked up again beyond that."""
+"""Namespaces whose policies a table caches; others are looked up each time."""
 
 
 def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what is written
@@ -40,7 +40,7 @@ def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what 
 
 
 Fault = Literal["user", "deadline", "amount", "resource", "key", "hostfile", "queue"]
-"""What a job may be warned of."""
+"""Conditions about which a job may be warned."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ class MountFree(Row):
 
     @cached_property
     def mount(self) -> Mapping[str, str]:
-        """The volume mount, placeholders and all."""
+        """The volume mount, with placeholders."""
         return {"mountPath": self.mount_path, "name": self.name}
 
     @cached_property
     def filling(self) -> Filling | None:
-        """What fills it in; None where there is nothing to fill in."""
+        """The function that fills it in; None without placeholders."""
         return filling(self.mount)
 
 
@@ -113,44 +113,44 @@ class Match(Row):
     mount_free: MountFree | None = None
 
     def is_for(self, workload: Workload) -> bool:
-        """Whether it is for a kind of job, and for a role that this has."""
+        """Returns whether it applies to a kind of job, and to a role of that."""
         named = not self.workload or matches(workload.name, self.workload)
         return named and (self.role == ANY or self.role in workload.roles)
 
     def allows(self, family: Family, shape: Shape) -> bool:
-        """Whether a shape of a family meets its conditions on them."""
+        """Returns whether a shape of a family meets its conditions on these."""
         named = self.family is None or self.family.allows(family.name)
         return named and (self.shape is None or self.shape.unlike(shape) is None)
 
     @cached_property
     def given(self) -> Mapping[str, Condition[Any]]:
-        """Its conditions by their names, in the order in which they are looked at."""
+        """Its conditions by name, in the order of evaluation."""
         every = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: each for name, each in every if isinstance(each, Condition)}
 
     @cached_property
     def of_job(self) -> Sequence[OfJob[Any]]:
-        """Those that hold for all jobs alike, or for none."""
+        """Conditions with one answer for all jobs with the same facts."""
         return [each for each in self.given.values() if isinstance(each, OfJob)]
 
     @cached_property
     def of_template(self) -> Sequence[OfTemplate[Any]]:
-        """Those that each template meets or not."""
+        """Conditions on each template."""
         return [each for each in self.given.values() if isinstance(each, OfTemplate)]
 
     @cached_property
     def of_object(self) -> Sequence[OfObject[Any]]:
-        """Those on what the object itself says."""
+        """Conditions on the object itself."""
         return [each for each in self.given.values() if isinstance(each, OfObject)]
 
     @cached_property
     def known_later(self) -> bool:
-        """Whether it has a condition that is not on what is known of the job as a whole."""
+        """Whether it has conditions other than those on facts of the job as a whole."""
         return bool(self.of_template or self.of_object or self.fault or self.single is not None)
 
     @cached_property
     def whose(self) -> str:
-        """Whose template it is for, in a message."""
+        """The owner of its template, in a message."""
         return "pod" if self.role == ANY else self.role
 
 
@@ -208,24 +208,24 @@ class Rule(Row):
 
     @cached_property
     def own(self) -> Mapping[str, str]:
-        """Of the placeholders those of its role's first container, which each template has its own of."""
+        """The placeholders of its role's first container, which differ between templates."""
         parts = {name: name.partition(".") for name in self.quotes}
         role = self.match.role
         return {name: last for name, (of, _, last) in parts.items() if of == role and last != "instanceType"}
 
     @cached_property
     def fragment(self) -> Filling | None:
-        """What fills in what it adds; None where that is the same for every job."""
+        """The function that fills in its fragment; None if that is the same for every job."""
         return filling(self.add)
 
     @cached_property
     def waits_for(self) -> str:
-        """A value that it quotes and that the table does not give; the table has filled in the others."""
+        """A quoted value that the table does not set; the table has filled in the others."""
         return min((name for name in self.quotes if name.startswith("value.")), default="")
 
     @property
     def stage(self) -> int:
-        """Which of `STAGES` it is in."""
+        """The index of its stage in `STAGES`."""
         return 0 if self.devices else 1 if self.placer else 2
 
     @cached_property
@@ -292,13 +292,13 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Table(File):
-    """A whole rule table, as the engine sees it.
+    """A whole rule table, as the engine reads it.
 
     Attributes:
-        revision: twelve hexadecimal digits that change with the table's content.
-        script: text that launchers' Pods get.
-        origins: by rule the places where it is written: the first that has it, then those that change it.
-        ruled_out: what was found out about rules by what is known of a job as a whole.
+        revision: Twelve hexadecimal digits that change with the table's content.
+        script: The text that launchers' Pods get.
+        origins: The places where each rule is written: the first one, then those that change it.
+        ruled_out: The rules that cannot fire, by facts of a job as a whole.
     """
 
     revision: str
@@ -310,9 +310,9 @@ class Table(File):
     _policies_of: dict[str, Policies] = field(default_factory=dict, init=False, compare=False)
 
     def origin(self, rule: str, key: str) -> Origin | None:
-        """Where a rule got one of its keys: the last place that gives it, or else the rule's first."""
-        found = self.origins.get(rule, ())
-        return next((one for one in reversed(found) if key in one.keys), next(iter(found), None))
+        """Returns where a rule got one of its keys: the last place that sets it, or else the rule's first."""
+        origins = self.origins.get(rule, ())
+        return next((one for one in reversed(origins) if key in one.keys), next(iter(origins), None))
 
     @cached_property
     def on(self) -> Sequence[Family]:
@@ -321,26 +321,26 @@ class Table(File):
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
-        """What jobs request nodes of them by."""
+        """The resources by which jobs request nodes of these."""
         return tuple(dict.fromkeys(name for family in self.on for name in family.whole_node))
 
     @cached_property
     def shapes(self) -> Sequence[Shape]:
-        """Their shapes."""
+        """The shapes of these."""
         return [shape for family in self.on for shape in family.shapes]
 
     @cached_property
     def modes(self) -> Modes:
-        """Its modes as they are without a policy."""
+        """The modes without a policy."""
         return Modes(self.mode, {rule.name: rule.mode for rule in self.rules})
 
     @cached_property
     def rulings(self) -> Sequence[Ruling]:
-        """Its policies, each with the modes that count under it."""
+        """The policies, each with the modes under it."""
         return [Ruling(policy, self.modes) for policy in self.policies]
 
     def ruling(self, obj: Json, namespace: str, now: float) -> Ruling | None:
-        """The first policy that is for an object in a namespace; None: its own modes count."""
+        """Returns the first policy for an object in a namespace; None without one."""
         if not self.policies:
             return None
         known = self._policies_of
@@ -357,7 +357,7 @@ class Table(File):
 
     @cached_property
     def rules_of(self) -> Mapping[str, Sequence[Rule]]:
-        """By workload the rules that can match: those of others cost an object nothing."""
+        """By workload, the rules that can match: those of others cost an object nothing."""
         return {
             workload.name: [rule for rule in self.rules if rule.match.is_for(workload)]
             for workload in self.workloads
@@ -365,17 +365,17 @@ class Table(File):
 
     @cached_property
     def placing_of(self) -> Mapping[str, Collection[str]]:
-        """By workload the names of the rules that say who places it."""
+        """By workload, the names of the rules that set its placer."""
         return {name: {rule.name for rule in rules if rule.placer} for name, rules in self.rules_of.items()}
 
     @cached_property
     def giving(self) -> frozenset[str]:
-        """Names of the rules that say how workers get their devices."""
+        """Names of the rules that set how workers get their devices."""
         return frozenset(rule.name for rule in self.rules if rule.devices)
 
     @cached_property
     def quoted_of(self) -> Mapping[str, frozenset[str]]:
-        """By workload the placeholders that its rules quote."""
+        """By workload, the placeholders that its rules quote."""
         return {
             name: frozenset[str]().union(*(rule.quotes for rule in rules))
             for name, rules in self.rules_of.items()
@@ -383,7 +383,7 @@ class Table(File):
 
     @cached_property
     def parts_of(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
-        """The same, those of fields and roles only: whole, and before and behind the dot."""
+        """The placeholders of fields and roles among these: whole, and before and after the dot."""
         parts = {name: (each.partition(".") for each in quoted) for name, quoted in self.quoted_of.items()}
         return {
             workload: [(f"{of}.{name}", of, name) for of, _, name in each if of not in {"job", "shape"}]
@@ -391,9 +391,9 @@ class Table(File):
         }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
-        """The workloads for a ``group/version/Kind``; the first whose ``when`` holds opens an object.
+        """Returns the workloads for a ``group/version/Kind``; the first whose ``when`` matches is used.
 
-        One without a ``when`` comes last: it is for what the others leave.
+        One without a ``when`` comes last, because it is for the remaining objects.
         """
         return self._workloads_of.get(kind, ())
 

@@ -34,13 +34,13 @@ from webhook.rows.written import (
 )
 
 WORKER = "worker"
-"""The role of every group that takes nodes, whatever else it is."""
+"""The additional role of every group that takes nodes."""
 
 ANY = "any"
-"""The role of every group there is."""
+"""The role of all groups."""
 
 MOST = 10**9
-"""Above all numbers that a job's field can have."""
+"""More than any number in a job's field."""
 
 
 @dataclass(frozen=True)
@@ -99,28 +99,28 @@ class Field(Row):
     counted: Flag = False
 
     def text(self, obj: Json) -> str:
-        """The value as text, the default where the object does not say.
+        """Returns the value as text, or the default if the object has none.
 
         Raises:
-            WrongTypeError: if it is neither text, a truth value nor a number of a size that a job's can have.
+            WrongTypeError: The value is no text, no truth value, and no number of a permitted size.
         """
-        found = self.path.value(obj)
+        value = self.path.value(obj)
         if self.smaller:
-            text = str(found) if isinstance(found, str | int | float) else ""
-            # 0, and what is no quantity, means no limit.
+            text = str(value) if isinstance(value, str | int | float) else ""
+            # 0, and a text that is no quantity, mean no limit.
             return text if 0 < thousandths(text) < thousandths(self.default) else self.default
-        if self.counted and isinstance(found, list):
-            found = len(found)
-        if isinstance(found, bool):
-            return str(found).lower()
-        if isinstance(found, int) and abs(found) < MOST:
-            found = str(found)
-        if found is not None and not isinstance(found, str):
-            raise WrongTypeError(self.path.name, "text", found)
-        text = found or self.default
+        if self.counted and isinstance(value, list):
+            value = len(value)
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, int) and abs(value) < MOST:
+            value = str(value)
+        if value is not None and not isinstance(value, str):
+            raise WrongTypeError(self.path.name, "text", value)
+        text = value or self.default
         if not self.parent:
             return text
-        # What is in the root has the default's directory: the root is none of its own.
+        # A file in the root gets the default's directory, because the root is not its own.
         above = (path.rstrip("/").rpartition("/")[0] for path in (text, self.default))
         return next(filter(None, above), "/")
 
@@ -147,7 +147,7 @@ def _factor(one: int | ObjectPath | Factor) -> Factor:
 
 
 Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _factor)]
-"""A number, where the job says it (not said is 0), or a list whose product is meant."""
+"""A number of the job (0 if missing), or a list to be multiplied."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ class Number(Row):
 
 
 DEVICES: Literal["devices"] = "devices"
-"""In place of whether a group takes nodes: where its pods ask for devices, or select UltraServers."""
+"""In place of whether a group takes nodes: if its pods request devices, or select UltraServers."""
 
 
 @dataclass(frozen=True)
@@ -203,11 +203,11 @@ class Group(Row):
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Its role, and the other one that it may have."""
+        """Its role, and its other role."""
         return (self.role, self.otherwise) if self.otherwise else (self.role,)
 
     def key(self, obj: Json, path: Path) -> str:
-        """What tells a group from the others of an object, wherever in a list its template stands."""
+        """Returns what distinguishes a group from the others of an object, at any position in a list."""
         listed = self.template.list
         return f"{self.role}/{get(obj, (*path[: len(listed.parts) + 1], 'name'))}" if listed else self.role
 
@@ -276,10 +276,10 @@ class Workload(Row):
     updates: Annotated[Suspending | str | None, written(Literal["always"] | Suspending)] = None
 
     def unlike(self, obj: Json) -> tuple[str, str] | None:
-        """The first field, and its value, by which an object is not what ``when`` says.
+        """Returns the first field, and its value, that does not match ``when``.
 
         Raises:
-            WrongTypeError: if a field is neither text nor a truth value.
+            WrongTypeError: A field is neither text nor a truth value.
         """
         for name, allowed in self.when.items():
             if not matches(value := self.fields[name].text(obj), allowed):
@@ -293,6 +293,6 @@ class Workload(Row):
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
-        """The roles that rules can match: those of its groups, and ``worker`` for what takes nodes."""
+        """The roles that rules can match: those of its groups, and ``worker`` for all that take nodes."""
         named = [role for group in self.groups for role in group.roles]
         return tuple(dict.fromkeys([*named, WORKER] if self.takes_nodes else named))

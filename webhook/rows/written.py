@@ -1,6 +1,6 @@
-"""How the values of a table's keys are written, and what becomes of them: types for the rows' fields.
+"""Types for the rows' fields: how the values of a table's keys are written, and what they are converted to.
 
-pydantic reads these types, to check and build rows, and to make the published JSON Schema; nothing else does.
+Only pydantic reads these types: it checks and builds rows, and makes the published JSON Schema.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,11 +23,11 @@ class Row:
 
 
 def written(as_: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
-    """For a value that is written as one type and is another, or None where the key is missing.
+    """Returns the type of a value that is written as one type and is another, or None if the key is missing.
 
     Args:
-        as_: the type of what is written.
-        make: what makes the value of it; may raise ``ValueError``.
+        as_: The type of the written value.
+        make: Converts the written value; may raise ``ValueError``.
     """
     return GetPydanticSchema(
         lambda _, handler: core_schema.no_info_after_validator_function(make, handler(as_))
@@ -45,16 +45,16 @@ def or_bare_off(words: Any) -> BeforeValidator:  # noqa: ANN401
 
 def _given(source: Any, handler: Callable[[Any], Any]) -> Any:  # noqa: ANN401
     (of,) = (each for each in get_args(source) if each is not NoneType)
-    as_ = getattr(of, "written", None)  # of a class that says how it is written
+    as_ = getattr(of, "written", None)  # of a class with its own written type
     return handler(of) if as_ is None else core_schema.no_info_after_validator_function(of, handler(as_))
 
 
 Given = Annotated[T | None, GetPydanticSchema(_given)]
-"""A value that is None where its key is missing; nobody writes null."""
+"""A value that is None if its key is missing; null is not permitted."""
 
 
 def one_or_more(of: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
-    """For a tuple that is written as one of a type, or as a list of them; ``make`` makes each value of it."""
+    """Returns the type of a tuple that is written as one value or as a list; ``make`` converts each value."""
     several = Annotated[list[of], Field(min_length=1)]
     listed = BeforeValidator(
         lambda value: value if isinstance(value, list) else [value], json_schema_input_type=of | several
@@ -104,9 +104,9 @@ Pointer = Annotated[
 TemplatePath = Annotated[ObjectPath, written(Annotated[str, Field(pattern=f"^({_POINTER})?$")], object_path)]
 
 Texts = Annotated[tuple[str, ...], one_or_more(str)]
-"""A text or a list of them."""
+"""A text or a list of texts."""
 
 Patterns = Mapping[str, Texts]
-"""Values by key; ``*`` and ``?`` as in file names."""
+"""Values by key; ``*`` and ``?`` are wildcards, as in file names."""
 
 SomePatterns = Annotated[Patterns, Field(min_length=1)]

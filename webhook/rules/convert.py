@@ -1,4 +1,4 @@
-"""A rule table of 0.2.0 in the form of this version: its machines and sizes become a family."""
+"""Converts a rule table of 0.2.0 into the present form: its machines and sizes become a family."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -12,24 +12,24 @@ from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import OLD, VERSION
 
 REPLACED: Final = ("candidates", "shapes")
-"""Sections of which a family is made."""
+"""Sections that become a family."""
 
 MOVED: Final = ("instanceTypes", "claims", "nodeLabels")
-"""Keys of ``candidates`` that a family has as they were."""
+"""Keys of ``candidates`` that a family has unchanged."""
 
 RESTORED: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
 )
-"""Rules in whose place 0.2.0 applied the AWS document's own, where these did not fire."""
+"""Rules in whose place 0.2.0 applied the AWS document's own, if they did not fire."""
 
 Row = dict[str, Any]
 
 
 def converted(text: Text) -> str:
-    """The text of a table in the new form; sections that it has in the old one as well stay as written.
+    """Returns the text of a table in the new form; unchanged sections stay as written.
 
     Raises:
-        TableError: if it is no table of 0.2.0, or says what a family cannot say.
+        TableError: It is no table of 0.2.0, or has a key that a family cannot have.
     """
     source, document = text[0], document_of(text[1], text[0])
     if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD:
@@ -46,7 +46,7 @@ def converted(text: Text) -> str:
 
 
 def _sections(old: Row) -> Iterator[tuple[str, Any]]:
-    """The sections in the new form; those of which nothing is left are none."""
+    """Yields the sections in the new form, without empty ones."""
     for key, value in old.items():
         if key == "candidates":
             moved = (*MOVED, "requests", "wholeNode")
@@ -62,7 +62,7 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
 
 
 def _family(old: Row) -> Row:
-    """What a table says of machines and sizes, laid over the packaged ones if it extends them; or nothing."""
+    """Returns the family for a table's machines and sizes, merged with the packaged one if it extends it."""
     below, extends = default_draft().raw["families"][0], "extends" in old
     said, shapes = old.get("candidates", {}), old.get("shapes", [])
     family = {key: said[key] for key in MOVED if key in said}
@@ -80,10 +80,10 @@ def _family(old: Row) -> Row:
 
 
 def _units(shapes: list[Row], below: Row, *, extends: bool) -> list[Row]:
-    """The units of shapes, as far as the packaged family does not have them.
+    """Returns the units of shapes that the packaged family does not have.
 
     Raises:
-        ValueError: if shapes of one node config have units by several labels: a family has one for a size.
+        ValueError: Shapes of one node config have units by several labels: a family has one for a size.
     """
     packaged = {unit["label"]: unit for unit in below["units"]}
     labels = {unit["nodes"]: label for label, unit in packaged.items()}
@@ -110,12 +110,12 @@ def _units(shapes: list[Row], below: Row, *, extends: bool) -> list[Row]:
 
 
 def _label(chosen: Mapping[int, str], size: int) -> str | None:
-    """The label of the smallest units with so many nodes."""
+    """Returns the label of the smallest units with so many nodes."""
     return chosen.get(min((known for known in chosen if known >= size), default=0))
 
 
 def _in_new_words(row: Row) -> Row:
-    """A rule with the names that placers have now."""
+    """Returns a rule with the present names of placers."""
     new = {key: _in_new_words(value) if key == "match" else value for key, value in row.items()}
     if "placer" in row:
         words = [PLACERS[word].value if word in PLACERS else word for word in _texts(row, "placer")]
@@ -124,7 +124,7 @@ def _in_new_words(row: Row) -> Row:
 
 
 def _in_turn(rules: list[Row]) -> list[Row]:
-    """The rules of a whole table: each behind those that were applied in its place, as `unless` wants it."""
+    """Returns the rules of a whole table, each after those that were applied in its place, for `unless`."""
     named = {row["name"]: row for row in rules}
     instead = {name: [row["name"] for row in rules if name in _texts(row, "replaces")] for name in named}
     at = {name: index for index, name in enumerate(named)}
@@ -145,10 +145,10 @@ def _in_turn(rules: list[Row]) -> list[Row]:
 
 
 def _laid_over(rules: list[Row]) -> list[Row]:
-    """The rules of a table that extends the packaged one, which states each of its own once.
+    """Returns the rules of a table that extends the packaged one, which has each of its own once.
 
     Raises:
-        ValueError: if one leans on a rule that the packaged table does not have any more.
+        ValueError: A rule depends on one that the packaged table no longer has.
     """
     packaged = {row["name"]: row for row in default_draft().raw["rules"]}
     made = list[Row]()
@@ -181,7 +181,7 @@ def _texts(row: Row, key: str) -> list[str]:
 
 
 def _written(document: Document, text: str, new: Mapping[str, Any]) -> str:
-    """A table, with the lines of every section that stays, and the new one in the place of the old ones."""
+    """Returns a table with the lines of every unchanged section, and the new ones in place of the old."""
     lines, old, made = text.splitlines(keepends=True), document.value, ""
     starts = [document.line_of((key,)) - 1 for key in old]
     begins = list(map(partial(_above, lines), starts))
@@ -201,7 +201,7 @@ def _written(document: Document, text: str, new: Mapping[str, Any]) -> str:
 
 
 def _above(lines: Sequence[str], start: int) -> int:
-    """Where the comments begin that stand above a line."""
+    """Returns where the comments above a line begin."""
     while start and lines[start - 1].startswith(("#", "\n")):
         start -= 1
     return start

@@ -1,4 +1,4 @@
-"""A rule table as written: one file, or several laid over each other, with the line of every value."""
+"""A rule table as written: one file, or several merged ones, with the line of every value."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ ROWS: Final[Mapping[str, AbstractSet[str]]] = {
     "families": {"instanceTypes", "wholeNode", "shapes"},
     "rules": {"match", "reason"},
 }
-"""The sections of rows, and the keys that a new one has beside its name."""
+"""The sections of rows, and the keys that a new row needs in addition to its name."""
 
 WITHIN: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shapes": {"workers", "nodeConfig"}}
-"""Lists of rows within a family, and the keys that a new one has beside that by which it is known."""
+"""Lists of rows within a family, and the keys that a new row needs in addition to its identifying one."""
 
 MAPS = ("values", "candidates", "deviceCounts")
 
@@ -32,19 +32,19 @@ FIRST: AbstractSet[str] = {"placer", "devices"}
 POLICIES: Final = "policies"
 
 Written = list[tuple[Document, Path]]
-"""The files that a row stands in, and where: the one that has it first, then those that change it."""
+"""The files with a row, and its path in each: first the file that adds it, then those that change it."""
 
 Rows = list[tuple[dict[str, Any], Written]]
 
 
 @dataclass
 class Draft:
-    """A table's text as a value, and where each part of it comes from.
+    """A table's text as a value, and the origin of each part.
 
     Attributes:
-        raw: the whole table; ``extends`` is resolved.
-        files: those that are laid over each other; the last counts.
-        rows: by the path of a list of rows what is known of each; of a single file nothing has to be.
+        raw: The whole table, with ``extends`` resolved.
+        files: The merged files; the last one counts.
+        rows: The files of each row, by the path of its list; empty for a single file.
     """
 
     raw: dict[str, Any]
@@ -52,23 +52,23 @@ class Draft:
     rows: Mapping[Path, list[Written]] = field(default_factory=dict)
 
     def written(self, *path: str | int) -> list[Written]:
-        """For each row of a list the files that it stands in."""
+        """Returns the files of each row of a list."""
         alone = [[(self.files[0], (*path, at))] for at in range(len(get(self.raw, path) or ()))]
         return self.rows.get(path, alone)
 
     @property
     def named(self) -> list[Path]:
-        """Where there are rows with names, those within families last."""
+        """Returns the paths of lists of rows with names, those within families last."""
         inner = [("families", at, "shapes") for at in range(len(self.raw["families"]))]
         return [*((section,) for section in ROWS), *inner]
 
     def problem(self, path: Path, message: str) -> Problem:
-        """A problem at a path of ``raw``, placed in the last file that has the value, or else its parent."""
+        """Returns a problem at a path of ``raw``, in the last file that has the value or its parent."""
         document, there = self._origin(path) if len(self.files) > 1 else (self.files[0], path)
         return Problem(document.source, document.line_of(there), pointer(there), message)
 
     def origins(self) -> dict[str, list[Origin]]:
-        """The places that each rule is written in."""
+        """Returns the places where each rule is written."""
         return {
             rule["name"]: [
                 Origin(document.source, document.line_of(path), frozenset(get(document.value, path)))
@@ -92,7 +92,7 @@ class Draft:
 
 
 def side_by_side(files: Sequence[Document]) -> Draft:
-    """Returns the table of files of which each has sections of its own; their rules follow one another."""
+    """Returns the table of files that each have their own sections, with their rules in this order."""
     raw = {key: value for document in files for key, value in document.value.items()}
     raw["rules"] = [rule for document in files for rule in document.value.get("rules", ())]
     rows = defaultdict[Path, list[Written]](list)
@@ -103,14 +103,14 @@ def side_by_side(files: Sequence[Document]) -> Draft:
 
 
 def _lists(document: Document) -> Iterator[Path]:
-    """Where a file has rows."""
+    """Yields the paths of a file's lists of rows."""
     yield from ((section,) for section in ROWS if section in document.value)
     for at, family in enumerate(document.value.get("families", [])):
         yield from (("families", at, key) for key in WITHIN if key in family)
 
 
 def strays(base: Draft, over: Document) -> Iterator[Problem]:
-    """Rows of a table that change rows which the one below does not have."""
+    """Yields problems of rows that change a row which the table below does not have."""
     for path in _lists(over):
         kind = str(path[-1])
         by, needed = (INNER[kind], WITHIN[kind]) if path[1:] else ("name", ROWS[kind])
@@ -129,7 +129,7 @@ def strays(base: Draft, over: Document) -> Iterator[Problem]:
 
 
 def laid_over(base: Draft, over: Document) -> Draft:
-    """A table with another one laid over it, row by row and key by key."""
+    """Returns a table merged with another one, row by row and key by key."""
     raw: dict[str, Any] = {**base.raw}
     laid: dict[Path, Rows] = {}
     if "mode" in over.value:
@@ -143,7 +143,7 @@ def laid_over(base: Draft, over: Document) -> Draft:
     }
     raw |= {section: [value for value, _ in laid[section,]] for section in ROWS}
     rows = {path: [written for _, written in found] for path, found in laid.items()}
-    # They have no names to be changed by; the first that is for an object counts.
+    # They have no names; the first one that applies to an object counts.
     new: list[Written] = [[(over, (POLICIES, at))] for at in range(len(over.value.get(POLICIES, ())))]
     if policies := [*over.value.get(POLICIES, ()), *base.raw.get(POLICIES, ())]:
         raw[POLICIES], rows[POLICIES,] = policies, new + base.written(POLICIES)
@@ -157,7 +157,7 @@ def _rows(draft: Draft, *path: str | int) -> Rows:
 def _inner(
     base: Draft, over: Document, at: int, family: dict[str, Any], written: Written
 ) -> Iterator[tuple[Path, Rows]]:
-    """The rows within a family that was laid over another, which gets them, and its claims."""
+    """Yields the merged rows within a family, and its claims."""
     below = next((n for n, row in enumerate(base.raw["families"]) if row["name"] == family["name"]), None)
     old = {} if below is None else base.raw["families"][below]
     changed = [where for document, where in written if document is over]
@@ -172,18 +172,18 @@ def _inner(
 
 
 def _laid(base: Rows, over: Rows, by: str = "name", *, first: bool = False) -> Rows:
-    """Rows laid over others that are known by the same; new ones are behind those, or before them."""
+    """Returns merged rows, matched by the same key; new ones come after the others, or before them."""
     known = {row[by] for row, _ in base}
     changes: dict[str, Rows] = defaultdict(list)
     new: Rows = []
     for value, where in over:
         (changes[value[by]] if value[by] in known else new).append(({**value}, where))
-    # A row that is changed twice is there twice then, for lint to see.
+    # A row that is changed twice is then in the list twice, which lint reports.
     old = [
         ({**row, **value}, written + where)
         for row, written in base
         for value, where in changes[row[by]] or [({}, [])]
     ]
-    # Where the first counts, new rows are tried before the packaged ones.
+    # If the first row counts, new rows are tried before the packaged ones.
     before = [row for row in new if first or FIRST & row[0].keys()]
     return before + old + [row for row in new if not (first or FIRST & row[0].keys())]

@@ -1,4 +1,4 @@
-"""What a key of a table means, from the types of the published schema and the packaged table."""
+"""Explains the keys of a table, from the types of the published schema and the packaged table."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -11,19 +11,19 @@ from webhook.rules.load import placement_draft
 from webhook.rules.schema import bundled, forms
 
 TYPES: Final = {"string": "text", "integer": "whole number", "boolean": "true or false"}
-"""What people call types of JSON Schema."""
+"""Names of JSON Schema's types for people."""
 
 LONGEST: Final = 100
-"""Characters of an example; a longer one is left out."""
+"""Most characters of an example; longer ones are left out."""
 
 
 class Key(NamedTuple):
     """A key of a row.
 
     Attributes:
-        type: In words; with a capital letter it is the name of a row.
-        default: Empty where there is none; or ``required``.
-        example: On one line; empty where there is none.
+        type: In words; a capital letter begins the name of a row.
+        default: Empty if there is none; or ``required``.
+        example: On one line; empty if there is none.
         about: A description.
     """
 
@@ -39,10 +39,10 @@ class Key(NamedTuple):
 
 
 def explained(path: str = "") -> str:
-    """Returns what a key means, and those below it; without a path, as ``match.labels``, what a table has.
+    """Returns the explanation of a key and those below it; without a path that of a table's keys.
 
     Raises:
-        LookupError: No key is called so, or several are; the message says which.
+        LookupError: No key has this path, or several have; the message says which.
     """
     keys = every()
     known = [path] if path in keys else [each for each in keys if each.endswith(f".{path}")]
@@ -60,12 +60,12 @@ def explained(path: str = "") -> str:
 @cache
 def every() -> Mapping[str, Key]:
     """Returns each key of a table by its path."""
-    found = [*_keys("", bundled(), [placement_draft().raw])]
-    return dict(found) | dict(reversed(found))  # of alternatives with one key the first counts
+    keys = [*_keys("", bundled(), [placement_draft().raw])]
+    return dict(keys) | dict(reversed(keys))  # the first of alternatives with one key counts
 
 
 def _keys(at: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[tuple[str, Key]]:
-    """The keys of the rows that a value may be, or be a list or a map of; examples are from such values."""
+    """Yields the keys of the rows in a value, list or map, with examples from these values."""
     maps = [each for each in values if isinstance(each, dict)]
     inside = {
         "items": [one for each in values if isinstance(each, list) for one in each],
@@ -101,13 +101,13 @@ def _length(value: Json) -> int:
 
 
 def _first(value: Json) -> Json:
-    """A list or a map with nothing but what it has first."""
+    """Returns a list or a map with only its first element."""
     value = value[:1] if isinstance(value, list) else value
     return dict([*value.items()][:1]) if isinstance(value, dict) else value
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """What a value has to be, in words."""
+    """Returns a value's type in words."""
     if "enum" in schema or "const" in schema:
         words = map(str, schema.get("enum", [schema.get("const")]))
         return _either(each for each in words if each != "False" and not each.startswith("!"))

@@ -1,4 +1,4 @@
-"""What the types of rows cannot see: rows that contradict each other, or Kubernetes, or can never fire."""
+"""Checks across rows: contradictions between rows, or with Kubernetes, and rows that can never fire."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ from webhook.rules.lint_rules import listed, rule_problems
 from webhook.rules.problems import Found
 
 SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place"}
-"""What messages of shapes may quote: texts that every job with a shape has."""
+"""Placeholders in messages of shapes: every job with a shape has them."""
 
 
 def problems_of(table: Table) -> Found:
-    """Every problem of a table whose fragments still quote the table's own values."""
+    """Yields every problem of a table whose fragments still quote the table's own values."""
     yield from _duplicates(table)
     yield from _families(table)
     broken = list(_workloads(table))
     yield from broken
-    if not broken:  # what rules may quote follows from the workloads
+    if not broken:  # the placeholders of rules depend on the workloads
         yield from _shapes(table)
         yield from rule_problems(table)
     yield from policy_problems(table)
@@ -73,7 +73,7 @@ def _families(table: Table) -> Found:
 
 
 def _claims(family: Family, at: Path) -> Found:
-    """Claims of every name, or of a node config that no job can have."""
+    """Yields claims for every name, or of a node config that no job can have."""
     known = sorted({str(shape.node_config) for shape in family.shapes})
     for name, claimed in family.claims.items():
         if not name.strip("*"):
@@ -103,7 +103,7 @@ def _workloads(table: Table) -> Found:
 
 
 def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Found:
-    """Kinds of which two workloads take what the others leave; ``taken`` names the first such for each."""
+    """Yields kinds of two workloads without ``when``; ``taken`` has the first one for each kind."""
     for kind in () if workload.when else workload.kinds:
         if kind in taken:
             first = f"{taken[kind]} opens every {kind}"
@@ -113,7 +113,7 @@ def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Found:
 
 
 def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
-    """Defaults that quote what is not there, and fields with the smaller of two quantities that are none."""
+    """Yields defaults with unknown placeholders, and texts that are no quantities where one is needed."""
     known = {f"value.{name}": text for name, text in values.items()}
     for name, row in workload.fields.items():
         path: Path = (*at, "fields", name)

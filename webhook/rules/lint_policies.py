@@ -1,4 +1,4 @@
-"""What is wrong with policies, and what is worth a note: policies that ended, and rules that are idle."""
+"""Problems of policies, and notes: policies that ended, and rules that are idle."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -14,7 +14,7 @@ from webhook.rules.problems import Found, Problem
 
 
 def policy_problems(table: Table) -> Found:
-    """Every problem of a table's policies."""
+    """Yields every problem of a table's policies."""
     names = [rule.name for rule in table.rules]
     for index, policy in enumerate(table.policies):
         at = ("policies", index)
@@ -34,35 +34,35 @@ def policy_problems(table: Table) -> Found:
 
 
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
-    """What is allowed and perhaps not meant: policies that ended, and rules that a mode makes idle."""
+    """Yields notes on policies that ended, and on rules that a mode makes idle."""
     always = _idle(table, table.modes)
-    found = [(("rules", at), text) for at, text in always]
+    pairs = [(("rules", at), text) for at, text in always]
     for index, ruling in enumerate(table.rulings):
         path, policy = ("policies", index), ruling.policy
         if policy.until is not None and policy.ended(now):
-            found.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
+            pairs.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
             continue
         if policy.labels:
-            found.append(
+            pairs.append(
                 (path, "is for labels: Pods are decided by theirs, so pod templates need them as well")
             )
-        found += [(path, text) for at, text in _idle(table, ruling.modes) if (at, text) not in always]
-    return (draft.problem(path, text) for path, text in found)
+        pairs += [(path, text) for at, text in _idle(table, ruling.modes) if (at, text) not in always]
+    return (draft.problem(path, text) for path, text in pairs)
 
 
 def _idle(table: Table, under: Modes) -> list[tuple[int, str]]:
-    """Rules that cannot fire because each that they need is in shadow or off, by their place in the table."""
-    modes, found = dict(under.rules), list[tuple[int, str]]()
+    """Returns rules that cannot fire because all that they need is in shadow or off, by position."""
+    modes, idle = dict(under.rules), list[tuple[int, str]]()
     for index, rule in enumerate(table.rules if under.table is Mode.ENFORCE else ()):
         if (
             rule.needs
             and modes[rule.name] is Mode.ENFORCE
             and all(modes[name] is not Mode.ENFORCE for name in rule.needs)
         ):
-            said = ", and ".join(f"{name}, which is {_said(modes[name])}" for name in rule.needs)
-            found.append((index, f"rule {rule.name} does nothing: it needs {said}"))
+            reasons = ", and ".join(f"{name}, which is {_said(modes[name])}" for name in rule.needs)
+            idle.append((index, f"rule {rule.name} does nothing: it needs {reasons}"))
             modes[rule.name] = Mode.OFF
-    return found
+    return idle
 
 
 def _said(mode: Mode) -> str:
@@ -70,7 +70,7 @@ def _said(mode: Mode) -> str:
 
 
 def _hides(first: Policy, later: Policy) -> bool:
-    """Whether a policy is for everything that a later one is for, for as long."""
+    """Returns whether a policy applies to everything that a later one does, and lasts as long."""
     wide, narrow = first.namespaces, later.namespaces
     if any(text.startswith("!") for text in (*wide, *narrow)):
         covered = set(wide) in (set(), set(narrow))
@@ -86,7 +86,7 @@ def _hides(first: Policy, later: Policy) -> bool:
 
 
 def _covers(wide: str, narrow: str) -> bool:
-    """Whether a glob fits all that another one fits, as far as that is easily seen."""
+    """Returns whether a glob matches all that another one does, as far as that is easy to see."""
     if wide in {narrow, "*"}:
         return True
     if not is_glob(narrow):

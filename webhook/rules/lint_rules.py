@@ -1,4 +1,4 @@
-"""What the types of rows cannot see of rules: what others of the table, or Kubernetes, make of them."""
+"""Checks of rules across rows: conflicts with other rows of the table, or with Kubernetes."""
 
 from collections.abc import Iterable, Mapping
 
@@ -30,7 +30,7 @@ from webhook.rules.problems import Found
 
 
 def rule_problems(table: Table) -> Found:
-    """Every problem of a table's rules."""
+    """Yields every problem of a table's rules."""
     rows = Rows(table)
     for index, rule in enumerate(table.rules):
         at: Path = ("rules", index)
@@ -41,7 +41,7 @@ def rule_problems(table: Table) -> Found:
 
 
 def _node_configs(table: Table) -> Found:
-    """Shapes that the init script, which a rule runs for them, does not know."""
+    """Yields shapes that the init script does not support, if a rule runs it for them."""
     running = [rule for rule in table.rules if rule.mode is not Mode.OFF and CHOSEN in str(rule.add)]
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes):
@@ -54,17 +54,17 @@ def _node_configs(table: Table) -> Found:
 
 
 CHOSEN = "NEURON_ULTRASERVER_NODE_CONFIG"
-"""The variable by which the init script takes a node config."""
+"""The variable with which the init script reads a node config."""
 
 
 class Rows:
-    """Looks rows up, so that the work of checking a table grows as its length does.
+    """Indexes of rows, so that checking a table takes time in proportion to its length.
 
     Attributes:
-        table: The rows themselves.
-        named: Name -> the rule of that name.
-        places: Name of a rule -> where it is applied.
-        instead: Names of rules where which fire others do not.
+        table: The rows.
+        named: Each rule by name.
+        places: The position of each rule by name.
+        instead: Names of rules that take the place of others.
     """
 
     def __init__(self, table: Table) -> None:
@@ -74,17 +74,17 @@ class Rows:
         self.instead = frozenset(name for row in table.rules for name in row.unless)
 
     def workloads(self, rule: Rule) -> list[Workload]:
-        """Those that a rule matches."""
+        """Returns the workloads that a rule matches."""
         return [row for row in self.table.workloads if rule.match.is_for(row)]
 
     def shapes(self, rule: Rule) -> list[tuple[Family, Shape]]:
-        """Those that a rule's match allows."""
+        """Returns the shapes that a rule's match permits."""
         every = ((family, shape) for family in self.table.families for shape in family.shapes)
         return [each for each in every if rule.match.allows(*each)]
 
 
 def listed(known: Iterable[str]) -> str:
-    """Names for a message."""
+    """Returns names for a message."""
     return ", ".join(sorted(known))
 
 
@@ -155,7 +155,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
             | {f"field.{name}" for name in row.fields}
             for row in workloads
         )
-        # Of kinds that lack what a rule quotes it is skipped, and says so.
+        # For kinds without a quoted value it is skipped, with a reason.
         allowed |= set.union(*offered)
     match = {"mountFree": rule.match.mount_free.mount} if rule.match.mount_free else {}
     parts = {"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}
@@ -169,7 +169,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
             elif quoted == "job.name" and rule.match.named != Named(value=True):
                 yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
             elif quoted == "shape.topologyKey":
-                # A shape that itself lacks a key is reported there, and once.
+                # A shape that itself lacks a key is reported once, there.
                 bare = [
                     row.name
                     for family, row in rows.shapes(rule)
@@ -188,16 +188,16 @@ _OWN_LABELS = {
     keys.JOB: "it needs job-label, or a job repels itself",
     keys.BLOCK: "it has to set it, or a Pod is not of its own block",
 }
-"""What becomes of a rule that selects by a label of ours which it does not set."""
+"""Yields problems of a rule that selects by a label of ours which it does not set."""
 
 
 def _label(rule: Rule, key: str) -> tuple[str, ...] | None:
-    """The values of a label that a rule matches; None where it matches any."""
+    """Returns the values of a label that a rule matches; None if it matches any."""
     return rule.match.labels.value.get(key) if rule.match.labels else None
 
 
 def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
-    """Whether what the rule fires for has a label of ours: before, from this rule, or from each it needs."""
+    """Returns whether all objects of a rule have a label of ours, from before or from rules."""
     if "" not in (_label(rule, key) or ("",)):
         return True
     needed = [rows.named[name] for name in rule.needs if name in rows.named]
@@ -205,7 +205,7 @@ def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
 
 
 def _is_without(rows: Rows, rule: Rule, key: str) -> bool:
-    """Whether the rule is for Pods only that do not have a label of ours."""
+    """Returns whether the rule is only for Pods without a label of ours."""
     pods = all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
     return pods and _label(rule, key) == ("",)
 
@@ -238,7 +238,7 @@ def _map_problems(node: Mapping[str, Json], path: Path) -> Found:
 
 
 def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
-    """What the API server does not take beside an operator."""
+    """Returns what the API server refuses together with an operator."""
     operator, values = node.get("operator") or "Equal", node.get("values")
     if "tolerations" in path[-2:-1]:
         if "tolerationSeconds" in node and node.get("effect") != "NoExecute":
@@ -254,7 +254,7 @@ def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
 
 
 def _several(node: Mapping[str, Json], path: Path) -> str | None:
-    """What the API server does not take beside another of its kind."""
+    """Returns what the API server refuses next to another one of its kind."""
     if path[-2:-1] == ("env",) and node.get("value") and "valueFrom" in node:
         return "a variable has value or valueFrom: take one of them out"
     sources = (

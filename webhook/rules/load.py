@@ -1,6 +1,6 @@
-"""From files to a table: read, laid over the packaged one if it says so, checked, built.
+"""Loads a table from files: reads and checks them, merges them with the packaged table, builds the rows.
 
-Strict: everything that is wrong is reported at once, with file, line and path, and nothing is guessed.
+All errors are reported at once, with file, line and path.
 """
 
 import hashlib
@@ -40,91 +40,91 @@ ALONE = (
 
 @cache
 def load_default(*, placement: bool = False) -> Table:
-    """The packaged table, with or without the rows of whole-job admission."""
+    """Returns the packaged table, with or without the rows of whole-job admission."""
     return build(installed_draft(placement=placement))
 
 
 def load_installed(path: FilePath | None = None, *, placement: bool = True) -> Table:
-    """Returns the table of an installation, as `installed_draft` lays it together.
+    """Returns the table of an installation, as `installed_draft` merges it.
 
     Raises:
-        TableError: with every problem of the table.
-        OSError: if a file cannot be read.
+        TableError: The table has problems, all of which are in the error.
+        OSError: A file cannot be read.
     """
     return build(installed_draft(path, placement=placement)) if path else load_default(placement=placement)
 
 
 def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> Draft:
-    """Returns the table of an installation as written; errors as of `load_installed`.
+    """Returns the table of an installation as written; raises what `load_installed` does.
 
     Args:
-        path: a file, as the chart's value ``table`` has it; or a directory with every file of an
-            installation's ConfigMap, which has the rows of whole-job admission or not. None: the default.
-        placement: the chart's value ``placement``, for a file and the default.
+        path: A file, as in the chart's value ``table``; or a directory with every file of an installation's
+            ConfigMap, with or without the rows of whole-job admission. None: the default.
+        placement: The chart's value ``placement``, for a file and the default.
     """
     below = packaged_draft(placement=has_placement(path, placement=placement))
     return draft_of(read_texts(path), str(path), below) if path else below
 
 
 def has_placement(path: FilePath | None, *, placement: bool) -> bool:
-    """Whether the rows of whole-job admission are below a path: a directory has its own, or none."""
+    """Returns whether the rows of whole-job admission are below a path: a directory has its own, or none."""
     return placement and not (path and path.is_dir())
 
 
 def packaged_draft(*, placement: bool) -> Draft:
-    """The packaged table as written, with or without the rows of whole-job admission."""
+    """Returns the packaged table as written, with or without the rows of whole-job admission."""
     return placement_draft() if placement else default_draft()
 
 
 def load_file(path: FilePath) -> Table:
-    """The table of a file, or of the files of a directory, as `draft_of` lays them over each other.
+    """Returns the table of a file, or of the files of a directory, as `draft_of` merges them.
 
     Raises:
-        TableError: with every problem of the table.
-        OSError: if a file cannot be read.
+        TableError: The table has problems, all of which are in the error.
+        OSError: A file cannot be read.
     """
     return build(file_draft(path))
 
 
 def file_draft(path: FilePath) -> Draft:
-    """The same as written; errors as of `load_file`."""
+    """Returns the same as written; raises what `load_file` does."""
     return draft_of(read_texts(path), str(path))
 
 
 def load_texts(texts: Sequence[Text], where: str) -> Table:
-    """The table of texts that are laid over each other.
+    """Returns the table of merged texts.
 
     Raises:
-        TableError: with every problem of the table.
+        TableError: The table has problems, all of which are in the error.
     """
     return build(draft_of(texts, where))
 
 
 @cache
 def default_draft(profile: str = DEFAULT) -> Draft:
-    """A packaged table as written; not to be changed, it is read once, and checked when it is built."""
+    """Returns a packaged table as written; it is read once, so callers must not change it."""
     return side_by_side([document_of(text, f"packaged {name}") for name, text in packaged(profile).items()])
 
 
 @cache
 def placement_draft() -> Draft:
-    """The packaged table with the rows of whole-job admission; not to be changed, either."""
+    """Returns the packaged table with the rows of whole-job admission; callers must not change it."""
     rows = files("webhook.rules").joinpath(PLACEMENT).read_bytes()
     return draft_of([(PLACEMENT_SOURCE, rows)], PLACEMENT_SOURCE)
 
 
 def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> Draft:
-    """A table as written, with ``extends`` resolved and the schema kept.
+    """Returns a table as written, with ``extends`` resolved and the schema checked.
 
     Args:
-        texts: each is checked alone, and laid over the table below one after the other, so that the last
-            counts. The first may be without ``extends``: then it takes the place of the table below.
-        where: what the texts are the files of, for a message.
-        below: what `extends: default` means; None: the packaged table.
+        texts: Each is checked alone, then merged into the table below in order, so that the last one counts.
+            The first may lack ``extends``: then it replaces the table below.
+        where: The name of their folder or file, for a message.
+        below: The table for `extends: default`; None: the packaged table.
 
     Raises:
-        TableError: if a text cannot be read or breaks the schema. What the rows break once they are laid over
-            those below is seen when the draft is built.
+        TableError: A text cannot be read or violates the schema. Other problems of the merged rows are found
+            when the draft is built.
     """
     if reason := _unreadable(texts):
         raise TableError([Problem(where, 1, "", reason)])
@@ -166,10 +166,10 @@ def _unreadable(texts: Sequence[Text]) -> str | None:
 
 
 def build(draft: Draft) -> Table:
-    """The table of a draft: the one time that all its rows are checked and made.
+    """Returns the table of a draft; only here all its rows are checked and created.
 
     Raises:
-        TableError: with every problem of the rows as they are laid together.
+        TableError: The merged rows have problems, all of which are in the error.
     """
     try:
         rows = vars(read(draft.raw))
@@ -184,15 +184,15 @@ def build(draft: Draft) -> Table:
 
 
 def _revision(raw: Mapping[str, Any]) -> str:
-    """Changes with all that a table can add to a job, the script that it quotes included."""
+    """Returns a hash that changes with all that a table can add to a job, with the init script."""
     return hashlib.sha256(json.dumps([raw, initscript.text()], sort_keys=True).encode()).hexdigest()[:12]
 
 
 def document_of(text: str | bytes, source: str) -> Document:
-    """The document of a table's text.
+    """Returns the document of a table's text.
 
     Raises:
-        TableError: if it cannot be read, or is not one.
+        TableError: The text cannot be read, or is not one document.
     """
     try:
         documents = read_documents(text, source)
@@ -208,8 +208,8 @@ def _problems(draft: Draft) -> set[Problem]:
 
 
 def _with_values(table: Table) -> Table:
-    """The table with its own values filled in; what a job gives stays open."""
-    # An empty value is one that nobody has given: a rule that quotes it is skipped, and says so.
+    """Returns the table with its own values filled in; a job's values stay open."""
+    # An empty value is not set: a rule that quotes it is skipped, with a reason.
     known = {f"value.{name}": text for name, text in table.values.items() if text}
     known |= dict.fromkeys(SCRIPTS, initscript.text())
 

@@ -1,4 +1,4 @@
-"""What is wrong with a rule table, and where."""
+"""Problems of a rule table, and where they are."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from common.texts import printable
 from webhook.objects.tree import Path
 
 Found = Iterator[tuple[Path, str]]
-"""Paths in a table, each with what is wrong there."""
+"""Paths in a table, each with its problem."""
 
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake in a rule table.
+    """One problem of a rule table.
 
     Attributes:
-        source: the file.
-        line: 1-based line in it; 0 for the file as a whole, which cannot be read.
-        path: JSON pointer of the place, as it stands in that file.
+        source: The file.
+        line: The line, from 1; 0 for a file that cannot be read.
+        path: The JSON pointer in that file.
     """
 
     source: str
@@ -31,7 +31,7 @@ class Problem:
 
 
 class TableError(ValueError):
-    """A rule table that cannot be used; carries every problem found, in the order of the file."""
+    """A rule table that cannot be used, with every problem in the order of the file."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems))

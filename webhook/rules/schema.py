@@ -1,4 +1,4 @@
-"""What may stand in a rule table: checked and built by its rows' types, and published as a JSON Schema."""
+"""The form of a rule table: the types of its rows check and build it, and give the published JSON Schema."""
 
 import json
 import re
@@ -32,17 +32,17 @@ def _files() -> TypeAdapter[File]:
 
 @cache
 def pod_template() -> dict[str, Any]:
-    """The JSON Schema of what a rule may add; not to be changed, it is read once."""
+    """Returns the JSON Schema of a rule's fragment; it is read once, so callers must not change it."""
     return dict(json.loads(files("webhook.rules").joinpath("podtemplate.schema.json").read_bytes()))
 
 
 OLD: Final = "ultraserver-webhook.io/v1alpha1"
 VERSION: Final = "ultraserver-webhook.io/v1alpha2"
-"""The form of tables of 0.2.0, and that of this version."""
+"""The form of tables of 0.2.0, and the present one."""
 
 
 def violations(raw: Json) -> Found:
-    """Where a table is not what it may be, and how: path and message of every violation."""
+    """Yields path and message of every violation in a table."""
     if isinstance(raw, dict) and raw.get("apiVersion") == OLD:
         way_out = "`ultraserver-webhook rules convert FILE` writes it in that of this version"
         yield ("apiVersion",), f"{OLD} is the form of 0.2.0: {way_out}, {VERSION}"
@@ -58,16 +58,16 @@ def violations(raw: Json) -> Found:
 
 
 def read(raw: Json) -> File:
-    """The rows of a table.
+    """Returns the rows of a table.
 
     Raises:
-        pydantic.ValidationError: if it has violations other than those of what rules add.
+        pydantic.ValidationError: It has violations, other than those of fragments.
     """
     return _files().validate_python(raw)
 
 
 def _may_lack(path: Path, key: str) -> bool:
-    """Whether a table that extends another may lack a key: a section, or of a row all but its name."""
+    """Returns whether a table that extends another may lack a key: a section, or a row's except its name."""
     if not path:
         return key not in {"apiVersion", "kind"}
     of = str(path[-2]) if len(path) % 2 == 0 else ""
@@ -87,13 +87,13 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
         if kind == "too_short" and (
             (extends and len(path) == 1) or len(error["input"]) >= error["ctx"]["min_length"]
         ):
-            continue  # the packaged table has some; or there are enough, and each broken one is reported
+            continue  # the packaged table has some; or there are enough, and each invalid one is reported
         if kind == "missing" and not path and _may_lack(path, str(where[-1])):
             lacking.append(str(where[-1]))
         elif choice is None:
             yield path, _message(error)
         else:
-            # What comes furthest is what is meant, most of all where it is of the right type.
+            # The choice that goes furthest is probably meant, especially if its type is right.
             choices[choice].append(((len(path), kind == "value_error"), path, _message(error)))
     if lacking:
         way_out = "add `extends: default`, which takes them from the packaged table"
@@ -104,7 +104,7 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
 
 
 def _placed(raw: Json, where: Path) -> tuple[Path, Path | None]:
-    """The path that pydantic means, which names types as well, and of the first choice of types on it."""
+    """Returns the path in a pydantic error without names of types, and that of the first choice of types."""
     path: Path = ()
     choice, node = None, raw
     for part in where:
@@ -129,7 +129,7 @@ MESSAGES = {
     "datetime_from_date_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
     "datetime_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
 }
-"""By pydantic's type of an error; its own messages do not say what is there, and name Python's types."""
+"""Messages by pydantic's type of an error; pydantic's own do not show the value, and name Python's types."""
 
 FORMS = {
     r"\S": "words that say why",
@@ -145,10 +145,10 @@ FORMS = {
     "*?": "the name of a namespace, which may have * and begin with !",
     "": "as docs/reference.md says",
 }
-"""What a text must be, by a part of the pattern that it does not match; the first counts."""
+"""What a text must be, by a part of the pattern that it does not match; the first one counts."""
 
 NAMES = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
-"""Of JSON Schema's types, by pydantic's; what is not here is an object."""
+"""JSON Schema's types by pydantic's; others are objects."""
 
 TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "object": (dict, "a map (KEY: VALUE)"),
@@ -158,7 +158,7 @@ TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "integer": (int, "a whole number (without quotes)"),
     "number": ((int, float), "a number (without quotes)"),
 }
-"""Python's types by JSON Schema's, and what messages call them."""
+"""Python's types by JSON Schema's, with their names in messages."""
 
 
 def _message(error: ErrorDetails) -> str:
@@ -184,7 +184,7 @@ def _of_type(given: Json, types: Iterable[str]) -> str:
 
 
 def _either(messages: Iterable[str]) -> str:
-    """One message of those about several things of which a value is none."""
+    """Returns one message for a value that matches none of several choices."""
     wanted, ends = zip(*(text.rpartition(", not ")[::2] for text in dict.fromkeys(messages)), strict=True)
     if len({*ends}) > 1 or "" in wanted:
         return " or ".join(dict.fromkeys(messages))
@@ -192,14 +192,14 @@ def _either(messages: Iterable[str]) -> str:
 
 
 def refused(template: Json) -> Found:
-    """What the API server will refuse in a job's pod template; not keys that this schema does not know."""
+    """Yields what the API server will refuse in a job's pod template; ignores unknown keys."""
     for path, message in _in_fragment(template, pod_template(), (), every=False):
         if get(template, path) is not None:  # the API server drops nulls
             yield path, message
 
 
 def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path, *, every: bool = True) -> Found:
-    """Where a part of a pod template breaks its schema, of whose language it needs a dozen words."""
+    """Yields where a part of a pod template violates its schema; supports the dozen words that it uses."""
     if "$ref" in schema:
         whole = pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
         yield from _in_fragment(node, whole, path, every=every)
@@ -243,7 +243,7 @@ def _unknown(key: str, known: Iterable[str]) -> str:
 
 @cache
 def bundled() -> dict[str, Any]:
-    """The schema as one document, for editors and other tools."""
+    """Returns the schema as one document, for editors and other tools."""
     table, pod = _files().json_schema(schema_generator=_Described), pod_template()
     table["$defs"] |= pod["$defs"]
     table["$defs"]["Rule"]["properties"]["add"] |= {
@@ -262,7 +262,7 @@ def bundled() -> dict[str, Any]:
 
 
 def _only_in_whole_tables(table: dict[str, Any]) -> dict[str, Any]:
-    """Takes out of a schema what a table that extends another may lack, and returns it as one of its own."""
+    """Removes from a schema what a table that extends another may lack; returns that as a separate schema."""
     sections: dict[str, Any] = {}
     for name, section in table["properties"].items():
         row = section.get("items", section)
@@ -289,17 +289,17 @@ def _taken_out(schema: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _known(path: Path) -> Iterator[str]:
-    """The keys that the published schema has at a path."""
-    found = [bundled()]
+    """Yields the keys that the published schema has at a path."""
+    schemas = [bundled()]
     for part in path:
         inner = (
             form.get("items", {})
             if isinstance(part, int)
             else form.get("properties", {}).get(part, form.get("additionalProperties"))
-            for form in found
+            for form in schemas
         )
-        found = [form for each in inner if isinstance(each, dict) for form in forms(each)]
-    return (key for form in found for key in form.get("properties", {}))
+        schemas = [form for each in inner if isinstance(each, dict) for form in forms(each)]
+    return (key for form in schemas for key in form.get("properties", {}))
 
 
 def forms(schema: dict[str, Any], whole: Json = None) -> list[dict[str, Any]]:
@@ -309,7 +309,7 @@ def forms(schema: dict[str, Any], whole: Json = None) -> list[dict[str, Any]]:
 
 
 class _Described(GenerateJsonSchema):
-    """Takes the descriptions of keys from the docstrings of rows, and leaves out what would be noise."""
+    """Takes the descriptions of keys from the docstrings of rows, and omits noise."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
         made = super().dataclass_schema(schema)
@@ -340,7 +340,7 @@ class _Described(GenerateJsonSchema):
 
 
 def _said(text: str) -> dict[str, Any]:
-    """The description of a key and, behind ``E.g.``, an example as YAML."""
+    """Returns the description of a key and, after ``E.g.``, an example as YAML."""
     about, _, example = _line(text).removesuffix(".").partition(" E.g. ")
     if not example:
         return {"description": _line(text)}

@@ -19,7 +19,7 @@ HEAD = ("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM")
 
 
 def overview(table: Table, width: int = 0) -> str:
-    """Shapes and rules, a line each, and why each rule is there; with a width, wrapped within it."""
+    """Returns shapes and rules, a line each, with the reason of each rule; wrapped to a width if given."""
     shapes = [
         (
             row.name,
@@ -76,7 +76,7 @@ def adds(rule: Rule) -> str:
 
 
 def _leaves(value: Json, path: str = "") -> Iterator[str]:
-    """The paths of what is no map in a fragment."""
+    """Yields the paths of a fragment's values that are no maps."""
     if not isinstance(value, Mapping):
         yield path
         return
@@ -94,7 +94,7 @@ def _policy(row: Policy) -> tuple[str, ...]:
 
 
 def when(rule: Rule) -> str:
-    """When a rule fires, in short."""
+    """Returns when a rule fires, in short."""
     parts = [part for each in fields(Match) for part in _said(rule.match, each)]
     parts += [f"{rule.waits_for} given"] if rule.waits_for else []
     parts += [f"unless {'|'.join(rule.unless)}"] if rule.unless else []
@@ -102,7 +102,7 @@ def when(rule: Rule) -> str:
 
 
 def _said(match: Match, key: Field[Any]) -> Iterable[str]:
-    """What one of its keys says; nothing where it is not given."""
+    """Returns the texts of one of its keys; none if it is not set."""
     value, name = getattr(match, key.name), to_camel(key.name)
     if key.name == "role" or value in (key.default, {}):
         return []

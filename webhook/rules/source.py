@@ -1,4 +1,4 @@
-"""The table in use: read again when its files change, and kept when the new one is broken."""
+"""The table in use: it is read again when its files change, and kept when the new one is invalid."""
 
 import logging
 from collections.abc import Callable
@@ -18,12 +18,12 @@ log = logging.getLogger("webhook.rules")
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A table as written: of the same texts every process builds the same table.
+    """A table as written: every process builds the same table from the same texts.
 
     Attributes:
-        path: of the file or directory, for messages; None: the packaged table.
-        placement: whether the rows of whole-job admission are below the texts.
-        texts: of the files.
+        path: The file or directory, for messages; None: the packaged table.
+        placement: Whether the rows of whole-job admission are below the texts.
+        texts: The texts of the files.
     """
 
     path: Path | None
@@ -31,12 +31,12 @@ class Written:
     texts: tuple[Text, ...] = ()
 
 
-@lru_cache(maxsize=2)  # the one in use, and the one that is to take its place
+@lru_cache(maxsize=2)  # the one in use, and its successor
 def table_of(written: Written) -> Table:
-    """Returns the table that is written so.
+    """Returns the table of these texts.
 
     Raises:
-        TableError: if the table is wrong.
+        TableError: The table is invalid.
     """
     if written.path is None:
         return load_default(placement=written.placement)
@@ -44,7 +44,7 @@ def table_of(written: Written) -> Table:
 
 
 def problem_of(_: Table, written: Written) -> str:
-    """Returns why a table cannot be used, or nothing: `webhook.work.Work` that leaves it there."""
+    """Returns why a table cannot be used, or an empty text, to the process of `webhook.work.Work`."""
     try:
         table_of(written)
     except TableError as error:
@@ -55,47 +55,47 @@ def problem_of(_: Table, written: Written) -> str:
 class TableSource:
     """The rule table of a file or a directory, or the packaged one.
 
-    Changed files are read by `refresh`, which somebody calls now and then; reviews never wait for it.
+    `refresh`, which a thread calls now and then, reads changed files; reviews never wait for it.
     """
 
     def __init__(self, path: Path | None = None, *, placement: bool = False) -> None:
         """Loads the table for the first time.
 
         Args:
-            path: of the file, or of the directory of its files, as of a mounted ConfigMap.
-            placement: whether a file, or the packaged table, has the rows of whole-job admission below it.
+            path: The file, or the directory of its files, such as a mounted ConfigMap.
+            placement: Whether the rows of whole-job admission are below a file, or the packaged table.
 
         Raises:
-            TableError: if the table is wrong; there is no last good one to keep.
-            OSError: if a file cannot be read.
+            TableError: The table is invalid, and there is no earlier one.
+            OSError: A file cannot be read.
         """
         self._path, self._placement = path, has_placement(path, placement=placement)
         what = f"rule table {path or 'of the package'}"
 
-        # `Watched` reads after its first look at the files: what changes in between differs from that look.
+        # `Watched` reads after its first look at the files, so that later changes differ from that look.
         self.watched = Watched(
             what, lambda: table_files(path) if path else (), lambda: self._read(table_of), log
         )
 
     def table(self) -> Table:
-        """The newest table that could be used."""
+        """The newest valid table."""
         return self.watched.value[1]
 
     def written(self) -> Written:
-        """The same table as written."""
+        """The newest valid table as written."""
         return self.watched.value[0]
 
     def refresh(self, load: Callable[[Written], Table] = table_of) -> None:
-        """Takes changed files into use.
+        """Loads changed files.
 
         Args:
-            load: builds and checks the table. What else it raises than `UnusableError` goes to the caller,
-                and the files are read the next time, then.
+            load: Builds and checks the table. Errors other than `UnusableError` go to the caller, and the
+                files are read again the next time.
         """
         self.watched.refresh(lambda: self._changed(load))
 
     def at_once(self, _: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """Does work of `webhook.work.Work` in this process: for tests, which keep nobody else waiting."""
+        """Does work of `webhook.work.Work` in this process, for tests."""
         return function(self.table(), *arguments)
 
     def _changed(self, load: Callable[[Written], Table]) -> tuple[Written, Table]:

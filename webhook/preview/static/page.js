@@ -39,7 +39,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-// A button that copies, above each text that somebody may want elsewhere.
+// A button that copies, above each text that users may want elsewhere.
 for (const block of document.querySelectorAll("pre.copy")) {
   const button = document.createElement("button");
   button.type = "button";
