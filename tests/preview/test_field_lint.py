@@ -311,6 +311,19 @@ def test_a_resource_that_is_nearly_neurons_is_named_with_the_right_one(name: str
     assert [text.partition("did you mean ")[2].partition("?")[0] for text in found] == [near] * bool(near)
 
 
+def test_several_misspelt_names_are_in_one_answer() -> None:
+    """Protects people from mending one name, and reading of the next one when they apply the job again."""
+    limits = {"limits": {"aws.amazon.com/neurons": 16, "aws.amazon.com/neuron-core": 64}}
+    obj = job((*WORKER, "template", "spec", "containers", 0), {"resources": limits})
+    get(obj, ("metadata",))["annotations"] = {"node_config": "4", "Inject": "true"}
+    meant = [text.partition("did you mean ")[2].partition("?")[0] for text in warnings(obj)]
+    ours = ["ultraserver-webhook.io/node-config", "ultraserver-webhook.io/inject"]
+    assert meant == ["aws.amazon.com/neuron", "aws.amazon.com/neuroncore", *ours]
+    get(obj, ("metadata",))["annotations"] = {f"{'in' * n}ject": "true" for n in range(1, 20)}
+    get(obj, ("metadata",))["annotations"] |= {f"ultraserver{n}-inject": "true" for n in range(20)}
+    assert len(warnings(obj)) == 2 + faults.MOST_MISSPELT
+
+
 UNFINISHED = {
     "inject": (
         ("metadata",),

@@ -23,6 +23,10 @@ MOST_NAMES: Final = 20
 SHORTEST: Final = 6
 """Least letters of a resource's name, without its domain, for a comparison: others are called `gpu`."""
 
+MISSPELT: Final = frozenset({"resource", "key"})
+MOST_MISSPELT: Final = 5
+"""Most misspelt names of a sort that an outcome has."""
+
 HOSTFILE: Final = "/etc/mpi/hostfile"
 """The operator's file, which has the workers in the order of their numbers."""
 
@@ -44,13 +48,14 @@ _KUEUE: Final = "kueue.x-k8s.io/"
 Found = Iterator[Fault]
 
 
-def faults(job: Job) -> dict[str, Fault]:
-    """Returns the first fault of each sort."""
+def faults(job: Job) -> dict[str, tuple[Fault, ...]]:
+    """Returns the faults of each sort: the first one, or the first few misspelt names."""
     text = job.text
-    result: dict[str, Fault] = {}
+    result: dict[str, tuple[Fault, ...]] = {}
     for sort, (sign, look) in SORTS.items():
-        if (text is None or sign in text) and (fault := next(look(job), None)):
-            result[sort] = fault
+        most = MOST_MISSPELT if sort in MISSPELT else 1
+        if (text is None or sign in text) and (first := tuple(islice(look(job), most))):
+            result[sort] = first
     return result
 
 

@@ -65,7 +65,7 @@ class Job:
     placer: Placer | None = None
     devices: Devices = "none"
     lacking: frozenset[str] = frozenset()
-    faults: Mapping[str, Fault] = field(default_factory=dict)
+    faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
 
     @cached_property
     def of(self) -> Mapping[str, Sequence[Group]]:

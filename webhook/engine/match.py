@@ -1,12 +1,12 @@
 """Matches rules: whether a rule fires. Each negative answer names the condition that failed."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from common.texts import cut
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
-from webhook.engine.outcome import RuleOutcome, State
+from webhook.engine.outcome import Fault, RuleOutcome, State
 from webhook.engine.values import of_template
 from webhook.objects.templates import has_volume, mounts_otherwise
 from webhook.objects.tree import Json
@@ -48,11 +48,23 @@ class Ready(NamedTuple):
                     return f"the {self.rule.match.role} mounts a volume of its own at {at}"
         return None
 
+    @property
+    def warned_of(self) -> Iterator[Mapping[str, Json]]:
+        """Yields the values of placeholders of each warning: one for each fault that the rule is for."""
+        yield self.known
+        for fault in self.job.faults.get(self.rule.match.fault or "", ())[1:]:
+            yield {**self.known, **_named(fault)}
+
     def known_of(self, group: Group) -> Mapping[str, Json]:
         """Returns the values of placeholders that differ between templates."""
         rule, place = self.rule, self.job.placed(group)
         own = of_template(group, rule.own) if rule.own else {}
         return {**own, "job.place": str(place)} if place and "job.place" in rule.quotes else own
+
+
+def _named(fault: Fault) -> Mapping[str, Json]:
+    """Returns the values of the placeholders about a fault."""
+    return {f"fault.{key}": text for key, text in fault._asdict().items()}
 
 
 def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
@@ -119,8 +131,7 @@ def matched(rule: Rule, job: Job, values: Values) -> Ready | str:
     if match.unsupported_count:
         known = {**known, **groups[0].unsupported(match.unsupported_count.value)}
     if match.fault:
-        fault = job.faults[match.fault]._asdict()
-        known = {**known, **{f"fault.{key}": text for key, text in fault.items()}}
+        known = {**known, **_named(job.faults[match.fault][0])}
     if lacking := rule.quotes.difference(known):
         return nothing_for(lacking)
     ready = Ready(rule, job, groups, known)

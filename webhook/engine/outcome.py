@@ -1,6 +1,6 @@
 """The input and the result of an evaluation."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
@@ -154,7 +154,7 @@ class Outcome:
     would: "Outcome | None" = None
     untouched: Kind = Kind.UNCHANGED
     setters: Mapping[Path, str] | None = None
-    faults: Mapping[str, Fault] = field(default_factory=dict)
+    faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
 
     @property
     def kind(self) -> Kind:

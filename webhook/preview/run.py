@@ -92,8 +92,9 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
 
 def _hint(document: Document, outcome: Outcome) -> str:
     """Returns the first resource that is similar to one of the table's, and its line."""
-    if not (fault := outcome.faults.get("resource")):
+    if not (faults := outcome.faults.get("resource")):
         return ""
+    fault = faults[0]
     line = document.line_of(path_of(fault.field))
     return f"Line {line} requests {cut(fault.value)}; did you mean {fault.meant}?"
 
