@@ -129,10 +129,11 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
         if progress.setters is not None:
             progress.setters |= {path + place: rule.name for place in merge.places or ()}
     progress.templates |= after
-    for known in ready.warned_of if rule.warn else ():
-        text = render(rule.warn, known)
-        progress.unplaced += [text] if rule.unplaced else []
-        progress.warnings.append(f"the job waits for ever: {text}" if rule.unplaced else text)
+    if rule.warn:
+        for known in ready.warned_of:
+            text = render(rule.warn, known)
+            progress.unplaced += [text] if rule.unplaced else []
+            progress.warnings.append(f"the job waits for ever: {text}" if rule.unplaced else text)
     progress.fired.add(rule.name)
     denied = len(progress.denials)
     if rule.deny:
