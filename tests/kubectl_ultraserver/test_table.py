@@ -47,8 +47,9 @@ def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "placers"), [({}, {"whole-job"}), ({"kueue": True}, {"whole-job", "kueue"})]
+    ("added", "placers"), [((), {"whole-job"}), (("15-kueue.yaml",), {"whole-job", "kueue"})]
 )
-def test_what_the_chart_installs_says_who_places_jobs(values: dict[str, object], placers: set[str]) -> None:
-    (found,) = [each for each in chart.objects(values) if each["kind"] == "ConfigMap"]
+def test_what_the_chart_installs_says_who_places_jobs(added: tuple[str, ...], placers: set[str]) -> None:
+    (found,) = [each for each in chart.objects() if each["kind"] == "ConfigMap"]
+    found["data"] |= {name: (chart.RULES / name).read_text("utf-8") for name in added}
     assert read(found).placers == placers

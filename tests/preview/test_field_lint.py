@@ -319,8 +319,7 @@ def test_several_misspelt_names_are_in_one_answer() -> None:
     meant = [text.partition("did you mean ")[2].partition("?")[0] for text in warnings(obj)]
     ours = ["ultraserver-webhook.io/node-config", "ultraserver-webhook.io/inject"]
     assert meant == ["aws.amazon.com/neuron", "aws.amazon.com/neuroncore", *ours]
-    get(obj, ("metadata",))["annotations"] = {f"{'in' * n}ject": "true" for n in range(1, 20)}
-    get(obj, ("metadata",))["annotations"] |= {f"ultraserver{n}-inject": "true" for n in range(20)}
+    get(obj, ("metadata",))["annotations"] = {f"ultraserver{n}-inject": "true" for n in range(20)}
     assert len(warnings(obj)) == 2 + faults.MOST_MISSPELT
 
 

@@ -129,11 +129,7 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
         if progress.setters is not None:
             progress.setters |= {path + place: rule.name for place in merge.places or ()}
     progress.templates |= after
-    if rule.warn:
-        for known in ready.warned_of:
-            text = render(rule.warn, known)
-            progress.unplaced += [text] if rule.unplaced else []
-            progress.warnings.append(f"the job waits for ever: {text}" if rule.unplaced else text)
+    _warn(ready, progress)
     progress.fired.add(rule.name)
     denied = len(progress.denials)
     if rule.deny:
@@ -145,6 +141,15 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
     if len(progress.denials) > denied:
         progress.refusing.append(rule.name)
     return RuleOutcome(rule.name, State.FIRED, rule.reason)
+
+
+def _warn(ready: Ready, progress: Progress) -> None:
+    rule = ready.rule
+    if rule.warn:
+        for known in ready.warned_of:
+            text = render(rule.warn, known)
+            progress.unplaced += [text] if rule.unplaced else []
+            progress.warnings.append(f"the job waits for ever: {text}" if rule.unplaced else text)
 
 
 def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
