@@ -129,7 +129,8 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
         if progress.setters is not None:
             progress.setters |= {path + place: rule.name for place in merge.places or ()}
     progress.templates |= after
-    _warn(ready, progress)
+    if rule.warn:
+        _warn(ready, rule.warn, progress)
     progress.fired.add(rule.name)
     denied = len(progress.denials)
     if rule.deny:
@@ -143,13 +144,13 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
     return RuleOutcome(rule.name, State.FIRED, rule.reason)
 
 
-def _warn(ready: Ready, progress: Progress) -> None:
-    rule = ready.rule
-    if rule.warn:
-        for known in ready.warned_of:
-            text = render(rule.warn, known)
-            progress.unplaced += [text] if rule.unplaced else []
-            progress.warnings.append(f"the job waits for ever: {text}" if rule.unplaced else text)
+def _warn(ready: Ready, warning: str, progress: Progress) -> None:
+    for known in ready.warned_of:
+        text = render(warning, known)
+        if ready.rule.unplaced:
+            progress.unplaced.append(text)
+            text = f"the job waits for ever: {text}"
+        progress.warnings.append(text)
 
 
 def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
