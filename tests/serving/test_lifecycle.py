@@ -1,7 +1,9 @@
 """The end of the process, and what it leaves."""
 
+import os
 import signal
 import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -47,3 +49,38 @@ def test_nothing_is_written_but_the_heartbeat_file_and_at_sigterm_what_has_begun
         assert in_flight.result(PATIENCE) == 200
         assert (client.content, client.headers["Connection"]) == (b"slept", "close")
     assert server.process.wait(PATIENCE) == 0  # idle and silent peers are not waited for
+
+
+def test_a_request_that_arrives_while_a_stopping_worker_is_frozen_is_answered(
+    start: Callable[..., Server],
+) -> None:
+    """Protects creates during a rollout on a busy node: the API server does not send a review twice."""
+    server = start(limits={"linger_seconds": 1.5})
+    (worker,) = server.workers
+    with server.client() as client:
+        assert client.get("/") == 200
+        server.process.send_signal(signal.SIGTERM)
+        until(lambda: refuses_connections(server), "listeners that are closed", PATIENCE, 0.01)
+        os.kill(worker, signal.SIGSTOP)
+        client.connection.request("GET", "/")
+        time.sleep(2)  # noqa: TID251 - a freeze that is longer than `linger_seconds`
+        os.kill(worker, signal.SIGCONT)
+        response = client.connection.getresponse()
+        assert (response.status, response.headers["Connection"]) == (200, "close")
+
+
+def test_a_stopping_worker_keeps_idle_connections_while_requests_arrive(
+    start: Callable[..., Server],
+) -> None:
+    """Protects creates in a burst, for which the API server takes connections that were idle for long."""
+    server = start()
+    clients = [server.client() for _ in range(6)]
+    for client in clients:
+        assert client.get("/") == 200
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: refuses_connections(server), "listeners that are closed", PATIENCE, 0.01)
+    for client in clients:
+        time.sleep(0.5)  # noqa: TID251 - altogether longer than `linger_seconds`
+        assert client.get("/") == 200
+        client.connection.close()
+    assert server.process.wait(PATIENCE) == 0

@@ -230,8 +230,8 @@ class Peers:
                 self._close(peer)
 
     def end_idle(self) -> None:
-        """Closes every connection on which no request has begun."""
-        for peer in [peer for peer in self._all if peer.idle]:
+        """Closes every connection on which no request has begun and no byte waits to be read."""
+        for peer in [peer for peer in self._all if peer.idle and not peer.has_more()]:
             self._close(peer)
 
     def _evict(self, order: Callable[[Peer], Any]) -> None:

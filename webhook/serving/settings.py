@@ -51,8 +51,8 @@ class Limits:
             `API_SERVER_IDLE_SECONDS`, so that the client closes first and no request meets a closing
             connection.
         linger_seconds: How long the server still reads from a closed connection, so that no reset cuts off
-            the last response, and how long a stopping worker keeps idle connections for a request that may
-            be on its way.
+            the last response, and how long a stopping worker keeps idle connections after the last request:
+            another one may be on its way.
         graceful_seconds: How long a stopping worker waits for requests in flight.
     """
 

@@ -57,6 +57,8 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     alive: bool
     sockets: list[Any]
     wsgi: Any
+    last_request: float
+    """When a stopping worker last answered a request, by ``time.monotonic()``."""
 
     def patch(self) -> None:
         """Makes the listeners gevent's; the standard library stays unpatched: nothing here waits with it."""
@@ -83,8 +85,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         for server in servers:
             server.close()
         limits, begun = self.peers.limits, time.monotonic()
-        while len(self.peers) and (passed := time.monotonic() - begun) < limits.graceful_seconds:
-            if passed > limits.linger_seconds:  # until then a request may be on its way
+        self.last_request = begun
+        while len(self.peers) and (now := time.monotonic()) - begun < limits.graceful_seconds:
+            # Until then a request may be on its way: an API server that has many uses its oldest connections.
+            if now - self.last_request > limits.linger_seconds:
                 self.peers.end_idle()
             self._turn()
 
@@ -147,6 +151,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         response = self.apps[peer.listener](environ, start_response)
         if not self.alive:
             peer.request.force_close()
+            self.last_request = time.monotonic()
         return response
 
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
