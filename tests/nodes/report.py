@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from testbed.images.product import TARGETS
 from testbed.nodes.plane import RealPlane
@@ -20,17 +21,24 @@ PROGRAMS = ("kube-scheduler", "kube-controller-manager")
 def sections() -> Iterator[tuple[str, str]]:
     """Yields title and text of each part."""
     for plane in RealPlane.running:
+        log = plane.programs.logs / "kube-apiserver.log"
+        calls = [line for line in _read(log).splitlines() if "failed calling webhook" in line.lower()]
+        yield f"{log}: calls of webhooks that failed", _last("\n".join(calls), LOGGED)
         for shown in LISTS:
             yield shown, _last(_kubectl(plane, f"{shown} --all-namespaces"), LISTED)
         yield LOGS, _kubectl(plane, f"{LOGS} --prefix --tail=40 --ignore-errors --max-log-requests=50")
         for name in PROGRAMS:
             log = plane.programs.logs / f"{name}.log"
-            yield str(log), _last(log.read_text(encoding="utf-8", errors="replace"), LOGGED)
+            yield str(log), _last(_read(log), LOGGED)
 
 
 def _kubectl(plane: RealPlane, command: str) -> str:
     said = plane.kubectl.run("--request-timeout=20s", *command.split(), check=False)
     return said.stdout + said.stderr
+
+
+def _read(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")
 
 
 def _last(text: str, lines: int) -> str:
