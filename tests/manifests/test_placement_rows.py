@@ -357,7 +357,7 @@ def test_pods_that_name_their_node_have_no_gate_which_the_api_server_would_refus
 def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> None:
     job = with_ranks(launcherCreationPolicy="WaitForWorkersReady")
     (denial,) = evaluate(table, requested(job)).denials
-    assert "use launcherCreationPolicy AtStartup" in denial
+    assert "set launcherCreationPolicy to AtStartup" in denial
     job["spec"]["runLauncherAsWorker"] = False
     assert not evaluate(table, requested(job)).denials
 

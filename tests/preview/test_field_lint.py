@@ -50,8 +50,8 @@ def run(*args: str) -> Result:
 
 
 CASES = {
-    "09-nonroot-worker": "the workers' /etc/environment stays without NEURON_ variables",
-    "15-deadline-while-gated": "its deadline runs while the job waits for nodes",
+    "09-nonroot-worker": "the workers' /etc/environment gets no NEURON_ variables",
+    "15-deadline-while-gated": "the deadline includes the time that the job waits for nodes",
     "16-explicit-hostfile": "--hostfile /etc/mpi/hostfile is not in topology order",
 }
 
@@ -188,7 +188,7 @@ GIVEN = {
 def test_the_operators_host_file_is_found_in_every_spelling(name: str) -> None:
     """Protects the order of ranks: what a launcher names itself counts before the file in topology order."""
     (text,) = launched(*GIVEN[name])
-    assert "take it out, or name /root/ultraserver_init/new_hostfile, in " in text
+    assert "remove it, or use /root/ultraserver_init/new_hostfile, in " in text
     assert text.endswith("spec.mpiReplicaSpecs.Launcher.template.spec.containers[0].args")
     assert launched(*GIVEN[name], workers=1) == []
 
@@ -239,7 +239,7 @@ def test_more_devices_than_a_node_has_are_told_of(name: str, asked: Any, count: 
     resources = {"limits": {f"aws.amazon.com/{name}": asked}}
     found = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": resources}))
     assert len(found) == count
-    assert all(f"the job waits for ever: a worker asks for {asked}, and" in text for text in found)
+    assert all(f"the job waits for ever: a worker requests {asked}, and" in text for text in found)
 
 
 KEYS = {

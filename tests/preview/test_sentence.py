@@ -120,9 +120,9 @@ CASES = {
     "more than a node has": (
         requesting("aws.amazon.com/neuron", containers=[{"name": "w", **LIMITS}, {"name": "x", **LIMITS}]),
         (
-            "not placed: no node can take its workers: a worker asks for 32, and no node has more than 16: "
-            "request less, and use more workers, at spec.mpiReplicaSpecs.Worker.template.spec.containers[0]."
-            "resources.limits[aws.amazon.com/neuron]"
+            "not placed: no node can take its workers: a worker requests 32, and no node has more than 16: "
+            "request less at spec.mpiReplicaSpecs.Worker.template.spec.containers[0]."
+            "resources.limits[aws.amazon.com/neuron], and use more workers"
         ),
     ),
     "another processor": (
@@ -130,7 +130,7 @@ CASES = {
         (
             "not placed: no node can take its workers: the node selector or required affinity of the workers"
             " leaves out kubernetes.io/arch amd64, or kubernetes.io/os linux, which the nodes of"
-            " trn2u.48xlarge have; take that out"
+            " trn2u.48xlarge have; remove that"
         ),
     ),
     "a misspelt resource": (

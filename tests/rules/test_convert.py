@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from webhook.documents import dump_yaml
 from webhook.engine import admit
 from webhook.engine.outcome import Request
 from webhook.rows.families import Unit
-from webhook.rows.table import Table
+from webhook.rows.table import Rule, Table
 from webhook.rules.convert import converted
 from webhook.rules.problems import TableError
 from webhook.ruletests.expected import comparable
@@ -110,7 +111,12 @@ def test_files_that_the_chart_of_the_release_laid_over_the_packaged_table_are_as
             text = converted((name, source.git("show", f"{RELEASE}:{name}")))
             then, now = (load_text(each, name) for each in (text, path.read_bytes()))
             assert (then.values, then.candidates, then.families) == (now.values, now.candidates, now.families)
-            assert (then.rules, then.workloads) == (now.rules, now.workloads), name
+            assert (without_texts(then), then.workloads) == (without_texts(now), now.workloads), name
+
+
+def without_texts(table: Table) -> list[Rule]:
+    """Returns the rules of a table with the same reason and warning: their words may change."""
+    return [replace(rule, reason="a reason", warn=rule.warn and "a warning") for rule in table.rules]
 
 
 MINE = """\

@@ -201,7 +201,7 @@ def test_a_native_gang_is_left_to_kubernetes() -> None:
     (document,) = case("07")
     found = outcome(PLAIN, document)
     assert held(found, "JobSet") == [set()]
-    assert warned(found, "gang of Kubernetes' own")
+    assert warned(found, "Kubernetes' own gang scheduling")
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
@@ -211,7 +211,7 @@ def test_native_gangs_of_every_kind_have_no_affinity_and_no_gate(kind: str, spec
     for workers in (4, 8):
         found = outcome(table, job(kind, workers, spec=spec))
         assert not any(held(found, kind))
-        assert warned(found, "gang of Kubernetes' own")
+        assert warned(found, "Kubernetes' own gang scheduling")
 
 
 def test_an_empty_group_is_none() -> None:

@@ -213,7 +213,7 @@ def test_a_launcher_that_says_nothing_of_ssh_adds_nothing(container: Any) -> Non
 )
 def test_what_cannot_be_read_of_a_command_is_a_warning(text: str) -> None:
     (warning,) = launched(command=["sh", "-c", text]).warnings
-    assert warning.startswith("the init containers may not reach the workers as mpirun does")
+    assert warning.startswith("the init containers may fail to reach the workers")
 
 
 def test_a_wait_container_comes_before_what_is_there_and_an_update_keeps_the_order() -> None:

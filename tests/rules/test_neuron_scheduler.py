@@ -74,7 +74,7 @@ def test_a_type_accepts_the_numbers_of_the_document_and_no_others(name: str) -> 
 def test_a_refusal_has_the_extensions_words_the_place_and_the_valid_numbers() -> None:
     (said,) = outcome(TABLE, pod({}, {NEURON: "7"}, **selected("trn1.32xlarge"))).denials
     place = "spec.containers[1].resources.limits[aws.amazon.com/neuron]"
-    assert said == WORDS.format("trn1.32xlarge", 7) + f"It accepts 1, 4, 8 or 16; this is at {place}"
+    assert said == WORDS.format("trn1.32xlarge", 7) + f"It accepts 1, 4, 8 or 16; the request is at {place}"
 
 
 SEVEN = {NEURON: 7}
@@ -128,7 +128,9 @@ def test_templates_of_jobs_are_looked_at_as_well(role: str) -> None:
     job = mpijob(resource=None)
     job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"] = pod(SEVEN, **selected("trn1.32xlarge"))["spec"]
     (said,) = outcome(TABLE, job).denials
-    assert f"this is at spec.mpiReplicaSpecs.{role}.template.spec.containers[0].resources.limits[" in said
+    assert (
+        f"the request is at spec.mpiReplicaSpecs.{role}.template.spec.containers[0].resources.limits[" in said
+    )
     opted_out = {**job, "metadata": {"annotations": {"ultraserver-webhook.io/inject": "false"}}}
     assert not outcome(TABLE, opted_out).denials
 

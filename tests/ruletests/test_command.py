@@ -120,7 +120,10 @@ DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"outcome": "denied"},
         ["outcome: expected denied, was changed, allowed: its workers ask for"],
     ),
-    "rule": ({"rules": {"job-label": "skipped"}}, ["rules: job-label: expected skipped, was fired: Says in"]),
+    "rule": (
+        {"rules": {"job-label": "skipped"}},
+        ["rules: job-label: expected skipped, was fired: The label"],
+    ),
     "unknown rule": (
         {"rules": {"job-lable": "skipped"}},
         ["rules: the table has no rule 'job-lable'; did you mean 'job-label'?"],
