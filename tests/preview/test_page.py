@@ -29,8 +29,11 @@ ORDER = (
     "<svg",
     "The same as a table",
     'class="diff"',
+    'class="warning',
+    'class="note',
     "Rules that do not apply",
     "YAML as it is",
+    "JSON patch",
 )
 
 
@@ -44,10 +47,12 @@ def ask(client: Client, **form: str) -> TestResponse:
 
 
 def test_the_page_begins_with_the_sentence_and_ends_with_what_can_be_copied(client: Client) -> None:
-    text = client.get("/?example").get_data(as_text=True)
+    job = mpijob(4) | {"apiVersion": "kubeflow.org/v1"}  # not sent by default, so it has a note
+    job["spec"]["runPolicy"] = {"activeDeadlineSeconds": 60}
+    text = ask(client, object=dump_yaml(job)).get_data(as_text=True)
     places = [text.index(each) for each in ORDER]
     assert places == sorted(places)
-    assert "placed: 4 workers on one whole UltraServer" in text
+    assert "4 workers on one whole UltraServer" in text
 
 
 def test_the_example_is_that_of_the_documents() -> None:
@@ -57,8 +62,12 @@ def test_the_example_is_that_of_the_documents() -> None:
 def test_each_added_line_names_the_rule_that_sets_it(client: Client) -> None:
     """Parents of what is set belong to the first rule below them."""
     text = client.get("/?example").get_data(as_text=True)
-    rows = re.findall(r'class="added"><td>(.*?)</td><td><code>\+ +(.*?)</code>', text)
+    rows = re.findall(r'class="added"><td(?: class="again")?>(.*?)</td><td><code>\+ +(.*?)</code>', text)
     assert all(rule for rule, _ in rows)
+    marks = [rule for rule, line in rows if line.startswith(("ultraserver-webhook.io/", "affinity:"))]
+    record = "the webhook&#39;s own record"
+    assert marks[:4] == ["whole-job-launcher", "hostfile-for-launcher", record, "together-required"]
+    assert marks[4:] == ["job-label", "job-label", record]
     assert ("ultraserver-nodes", "nodeSelector:") in rows
     assert ("together-required", "podAffinity:") in rows
     assert [rule for rule, line in rows if line == "schedulingGates:"] == [

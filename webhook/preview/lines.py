@@ -67,7 +67,7 @@ def _rules(item: Preview, stored: str) -> Callable[[int], str]:
     spans: list[tuple[int, str]] = []
     for change in (each for each in item.item["changes"] if each["after"] is not None):
         after, path = change["after"], numbered(parse_pointer(change["path"]))
-        length = len(dump_yaml(abridged(after)).splitlines())
+        length = len(dump_yaml([abridged(after)]).splitlines())  # a text of its own has a line with dots
         # A map or list below a key begins on the line after it, but an item on the line of its dash.
         below = isinstance(after, dict | list) and after and not isinstance(path[-1], int)
         setter = change["rule"]["name"] if change["rule"] else "the webhook's own record"

@@ -66,6 +66,7 @@ def test_it_fits_a_telephone(browser: Chrome, site: str, scheme: str, pictures: 
     try:
         ask(browser, site, EXAMPLE)
         assert browser.execute_script("return document.documentElement.scrollWidth") <= 320
+        assert browser.find_element(By.CSS_SELECTOR, ".added code").rect["x"] < 32  # below its rule
         assert violations(browser) == []
         browser.save_screenshot(str(pictures / f"page-320-{scheme}.png"))
     finally:
