@@ -54,8 +54,8 @@ def test_serve_with_a_wrong_table_refuses_to_start_with_every_problem(
     table = ca / "rules.yaml"
     table.write_text(EXTENDS + "valeus: {}\nrules: [{name: X}]\n")
     said = refused(monkeypatch, ca, "--tls-key", str(ca / "tls.key"), "--rules", str(table))
-    assert f"error: {table}:4: /valeus: unknown key 'valeus'" in said
-    assert f"{table}:5: /rules/0/name: must be a name of lower case letters, digits and '-', not" in said
+    assert f"error: {table}:4: valeus: unknown key 'valeus'" in said
+    assert f"{table}:5: rules[0].name: must be a name of lower case letters, digits and '-', not" in said
     assert "the rule table is wrong in 2 places" in said
 
 

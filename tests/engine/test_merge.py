@@ -149,14 +149,14 @@ def test_a_container_whose_name_is_taken_in_the_other_list_is_told_and_not_added
     theirs = {"spec": {other: [{"name": "c", "image": "mine"}]}}
     result, merge = merged(theirs, {"spec": {ours: [{"name": "c", "image": "yours"}]}}, policy)
     assert result is theirs
-    assert merge.missing == [f"{ours} cannot have 'c', a name that is taken in {other}"]
+    assert merge.missing == [f"spec.template.spec.{ours} cannot have 'c', a name that is taken in {other}"]
 
 
 def test_a_container_that_is_to_be_amended_and_is_not_there_is_told_and_not_made() -> None:
     theirs = {"containers": [{"name": "main", "image": "i"}]}
     result, merge = merged(theirs, {"containers": [{"name": "other", "env": []}]})
     assert result is theirs
-    assert merge.missing == ["containers has no 'other' to amend"]
+    assert merge.missing == ["spec.template.containers has no 'other' to amend"]
 
 
 @pytest.mark.parametrize("value", ["text", 1, True, ["list"]])
@@ -172,4 +172,4 @@ def test_an_element_of_the_users_that_stands_too_late_is_told(names: list[str], 
     theirs = {"initContainers": [{"name": name, "image": "own"} for name in names]}
     after = merge.apply(theirs, {"initContainers": [{"name": "wait", "image": "i"}]})
     assert after == theirs
-    assert (merge.missing == ["initContainers has 'wait' behind init, which needs it first"]) is told
+    assert (merge.missing == ["move 'wait' before init in initContainers"]) is told

@@ -59,19 +59,19 @@ ROW = "rules:\n  - name: x\n    reason: r\n    match: {role: worker, candidate: 
 PROBLEMS: dict[str, tuple[str, Expected]] = {
     "a job label for what has none": (
         ROW + "    add: {metadata: {labels: {mine: $(job.id)}}}\n",
-        [(8, "/rules/0/add/metadata/labels/mine", "unknown placeholder $(job.id)")],
+        [(8, "rules[0].add.metadata.labels.mine", "unknown placeholder $(job.id)")],
     ),
     "a shape": (
         ROW.replace("any}", "any, shape: {nodeConfig: 4}}") + "    warn: w\n",
-        [(7, "/rules/0/match/candidate", "only candidates have a shape")],
+        [(7, "rules[0].match.candidate", "only candidates have a shape")],
     ),
     "Pods that are none": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: pod, candidate: false}}\n",
-        [(5, "/rules/0/match/candidate", "unreachable: daemon-pod, pod takes no nodes")],
+        [(5, "rules[0].match.candidate", "unreachable: daemon-pod, pod takes no nodes")],
     ),
     "another value": (
         ROW.replace("any", "some") + "    warn: w\n",
-        [(7, "/rules/0/match/candidate", "must be true or false (without quotes) or any, not")],
+        [(7, "rules[0].match.candidate", "must be true or false (without quotes) or any, not")],
     ),
 }
 

@@ -299,7 +299,7 @@ def test_a_term_against_jobs_is_for_pods_without_the_label_only() -> None:
         [
             (
                 8,
-                f"/rules/0/add/spec/affinity/podAntiAffinity/{REQUIRED}/0",
+                f"rules[0].add.spec.affinity.podAntiAffinity.{REQUIRED}[0]",
                 "selects by ultraserver-webhook.io/job",
             )
         ],

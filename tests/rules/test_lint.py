@@ -14,7 +14,7 @@ POD_AFFINITY = (
     "    add:\n      spec:\n        affinity:\n          podAffinity:\n"
     "            requiredDuringSchedulingIgnoredDuringExecution:\n"
 )
-TERMS = "/rules/0/add/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"
+TERMS = "rules[0].add.spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
 
 NUMBERED = """\
 workloads:
@@ -30,111 +30,111 @@ LINT: dict[str, tuple[str, Expected]] = {
         [
             (
                 10,
-                "/rules/0/add/spec/schedulerName",
+                "rules[0].add.spec.schedulerName",
                 "unknown placeholder $(job.nane); did you mean 'job.name'?",
             )
         ],
     ),
     "an unknown placeholder of a shape": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(field.home)}]\n",
-        [(6, "/families/0/shapes/0/warn", "unknown placeholder $(field.home); known are job.")],
+        [(6, "families[0].shapes[0].warn", "unknown placeholder $(field.home); known are job.")],
     ),
     "a placeholder of a shape that not every job has": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(job.name)}]\n",
-        [(6, "/families/0/shapes/0/warn", "unknown placeholder $(job.name); known are job.")],
+        [(6, "families[0].shapes[0].warn", "unknown placeholder $(job.name); known are job.")],
     ),
     "a placeholder as a key": (
         RULE + "    add:\n      metadata:\n        labels:\n          $(shape.name): a\n",
-        [(11, "/rules/0/add/metadata/labels/$(shape.name)", "a key cannot be a placeholder")],
+        [(11, "rules[0].add.metadata.labels[$(shape.name)]", "a key cannot be a placeholder")],
     ),
     "a value that quotes a value": (
         "values:\n  a: $(value.b)\n  b: x\n",
-        [(5, "/values/a", "a value cannot quote another value, $(value.b)")],
+        [(5, "values.a", "a value cannot quote another value, $(value.b)")],
     ),
     "job.name where the job may have none": (
         RULE + "    warn: $(job.name)\n",
-        [(8, "/rules/0/warn", "$(job.name) is empty for generateName jobs: match `named: true` as well")],
+        [(8, "rules[0].warn", "$(job.name) is empty for generateName jobs: match `named: true` as well")],
     ),
     "job.name by way of a value": (
         "values: {who: $(job.name)}\n" + RULE + "    warn: $(value.who)\n",
-        [(9, "/rules/0/warn", "$(job.name) is empty for generateName jobs")],
+        [(9, "rules[0].warn", "$(job.name) is empty for generateName jobs")],
     ),
     "a topology key where a shape has none": (
         RULE + "    warn: $(shape.topologyKey)\n",
-        [(8, "/rules/0/warn", "shape single-node has no topologyKey: match `shape` more narrowly")],
+        [(8, "rules[0].warn", "shape single-node has no topologyKey: match `shape` more narrowly")],
     ),
     "a claim of a node config that no shape has": (
         "families: [{name: trn2u, claims: {ours: {takes: node, nodeConfig: 3}}}]\n",
-        [(4, "/families/0/claims/ours/nodeConfig", "no shape has node config 3; known are 1, 2, 4")],
+        [(4, "families[0].claims.ours.nodeConfig", "no shape has node config 3; known are 1, 2, 4")],
     ),
     "a claim of any name": (
         "families: [{name: trn2u, claims: {'': {takes: node}}}]\n",
-        [(4, "/families/0/claims/", "'' says nothing of a name")],
+        [(4, "families[0].claims[]", "'' says nothing of a name")],
     ),
     "a rule that does nothing": (
         RULE,
-        [(5, "/rules/0", "does nothing: give it add, warn, deny or placer")],
+        [(5, "rules[0]", "does nothing: give it add, warn, deny or placer")],
     ),
     "unplaced without a reason": (
         "rules: [{name: x, reason: r, match: {role: worker}, unplaced: true, deny: d}]\n",
-        [(4, "/rules/0/unplaced", "says that no node takes such workers, and not why: give it warn")],
+        [(4, "rules[0].unplaced", "says that no node takes such workers, and not why: give it warn")],
     ),
     "two rules of one name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
         [
-            (5, "/rules/0/name", "'x' is the name of 2 rows"),
-            (9, "/rules/1/name", "'x' is the name of 2 rows"),
+            (5, "rules[0].name", "'x' is the name of 2 rows"),
+            (9, "rules[1].name", "'x' is the name of 2 rows"),
         ],
     ),
     "two rules that say the same": (
         RULE + "    warn: a\n  - {name: other, reason: q, match: {role: worker}, warn: a}\n",
-        [(9, "/rules/1", "says the same as rule 'x'; remove one")],
+        [(9, "rules[1]", "says the same as rule 'x'; remove one")],
     ),
     "an unknown workload": (
         (
             "rules:\n  - name: x\n    reason: r\n    warn: w\n"
             "    match:\n      role: worker\n      workload: gang\n"
         ),
-        [(10, "/rules/0/match/workload", "unknown workload 'gang'; known are ")],
+        [(10, "rules[0].match.workload", "unknown workload 'gang'; known are ")],
     ),
     "a field that the workload does not have": (
         (
             "rules:\n  - name: x\n    reason: r\n    match:\n      role: worker\n      workload: mpijob\n"
             "      fields: {nope: a}\n    warn: w\n"
         ),
-        [(10, "/rules/0/match/fields/nope", "no workload it matches has a field 'nope': mpijob")],
+        [(10, "rules[0].match.fields.nope", "no workload it matches has a field 'nope': mpijob")],
     ),
     "a field with a default that quotes what is not a value": (
         NUMBERED.replace("default: 1Gi", "default: $(job.id)"),
-        [(8, "/workloads/0/fields/size/default", "unknown placeholder $(job.id); known here are value.")],
+        [(8, "workloads[0].fields.size.default", "unknown placeholder $(job.id); known here are value.")],
     ),
     "a quantity that is a directory": (
         NUMBERED.replace("default: 1Gi", "default: 1Gi, parent: true, smaller: true"),
-        [(8, "/workloads/0/fields/size/smaller", "size is a quantity, not a file path")],
+        [(8, "workloads[0].fields.size.smaller", "size is a quantity, not a file path")],
     ),
     "a number of a list's elements where the templates are another's": (
         NUMBERED.replace("devices}", 'devices, index: [{source: name, times: "/jobs[*]/n"}]}'),
-        [(7, "/workloads/0/groups/0", "/jobs[*]/n is for every element of a list of which template is not")],
+        [(7, "workloads[0].groups[0]", "/jobs[*]/n is for every element of a list of which template is not")],
     ),
     "another role for pods that take nodes in any case": (
         NUMBERED.replace("devices}", "true, otherwise: helper}"),
-        [(7, "/workloads/0/groups/0/otherwise", "is for groups whose takesNodes is devices")],
+        [(7, "workloads[0].groups[0].otherwise", "is for groups whose takesNodes is devices")],
     ),
     "labels of a job's peers that quote something else": (
         NUMBERED + "    peers: {app: $(job.id)}\n",
-        [(9, "/workloads/0/peers/app", "is '$(job.id)': it must be $(job.name), or quote nothing")],
+        [(9, "workloads[0].peers.app", "is '$(job.id)': it must be $(job.name), or quote nothing")],
     ),
     "a placer that there is not": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: worker, placer: slurm}}\n",
-        [(5, "/rules/0/match/placer", 'must be scheduler, kueue, gang or whole-job, not "slurm"')],
+        [(5, "rules[0].match.placer", 'must be scheduler, kueue, gang or whole-job, not "slurm"')],
     ),
     "who places a job by who places it": (
         "rules:\n  - {name: x, reason: r, placer: whole-job, match: {role: worker, placer: kueue}}\n",
-        [(5, "/rules/0/match/placer", "is not known yet where a rule with `placer` is looked at")],
+        [(5, "rules[0].match.placer", "is not known yet where a rule with `placer` is looked at")],
     ),
     "a place of Pods that cannot be read": (
         NUMBERED + "    place: placer=gate\n",
-        [(9, "/workloads/0/place", "annotation ultraserver-webhook.io/place cannot be read: ")],
+        [(9, "workloads[0].place", "annotation ultraserver-webhook.io/place cannot be read: ")],
     ),
     "a selector on a block that no Pod is said to be in": (
         (
@@ -147,36 +147,36 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a role that no workload it matches has": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
-        [(4, "/rules/0/match/role", "unreachable: no workload it matches has a group 'pod'")],
+        [(4, "rules[0].match.role", "unreachable: no workload it matches has a group 'pod'")],
     ),
     "a shape like none of the table": (
         RULE.replace("worker}", "worker, shape: {together: always}}") + "    warn: w\n",
-        [(7, "/rules/0/match/shape", "unreachable: no shape of the table is like that")],
+        [(7, "rules[0].match.shape", "unreachable: no shape of the table is like that")],
     ),
     "unless one fires that there is not": (
         RULE + "    warn: w\n    unless: nope\n",
-        [(9, "/rules/0/unless", "must name rules that come before this one, not 'nope'")],
+        [(9, "rules[0].unless", "must name rules that come before this one, not 'nope'")],
     ),
     "unless it fires itself": (
         RULE + "    warn: w\n    unless: x\n",
-        [(9, "/rules/0/unless", "must name rules that come before this one, not 'x'")],
+        [(9, "rules[0].unless", "must name rules that come before this one, not 'x'")],
     ),
     "who places the job unless another rule fires": (
         RULE + "    placer: scheduler\n    unless: native-gang\n",
         [
-            (9, "/rules/0/unless", "is not looked at for a rule with `placer`"),
-            (9, "/rules/0/unless", "must name rules that come before this one, not 'native-gang'"),
+            (9, "rules[0].unless", "is not looked at for a rule with `placer`"),
+            (9, "rules[0].unless", "must name rules that come before this one, not 'native-gang'"),
         ],
     ),
     "a negative operator in a namespaceSelector": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
         "                  matchExpressions:\n                    - {key: a, operator: NotIn, values: [b]}\n",
-        [(14, TERMS + "/namespaceSelector", "NotIn here makes kube-scheduler 1.36 match")],
+        [(14, TERMS + ".namespaceSelector", "NotIn here makes kube-scheduler 1.36 match")],
     ),
     "DoesNotExist in a namespaceSelector": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                namespaceSelector:\n"
         "                  matchExpressions:\n                    - {key: a, operator: DoesNotExist}\n",
-        [(14, TERMS + "/namespaceSelector", "DoesNotExist here makes kube-scheduler 1.36 match")],
+        [(14, TERMS + ".namespaceSelector", "DoesNotExist here makes kube-scheduler 1.36 match")],
     ),
     "several node selector terms": (
         RULE + "    add:\n      spec:\n        affinity:\n          nodeAffinity:\n"
@@ -187,8 +187,8 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 13,
                 (
-                    "/rules/0/add/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution"
-                    "/nodeSelectorTerms"
+                    "rules[0].add.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+                    ".nodeSelectorTerms"
                 ),
                 "terms are alternatives, so a rule can require only one",
             )
@@ -206,11 +206,11 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a job label of another value": (
         RULE + "    add:\n      metadata:\n        labels:\n          ultraserver-webhook.io/job: mine\n",
-        [(11, "/rules/0/add/metadata/labels/ultraserver-webhook.io~1job", "the value of this label must be")],
+        [(11, "rules[0].add.metadata.labels[ultraserver-webhook.io/job]", "the value of this label must be")],
     ),
     "the webhook's own record": (
         RULE + "    add:\n      metadata:\n        annotations:\n          ultraserver-webhook.io/added: a\n",
-        [(11, "/rules/0/add/metadata/annotations/ultraserver-webhook.io~1added", "this annotation is the")],
+        [(11, "rules[0].add.metadata.annotations[ultraserver-webhook.io/added]", "this annotation is the")],
     ),
     "a shape that an earlier one always covers": (
         (
@@ -220,36 +220,36 @@ LINT: dict[str, tuple[str, Expected]] = {
         [
             (
                 11,
-                "/families/0/shapes/1/workers",
+                "families[0].shapes[1].workers",
                 "unreachable: s with the same node config fits every such count",
             )
         ],
     ),
     "a value that the table does not have": (
         RULE + "    warn: $(value.mine)\n",
-        [(8, "/rules/0/warn", "unknown placeholder $(value.mine); add mine to values")],
+        [(8, "rules[0].warn", "unknown placeholder $(value.mine); add mine to values")],
     ),
     "a rule that needs one behind it": (
         (
             "rules:\n  - {name: x, reason: r, match: {role: worker}, warn: w, needs: later}\n"
             "  - {name: later, reason: r, match: {role: worker}, warn: v}\n"
         ),
-        [(5, "/rules/0/needs", "must name rules that come before this one, not 'later'")],
+        [(5, "rules[0].needs", "must name rules that come before this one, not 'later'")],
     ),
     "a size that is not made of whole units": (
         SHAPE + "        workers: 6\n" + FOUR,
-        [(8, "/families/0/shapes/0/workers", "6 is not made of units of 4 (nodeConfig)")],
+        [(8, "families[0].shapes[0].workers", "6 is not made of units of 4 (nodeConfig)")],
     ),
     "a size that one unit cannot hold": (
         SHAPE + "        workers: 8\n" + FOUR + "        together: required\n",
-        [(10, "/families/0/shapes/0/together", "one unit of 4 cannot hold 8: use preferred")],
+        [(10, "families[0].shapes[0].together", "one unit of 4 cannot hold 8: use preferred")],
     ),
     "a strictness that no rule knows what to do with": (
         SHAPE + "        workers: 12\n" + FOUR + "        apart: preferred\n",
         [
             (
                 10,
-                "/families/0/shapes/0/apart",
+                "families[0].shapes[0].apart",
                 "no rule of the table acts on apart: preferred; add one that matches it",
             )
         ],
@@ -257,29 +257,29 @@ LINT: dict[str, tuple[str, Expected]] = {
     "a required strictness without a unit is reported once, and not at every rule that needs its label": (
         SHAPE + "        workers: 16\n        nodeConfig: 8\n        apart: required\n",
         [
-            (9, "/families/0/shapes/0/nodeConfig", "8 is no node config of the init script, which rule "),
-            (10, "/families/0/shapes/0/apart", "apart needs a unit of 8 nodes: add one to `units`"),
+            (9, "families[0].shapes[0].nodeConfig", "8 is no node config of the init script, which rule "),
+            (10, "families[0].shapes[0].apart", "apart needs a unit of 8 nodes: add one to `units`"),
         ],
     ),
     "a family whose first instance type is no type": (
         "families: [{name: trn2u, instanceTypes: [trn2u.*]}]\n",
-        [(4, "/families/0/instanceTypes", "the first is chosen for jobs that name none: it must have no")],
+        [(4, "families[0].instanceTypes", "the first is chosen for jobs that name none: it must have no")],
     ),
     "a unit without a label": (
         "values: {rack: ''}\nfamilies: [{name: trn2u, units: [{label: $(value.rack), nodes: 8}]}]\n",
-        [(5, "/families/0/units/0/label", "must be given, as trn2u is on: set value.rack in values")],
+        [(5, "families[0].units[0].label", "must be given, as trn2u is on: set value.rack in values")],
     ),
     "a unit whose label is no value": (
         "families: [{name: trn2u, units: [{label: $(value.rack), nodes: 8}]}]\n",
-        [(4, "/families/0/units/0/label", "unknown placeholder $(value.rack); known here are value.")],
+        [(4, "families[0].units[0].label", "unknown placeholder $(value.rack); known here are value.")],
     ),
     "a unit of which more is counted on than there is": (
         "families: [{name: trn2u, units: [{label: rack, nodes: 8, usable: 9}]}]\n",
-        [(4, "/families/0/units/0/usable", "must be at most its 8 nodes")],
+        [(4, "families[0].units[0].usable", "must be at most its 8 nodes")],
     ),
     "a family that there is not": (
         "rules: [{name: x, reason: r, match: {role: worker, family: trn9}, warn: w}]\n",
-        [(4, "/rules/0/match/family", "unreachable: no family of the table is called so; known are trn2u")],
+        [(4, "rules[0].match.family", "unreachable: no family of the table is called so; known are trn2u")],
     ),
 }
 
@@ -304,11 +304,11 @@ def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:
         ]
     )
     assert [(line, path) for _, line, path, _ in problems(EXTENDS + text)] == [
-        (5, "/rules/0"),
-        (6, "/rules/1/warn"),
-        (7, "/rules/2/warn"),
-        (8, "/rules/3/warn"),
-        (10, "/families/0/shapes/0/apart"),
+        (5, "rules[0]"),
+        (6, "rules[1].warn"),
+        (7, "rules[2].warn"),
+        (8, "rules[3].warn"),
+        (10, "families[0].shapes[0].apart"),
     ]
 
 
@@ -316,8 +316,8 @@ def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_
     covering = SHAPE + "        workers: multiple of 2\n        nodeConfig: 2\n"
     found = problems(EXTENDS + covering)
     assert [(source, path, message.split(":")[0]) for source, _, path, message in found] == [
-        ("packaged families", "/families/0/shapes/1/workers", "unreachable"),
-        ("packaged families", "/families/0/shapes/4/workers", "unreachable"),
+        ("packaged families", "families[0].shapes[1].workers", "unreachable"),
+        ("packaged families", "families[0].shapes[4].workers", "unreachable"),
     ]
     assert [
         _packaged_line(source, line).split("name: ")[1].split(",")[0] for source, line, _, _ in found
@@ -331,13 +331,13 @@ def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_
         (source, "$(shape.topologyKey)" in _packaged_line(source, line)) for source, line, _, _ in found
     ] == [(PACKAGED, True)]
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker, workload: nope}\n"
-    assert (SOURCE, 6, "/rules/0/match/workload") in [row[:3] for row in problems(EXTENDS + text)]
+    assert (SOURCE, 6, "rules[0].match.workload") in [row[:3] for row in problems(EXTENDS + text)]
 
 
 def test_a_problem_reads_as_file_line_pointer_message() -> None:
     with pytest.raises(TableError) as refused:
         load_text(EXTENDS + RULE, SOURCE)
-    assert str(refused.value) == "mine.yaml:5: /rules/0: does nothing: give it add, warn, deny or placer"
+    assert str(refused.value) == "mine.yaml:5: rules[0]: does nothing: give it add, warn, deny or placer"
 
 
 def _packaged_line(source: str, number: int) -> str:

@@ -198,10 +198,10 @@ def test_a_rule_that_needs_another_one_says_so_where_that_left_something_in_plac
 @pytest.mark.parametrize(
     ("more", "stored", "warnings", "denials"),
     [
-        ("", "theirs", ['kept yours: {} is "theirs", not "ours" of rule x'], []),
-        (", onConflict: keep", "theirs", ['kept yours: {} is "theirs", not "ours" of rule x'], []),
-        (", onConflict: override", "ours", ['replaced yours: {} is "theirs", not "ours" of rule x'], []),
-        (", onConflict: deny", None, [], ['{} is "theirs", not "ours" of rule x; remove yours, or opt out']),
+        ("", "theirs", ['kept yours: {} is "theirs", not "ours"'], []),
+        (", onConflict: keep", "theirs", ['kept yours: {} is "theirs", not "ours"'], []),
+        (", onConflict: override", "ours", ['replaced yours: {} is "theirs", not "ours"'], []),
+        (", onConflict: deny", None, [], ['{} is "theirs", not "ours"; remove yours, or opt out']),
         (", quiet: true", "theirs", [], []),
     ],
 )
@@ -234,7 +234,7 @@ def test_maps_that_differ_are_told_by_their_first_ten_keys(count: int, told: str
     theirs = {"name": "v"} | {f"k{number}": 1 for number in range(count)}
     job = mpijob(worker_spec={"volumes": [theirs]})
     found = outcome(extended(adding("volumes: [{name: v, emptyDir: {}}]")), job)
-    assert found.warnings == (f"kept yours: {AT}.spec.volumes[v] differs in {told} from rule x",)
+    assert found.warnings == (f"kept yours: {AT}.spec.volumes[v] differs from the webhook's in {told}",)
 
 
 def test_a_rule_in_shadow_changes_nothing_and_is_told_with_what_it_would_change_and_refuse() -> None:

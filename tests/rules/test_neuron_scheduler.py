@@ -184,35 +184,35 @@ ROW = "rules:\n  - name: x\n    reason: r\n    warn: w\n    match: {role: any, "
 PROBLEMS: dict[str, tuple[str, Expected]] = {
     "a type that does not accept one device": (
         "deviceCounts: {trn9.large: [4, 8]}\n",
-        [(4, "/deviceCounts/trn9.large", "one device is valid on every instance type: add 1")],
+        [(4, "deviceCounts[trn9.large]", "one device is valid on every instance type: add 1")],
     ),
-    "no numbers": ("deviceCounts: {trn9.large: some}\n", [(4, "/deviceCounts/trn9.large", "must be a list")]),
+    "no numbers": ("deviceCounts: {trn9.large: some}\n", [(4, "deviceCounts[trn9.large]", "must be a list")]),
     "a least number of nothing": (
         ROW + "requests: {aws.amazon.com/neuron: 0}}\n",
-        [(8, "/rules/0/match/requests/aws.amazon.com~1neuron", "must be 1 or more")],
+        [(8, "rules[0].match.requests[aws.amazon.com/neuron]", "must be 1 or more")],
     ),
     "a placeholder about devices without the condition": (
         ROW.replace("warn: w", 'warn: "$(devices.asked)"') + "candidate: any}\n",
-        [(7, "/rules/0/warn", "unknown placeholder $(devices.asked)")],
+        [(7, "rules[0].warn", "unknown placeholder $(devices.asked)")],
     ),
     "a placeholder of every role": (
         ROW.replace("warn: w", 'warn: "$(any.image)"') + "candidate: any}\n",
-        [(7, "/rules/0/warn", "unknown placeholder $(any.image)")],
+        [(7, "rules[0].warn", "unknown placeholder $(any.image)")],
     ),
     "a group of every role": (
         "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: any, template: /spec/template}]\n",
-        [(7, "/workloads/0/groups/0/role", "'any' is not a name for a role: ")],
+        [(7, "workloads[0].groups[0].role", "'any' is not a name for a role: ")],
     ),
     "a group that is called as what placeholders say of a Pod": (
         "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: place, template: /spec}]\n",
-        [(7, "/workloads/0/groups/0/role", "'place' is not a name for a role: ")],
+        [(7, "workloads[0].groups[0].role", "'place' is not a name for a role: ")],
     ),
     "a place in a template by position": (
         ROW + 'template: {/spec/containers/0/image: ""}}\n',
         [
             (
                 8,
-                "/rules/0/match/template/~1spec~1containers~10~1image",
+                "rules[0].match.template[/spec/containers/0/image]",
                 "/spec/containers/0/image can never be there",
             )
         ],

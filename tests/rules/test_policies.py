@@ -194,41 +194,41 @@ def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed
 @pytest.mark.parametrize(
     ("row", "at", "message"),
     [
-        ("{mode: shadw, reason: r}", "/mode", 'must be enforce, shadow or off, not "shadw"; did you mean'),
+        ("{mode: shadw, reason: r}", ".mode", 'must be enforce, shadow or off, not "shadw"; did you mean'),
         (
             "{rules: {ultraserver-nodes: of}, reason: r}",
-            "/rules/ultraserver-nodes",
+            ".rules[ultraserver-nodes]",
             "must be enforce, shadow or off, not",
         ),
         (
             "{rules: {ultraserver-node: off}, reason: r}",
-            "/rules/ultraserver-node",
+            ".rules[ultraserver-node]",
             "no rule is called 'ultraserver-node'; did you mean 'ultraserver-nodes'?",
         ),
         ("{mode: off}", "", "reason is missing: add it"),
-        ("{mode: off, reason: ''}", "/reason", "must be words that say why, not"),
-        ("{mode: off, reason: r, namespaces: ''}", "/namespaces", "must be the name of a namespace"),
+        ("{mode: off, reason: ''}", ".reason", "must be words that say why, not"),
+        ("{mode: off, reason: r, namespaces: ''}", ".namespaces", "must be the name of a namespace"),
         ("{namespaces: a, reason: r}", "", "does nothing: give it mode or rules"),
-        ("{mode: off, reason: r, until: 2027-01-15T08:00:00}", "/until", '"2027-01-15T08:00:00" has no'),
-        ("{mode: off, reason: r, until: 2027-01-15}", "/until", '"2027-01-15" has no time zone'),
-        ("{mode: off, reason: r, until: 1800000000}", "/until", "1800000000 is not a string: write it as"),
-        ("{mode: off, reason: r, until: tomorrow}", "/until", '"tomorrow" is not a date with a time'),
+        ("{mode: off, reason: r, until: 2027-01-15T08:00:00}", ".until", '"2027-01-15T08:00:00" has no'),
+        ("{mode: off, reason: r, until: 2027-01-15}", ".until", '"2027-01-15" has no time zone'),
+        ("{mode: off, reason: r, until: 1800000000}", ".until", "1800000000 is not a string: write it as"),
+        ("{mode: off, reason: r, until: tomorrow}", ".until", '"tomorrow" is not a date with a time'),
         (
             "{mode: off, reason: r, until: 0001-01-01T00:00:00+14:00}",
-            "/until",
+            ".until",
             "0001-01-01T00:00:00+14:00 is long",
         ),
         (
             "{mode: off, reason: r, labels: {ultraserver-webhook.io/job: x}}",
-            "/labels/ultraserver-webhook.io~1job",
+            ".labels[ultraserver-webhook.io/job]",
             "rule job-label sets this label",
         ),
-        ("{mode: off, reason: r, untl: x}", "/untl", "unknown key 'untl'; did you mean 'until'?"),
+        ("{mode: off, reason: r, untl: x}", ".untl", "unknown key 'untl'; did you mean 'until'?"),
     ],
 )
 def test_a_policy_that_cannot_be_meant_is_refused(row: str, at: str, message: str) -> None:
     (problem,) = problems(f"{EXTENDS}policies:\n  - {row}\n")
-    assert problem[:3] == ("mine.yaml", 5, f"/policies/0{at}")
+    assert problem[:3] == ("mine.yaml", 5, f"policies[0]{at}")
     assert problem[3].startswith(message)
 
 
@@ -255,7 +255,7 @@ def test_a_policy_that_another_hides_is_refused(first: str, second: str, *, hidd
         assert policies(first, second)
         return
     (problem,) = problems(f"{EXTENDS}policies:\n  - {{{first}, reason: r}}\n  - {{{second}, reason: r}}\n")
-    assert problem[1:3] == (6, "/policies/1")
+    assert problem[1:3] == (6, "policies[1]")
     assert problem[3].startswith("unreachable: the policy before it for ")
 
 

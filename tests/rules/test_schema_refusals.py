@@ -11,30 +11,30 @@ from webhook.rules.schema import FORMS, bundled, pod_template
 SCHEMA: dict[str, tuple[str, Expected]] = {
     "an unknown key of a rule": (
         RULE + "    warn: w\n    ad: {}\n",
-        [(9, "/rules/0/ad", "unknown key 'ad'; did you mean 'add'?")],
+        [(9, "rules[0].ad", "unknown key 'ad'; did you mean 'add'?")],
     ),
     "a key that is like none": (
         RULE + "    warn: w\n    zzz: {}\n",
-        [(9, "/rules/0/zzz", "unknown key 'zzz'; known are add, before, deny, devices, match, mode,")],
+        [(9, "rules[0].zzz", "unknown key 'zzz'; known are add, before, deny, devices, match, mode,")],
     ),
     "an unknown key in a fragment": (
         RULE + "    add:\n      spec:\n        nodeSelektor: {a: b}\n",
-        [(10, "/rules/0/add/spec/nodeSelektor", "unknown key 'nodeSelektor'; did you mean 'nodeSelector'?")],
+        [(10, "rules[0].add.spec.nodeSelektor", "unknown key 'nodeSelektor'; did you mean 'nodeSelector'?")],
     ),
     "a number where text is wanted": (
         "values:\n  waitSeconds: 1800\n",
-        [(5, "/values/waitSeconds", "must be text (in quotes), not 1800")],
+        [(5, "values.waitSeconds", "must be text (in quotes), not 1800")],
     ),
     "a map where a list is wanted": (
         "rules: {}\n",
-        [(4, "/rules", "must be a list (lines that begin with -), not {}")],
+        [(4, "rules", "must be a list (lines that begin with -), not {}")],
     ),
-    "a list where a map is wanted": ("values: []\n", [(4, "/values", "must be a map (KEY: VALUE), not []")]),
-    "a row that is not a map": ("rules:\n  - x\n", [(5, "/rules/0", 'must be a map (KEY: VALUE), not "x"')]),
-    "a row without a name": ("rules:\n  - reason: x\n", [(5, "/rules/0", "name is missing: add it")]),
+    "a list where a map is wanted": ("values: []\n", [(4, "values", "must be a map (KEY: VALUE), not []")]),
+    "a row that is not a map": ("rules:\n  - x\n", [(5, "rules[0]", 'must be a map (KEY: VALUE), not "x"')]),
+    "a row without a name": ("rules:\n  - reason: x\n", [(5, "rules[0]", "name is missing: add it")]),
     "a new row without what a row needs": (
         "rules:\n  - name: x\n    warn: w\n    reason: r\n",
-        [(5, "/rules/0", "match is missing: add it")],
+        [(5, "rules[0]", "match is missing: add it")],
     ),
     "a change of a row that is not there": (
         (
@@ -42,8 +42,8 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
             "families:\n  - {name: trn2u, shapes: [{name: multinode, warn: w}]}\n"
         ),
         [
-            (5, "/rules/0", "no row is called 'blocks-hole'; did you mean 'blocks-whole'?"),
-            (7, "/families/0/shapes/0", "no row is called 'multinode'; did you mean 'multi-node'?"),
+            (5, "rules[0]", "no row is called 'blocks-hole'; did you mean 'blocks-whole'?"),
+            (7, "families[0].shapes[0]", "no row is called 'multinode'; did you mean 'multi-node'?"),
         ],
     ),
     "a role that is not a name": (
@@ -51,34 +51,34 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         [
             (
                 7,
-                "/rules/0/match/role",
+                "rules[0].match.role",
                 "must be a name of letters and digits that begins with a lower case one or any, not",
             )
         ],
     ),
     "a node config that there is not": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 5, nodeConfig: 0}]\n",
-        [(6, "/families/0/shapes/0/nodeConfig", "must be 1 or more")],
+        [(6, "families[0].shapes[0].nodeConfig", "must be 1 or more")],
     ),
     "an amount of nothing": (
         "families:\n  - {name: trn2u, wholeNode: {aws.amazon.com/neuron: -1}}\n",
-        [(5, "/families/0/wholeNode/aws.amazon.com~1neuron", "must be 0 or more")],
+        [(5, "families[0].wholeNode[aws.amazon.com/neuron]", "must be 0 or more")],
     ),
     "no workers at all": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 0, nodeConfig: 1}]\n",
-        [(6, "/families/0/shapes/0/workers", "must be 1 or more")],
+        [(6, "families[0].shapes[0].workers", "must be 1 or more")],
     ),
     "a worker count in other words": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: multiple of many, nodeConfig: 1}]\n",
-        [(6, "/families/0/shapes/0/workers", "must be a whole number (without quotes) or 'A to B' or")],
+        [(6, "families[0].shapes[0].workers", "must be a whole number (without quotes) or 'A to B' or")],
     ),
     "a range that ends before it begins": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 16 to 8, nodeConfig: 1}]\n",
-        [(6, "/families/0/shapes/0/workers", "is '16 to 8': the second number must be the larger")],
+        [(6, "families[0].shapes[0].workers", "is '16 to 8': the second number must be the larger")],
     ),
     "another mode": (
         "rules:\n  - name: ultraserver-nodes\n    mode: audit\n",
-        [(6, "/rules/0/mode", 'must be enforce, shadow or off, not "audit"')],
+        [(6, "rules[0].mode", 'must be enforce, shadow or off, not "audit"')],
     ),
 }
 
@@ -91,11 +91,11 @@ def test_the_schema_refuses(text: str, expected: Expected) -> None:
 def test_every_violation_of_the_schema_is_reported_at_once() -> None:
     text = "valeus: {}\nrules:\n  - {name: X, mod: off}\n  - {name: z, reason: 7, match: {}}\n"
     assert [(line, path) for _, line, path, _ in problems(EXTENDS + text)] == [
-        (4, "/valeus"),
-        (6, "/rules/0/mod"),
-        (6, "/rules/0/name"),
-        (7, "/rules/1/match"),
-        (7, "/rules/1/reason"),
+        (4, "valeus"),
+        (6, "rules[0].mod"),
+        (6, "rules[0].name"),
+        (7, "rules[1].match"),
+        (7, "rules[1].reason"),
     ]
 
 
@@ -104,21 +104,21 @@ TEXTS: dict[str, tuple[str, Expected]] = {
     "two documents": (HEAD + "---\n" + HEAD, [(1, "", "a rule table is one document, found 2")]),
     "a list": ("- a\n", [(1, "", 'must be a map (KEY: VALUE), not ["a"]')]),
     "no YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
-    "another version": (HEAD.replace("v1alpha2", "v2"), [(1, "/apiVersion", "must be ")]),
+    "another version": (HEAD.replace("v1alpha2", "v2"), [(1, "apiVersion", "must be ")]),
     "the form of 0.2.0": (
         HEAD.replace("v1alpha2", "v1alpha1"),
         [
             (
                 1,
-                "/apiVersion",
+                "apiVersion",
                 "ultraserver-webhook.io/v1alpha1 is the form of 0.2.0: `ultraserver-webhook rules convert",
             )
         ],
     ),
-    "another kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "/kind", "must be RuleTable, not")]),
+    "another kind": (EXTENDS.replace("RuleTable", "Table"), [(2, "kind", "must be RuleTable, not")]),
     "another base": (
         EXTENDS.replace("default", "mine"),
-        [(3, "/extends", "must be default or aws-document, not")],
+        [(3, "extends", "must be default or aws-document, not")],
     ),
 }
 

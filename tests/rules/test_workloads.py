@@ -221,42 +221,42 @@ NEVER: dict[str, tuple[str, Expected]] = {
         [
             (
                 7,
-                "/workloads/0/groups/0/template",
+                "workloads[0].groups[0].template",
                 "/spec/replicatedJobs/0/template can never be there: 0 is the position",
             )
         ],
     ),
     "replicas by a position": (
         WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t, replicas: [2, /jobs/1/n]}]\n",
-        [(7, "/workloads/0/groups/0/replicas/1", "/jobs/1/n can never be there")],
+        [(7, "workloads[0].groups[0].replicas[1]", "/jobs/1/n can never be there")],
     ),
     "a field with a broken selection": (
         WORKLOAD + GROUP + "    fields: {queue: {path: '/jobs[0]', default: x}}\n",
-        [(8, "/workloads/0/fields/queue/path", "'jobs[0]' selects no list element")],
+        [(8, "workloads[0].fields.queue.path", "'jobs[0]' selects no list element")],
     ),
     "a kind that another workload takes whole": (
         WORKLOAD.replace("example.com/v1/Gang", "kubeflow.org/v2beta1/MPIJob") + GROUP,
-        [(6, "/workloads/0/kinds", "unreachable: mpijob opens every kubeflow.org/v2beta1/MPIJob")],
+        [(6, "workloads[0].kinds", "unreachable: mpijob opens every kubeflow.org/v2beta1/MPIJob")],
     ),
     "a condition on a field that there is not": (
         WORKLOAD + GROUP + "    when: {queue: x}\n",
-        [(8, "/workloads/0/when/queue", "the workload has no field 'queue'; known are none")],
+        [(8, "workloads[0].when.queue", "the workload has no field 'queue'; known are none")],
     ),
     "a worker that takes no node": (
         WORKLOAD + "    groups: [{role: worker, template: /t}]\n",
-        [(7, "/workloads/0/groups/0/takesNodes", "'worker' is the role of what takes nodes")],
+        [(7, "workloads[0].groups[0].takesNodes", "'worker' is the role of what takes nodes")],
     ),
     "two groups of one role": (
         WORKLOAD + "    groups: [{role: a, template: /t}, {role: a, template: /u}]\n",
-        [(7, "/workloads/0/groups/1/role", "'a' is the role of two groups")],
+        [(7, "workloads[0].groups[1].role", "'a' is the role of two groups")],
     ),
     "one template for two groups": (
         WORKLOAD + "    groups: [{role: a, template: /t}, {role: b, template: /t}]\n",
-        [(7, "/workloads/0/groups/1/template", "is the template of 'a' already")],
+        [(7, "workloads[0].groups[1].template", "is the template of 'a' already")],
     ),
     "a Pod with another template": (
         WORKLOAD + "    groups: [{role: a, template: ''}, {role: b, template: /t}]\n",
-        [(7, "/workloads/0/groups/0/template", "a Pod is its own template")],
+        [(7, "workloads[0].groups[0].template", "a Pod is its own template")],
     ),
 }
 

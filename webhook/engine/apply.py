@@ -4,6 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from common.texts import cut
 from contract.place import Placer
 from webhook.engine.jobs import Job
 from webhook.engine.match import Ready, Values, matched, ruled_out
@@ -75,9 +76,7 @@ def _hindered(ready: Ready, progress: Progress) -> str | None:
         return f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
     taken = ready.mount_taken if rule.match.mount_free else None
     if taken and not rule.quiet:
-        progress.warnings.append(
-            f"kept yours: {taken}; mount yours elsewhere, or it stays without {rule.name}"
-        )
+        progress.warnings.append(f"kept yours: {taken}; mount yours elsewhere")
     return taken
 
 
@@ -132,16 +131,20 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
     if rule.warn:
         _warn(ready, rule.warn, progress)
     progress.fired.add(rule.name)
-    denied = len(progress.denials)
-    if rule.deny:
-        progress.denials.append(render(rule.deny, ready.known))
+    denials = [render(rule.deny, ready.known)] if rule.deny else []
     if not hindered or all(merge.is_clean for merge in hindered):
         progress.clean.add(rule.name)
+    warnings: list[str] = []
     for merge in hindered:
-        _say_conflicts(rule, merge, progress)
-    if len(progress.denials) > denied:
+        warnings += merge.missing
+        denials += merge.refused
+        (denials if rule.on_conflict is OnConflict.DENY else warnings).extend(_conflicts(rule, merge))
+    progress.warnings += warnings
+    progress.denials += denials
+    if denials:
         progress.refusing.append(rule.name)
-    return RuleOutcome(rule.name, State.FIRED, rule.reason)
+    why = cut(" ".join([rule.reason, *warnings])) if warnings else rule.reason
+    return RuleOutcome(rule.name, State.FIRED, why)
 
 
 def _warn(ready: Ready, warning: str, progress: Progress) -> None:
@@ -153,25 +156,19 @@ def _warn(ready: Ready, warning: str, progress: Progress) -> None:
         progress.warnings.append(text)
 
 
-def _say_conflicts(rule: Rule, merge: Merge, progress: Progress) -> None:
-    for refused in merge.refused:
-        progress.denials.append(f"rule {rule.name}: {refused}")
-    for missing in merge.missing:
-        progress.warnings.append(f"rule {rule.name}: {missing}")
-    for conflict in merge.conflicts:
-        said = f"{conflict.path} {_difference(conflict)} rule {rule.name}"
-        if rule.on_conflict is OnConflict.DENY:
-            progress.denials.append(f"{said}; remove yours, or opt out")
-        elif not rule.quiet:
-            kept = "kept yours" if rule.on_conflict is OnConflict.KEEP else "replaced yours"
-            progress.warnings.append(f"{kept}: {said}")
+def _conflicts(rule: Rule, merge: Merge) -> list[str]:
+    """Returns a message about each choice of the user; it does not name the rule: a user has no rules."""
+    if rule.on_conflict is OnConflict.DENY:
+        return [f"{_difference(conflict)}; remove yours, or opt out" for conflict in merge.conflicts]
+    kept = "kept yours" if rule.on_conflict is OnConflict.KEEP else "replaced yours"
+    return [f"{kept}: {_difference(conflict)}" for conflict in merge.conflicts if not rule.quiet]
 
 
 def _difference(conflict: Conflict) -> str:
-    """Returns how the user's choice differs, as words before the rule's name, without whole containers."""
+    """Returns how the user's choice differs, without whole containers."""
     theirs, ours = conflict.theirs, conflict.ours
     if isinstance(theirs, dict) and isinstance(ours, dict):
         keys = sorted(k for k in theirs.keys() | ours.keys() if not same(theirs.get(k), ours.get(k)))
         more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
-        return f"differs in {', '.join(keys[:MOST_KEYS])}{more} from"
-    return f"is {shown(theirs, 40)}, not {shown(ours, 40)} of"
+        return f"{conflict.path} differs from the webhook's in {', '.join(keys[:MOST_KEYS])}{more}"
+    return f"{conflict.path} is {shown(theirs, 40)}, not {shown(ours, 40)}"

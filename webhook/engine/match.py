@@ -45,7 +45,7 @@ class Ready(NamedTuple):
             for group in self.groups:
                 if mounts_otherwise(group.template, free.container or group.main.get("name"), mount):
                     at = cut(mount["mountPath"])
-                    return f"the {self.rule.match.role} mounts a volume of its own at {at}"
+                    return f"the {self.rule.match.role} mounts another volume than {mount['name']} at {at}"
         return None
 
     @property

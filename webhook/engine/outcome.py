@@ -87,7 +87,8 @@ class RuleOutcome(NamedTuple):
     """The outcome of one rule.
 
     Attributes:
-        why: The reason of a rule that fired, or the failed condition of a skipped one.
+        why: The reason of a rule that fired, with what it kept or replaced of the user's; or the failed
+            condition of a skipped one.
     """
 
     name: str

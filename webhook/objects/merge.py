@@ -125,7 +125,7 @@ class Merge:
                 continue
             if self.before and index > self._end(result):
                 last = " or ".join(self.before)
-                self.missing.append(f"{path[-1]} has {item['name']!r} behind {last}, which needs it first")
+                self.missing.append(f"move {item['name']!r} before {last} in {field_name(self.at + path)}")
             if not same(result[index], item):
                 new = self._element(result[index], item, path)
                 if new is not result[index]:
@@ -142,12 +142,14 @@ class Merge:
     def _unfit(self, item: Json, path: Path) -> str:
         """Returns why a container cannot be added; empty if it can."""
         if _is_amendment(item, path):
-            return f"{path[-1]} has no {item['name']!r} to amend"
+            return f"{field_name(self.at + path)} has no {item['name']!r} to amend"
         # Kubernetes has one set of names for both lists; two equal names make an invalid Pod.
         other = OTHER_CONTAINERS[path[-1]]
         items = get(self.whole, (*path[:-1], other))
         taken = isinstance(items, list) and _find(items, item, ("name",)) is not None
-        return f"{path[-1]} cannot have {item['name']!r}, a name that is taken in {other}" if taken else ""
+        if not taken:
+            return ""
+        return f"{field_name(self.at + path)} cannot have {item['name']!r}, a name that is taken in {other}"
 
     def _element(self, theirs: Json, ours: Json, path: Path) -> Json:
         place = (*path, f"[{ours.get('name', next(iter(ours.values())))}]")

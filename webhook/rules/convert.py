@@ -33,7 +33,7 @@ def converted(text: Text) -> str:
     """
     source, document = text[0], document_of(text[1], text[0])
     if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD:
-        raise TableError([Problem(source, 1, "/apiVersion", f"is no table of 0.2.0, which says {OLD}")])
+        raise TableError([Problem(source, 1, "apiVersion", f"is no table of 0.2.0, which says {OLD}")])
     try:
         new = dict(_sections(document.value))
     except ValueError as error:

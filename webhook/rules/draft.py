@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from common.inner import INNER
-from common.pointers import pointer
+from common.pointers import field_name
 from common.texts import did_you_mean
 from webhook.documents import Document
 from webhook.objects.tree import Path, get, map_at
@@ -65,7 +65,7 @@ class Draft:
     def problem(self, path: Path, message: str) -> Problem:
         """Returns a problem at a path of ``raw``, in the last file that has the value or its parent."""
         document, there = self._origin(path) if len(self.files) > 1 else (self.files[0], path)
-        return Problem(document.source, document.line_of(there), pointer(there), message)
+        return Problem(document.source, document.line_of(there), field_name(there), message)
 
     def origins(self) -> dict[str, list[Origin]]:
         """Returns the places where each rule is written."""
@@ -125,7 +125,7 @@ def strays(base: Draft, over: Document) -> Iterator[Problem]:
             if name not in known and not needed & row.keys():
                 hint = did_you_mean(name, known)
                 told = f"no row is called {name!r}{hint}; a new one says {' and '.join(sorted(needed))}"
-                yield Problem(over.source, over.line_of(where), pointer(where), told)
+                yield Problem(over.source, over.line_of(where), field_name(where), told)
 
 
 def laid_over(base: Draft, over: Document) -> Draft:

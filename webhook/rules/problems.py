@@ -17,7 +17,7 @@ class Problem:
     Attributes:
         source: The file.
         line: The line, from 1; 0 for a file that cannot be read.
-        path: The JSON pointer in that file.
+        path: The field in that file, as the API server names fields: ``rules[3].match.role``.
     """
 
     source: str

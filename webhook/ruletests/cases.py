@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, AwareDatetime, Field, GetPydanticSchema, TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
-from common.pointers import pointer
+from common.pointers import field_name
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine import Request
 from webhook.engine.outcome import Kind, State, Verdict
@@ -139,7 +139,7 @@ class _Reading:
 
     def say(self, name: str, path: Path, message: str) -> None:
         line = self.files[name][0].line_of(path) if self.files[name] else 1
-        self.problems.append(Problem(f"{self.folder}/{name}", line, pointer(path), message))
+        self.problems.append(Problem(f"{self.folder}/{name}", line, field_name(path), message))
 
     def value(self, name: str) -> dict[str, Json]:
         """Returns the single map of a file; an empty one if it has none."""

@@ -59,7 +59,7 @@ def test_a_changed_table_is_used_without_a_restart_and_a_broken_one_refused_or_n
 
         refused = put_table(own_table.own, BROKEN)
         assert 'admission webhook "rule-table.ultraserver-webhook.io" denied the request' in refused
-        assert "rules.yaml:6: /rules/0" in refused
+        assert "rules.yaml:6: rules[0]" in refused
         assert "unknown key 'reasn'; did you mean 'reason'?" in refused
 
         # By this label the check knows what is a table.
