@@ -75,7 +75,7 @@ LEFT: dict[str, tuple[Json, Json, str]] = {
     "a Pod": (
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}},
-        "the rule table says nothing of updates of a pod",
+        "the rule table has no `updates` for a pod",
     ),
 }
 

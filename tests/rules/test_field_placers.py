@@ -345,7 +345,7 @@ def claiming(kind: str, workers: int, *names: str) -> Any:
         (2, ["us-and-lnc-config", "us-2-node-config"], "two-node"),
         (4, ["us-4-node-config"], "four-node"),
         (3, ["us-and-lnc-config"], "3 workers do not fit node config 2 of "),
-        (4, ["us-and-lnc-config", "us-4-node-config"], "let both say the same"),
+        (4, ["us-and-lnc-config", "us-4-node-config"], "use the same in both"),
     ],
 )
 def test_claims_of_the_templates_of_aws_in_every_mix(

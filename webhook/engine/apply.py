@@ -47,7 +47,7 @@ _Answers = dict[int, tuple[Rule, Ready | str]]
 def apply_rules(job: Job, values: Values, progress: Progress) -> None:
     """Applies the shape's messages and every rule that fires; adds the outcome of each to the progress.
 
-    Sets the job's placer, and how its workers get their devices, including those that a rule gives them.
+    Sets the job's placer, and how its workers get their devices, including those that a rule adds.
     """
     shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
@@ -86,19 +86,19 @@ def _matched(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Answe
     Evaluates first the rules that set the placer, because others have a condition on it.
     """
     giving = _answers(job, values, job.table.giving - job.off)
-    given = [rule.devices for rule, one in giving.values() if isinstance(one, Ready) and rule.devices]
-    job.devices = given[0] if given else job.devices
+    ways = [rule.devices for rule, answer in giving.values() if isinstance(answer, Ready) and rule.devices]
+    job.devices = ways[0] if ways else job.devices
     first = _answers(job, values, job.table.placing_of[job.workload.name]) | giving
-    fires = {place: rule for place, (rule, one) in first.items() if isinstance(one, Ready)}
+    fires = {place: rule for place, (rule, answer) in first.items() if isinstance(answer, Ready)}
     placing = next((rule for rule in fires.values() if rule.placer), None)
     if job.shape:
         job.placer = placing.placer if placing else Placer.SCHEDULER
     for place, rule in fires.items():
         if placing and rule.placer and rule is not placing:
-            first[place] = rule, f"{placing.name} says who places the job"
+            first[place] = rule, f"{placing.name} sets the placer"
     outcomes, others = ruled_out(job)
     answers = {place: first.get(place) or (rule, matched(rule, job, values)) for place, rule in others}
-    # A rule that gives devices matched before: it may be for jobs without any.
+    # A rule that adds devices has matched before: it may be for jobs without devices.
     if not first.keys() <= answers.keys():
         answers = dict(sorted({**answers, **first}.items()))
     return [*outcomes], answers

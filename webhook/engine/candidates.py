@@ -56,9 +56,11 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
         return True, "its workers select an UltraServer instance type"
     if why := next(filter(None, [group.claims_less for group in groups]), None):
         return False, cut(f"its workers {why}") + opt_in
-    known = job.family.whole_node
-    if asked := next((each.requested(name) for each in groups for name in each.asked if name in known), None):
-        return False, cut(f"{NO_DEVICE}: {asked[0]} is {shown(asked[1], 40)}; write a number, such as 16")
+    devices = job.family.whole_node
+    requests = (group.requested(name) for group in groups for name in group.asked if name in devices)
+    if request := next(requests, None):
+        place, amount = request
+        return False, cut(f"{NO_DEVICE}: {place} is {shown(amount, 40)}; write a number, such as 16")
     return False, NO_DEVICE
 
 
@@ -75,7 +77,7 @@ def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
         value = labels.get(key)
         if value is not None and matches(text_of(value), values):
             return f"its label {key} is {shown(value, 40)}, {others}"
-    for spec in (each.spec for each in groups if "tolerations" in each.spec):
+    for spec in (group.spec for group in groups if "tolerations" in group.spec):
         for item in maps_at(spec, ("tolerations",)):
             taint, value = item.get("key"), text_of(item.get("value") or "")
             if isinstance(taint, str) and matches(value, elsewhere.tolerations.get(taint, ())):

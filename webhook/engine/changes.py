@@ -64,12 +64,12 @@ class _Comparison:
     ) -> Iterator[Change]:
         pairs = paired(new, old, at)
         gone = sorted(set(range(len(old))).difference(pairs))
-        found = [Change(pointer((*at, index)), old[index], None, None) for index in gone]
+        differences = [Change(pointer((*at, index)), old[index], None, None) for index in gone]
         for index, (item, pair) in enumerate(zip(new, pairs, strict=True)):
             before = None if pair is None else old[pair]
             inner = (*place, "" if kind(at) is Kind.TERMS else step(item, at))
-            found += self.of(before, item, (*at, index), inner, rule)
+            differences += self.of(before, item, (*at, index), inner, rule)
         # Elements that only moved are a change of the list, because their order may matter.
-        if not found and pairs != [*range(len(old))]:
-            found = [Change(pointer(at), old, new, rule)]
-        yield from found
+        if not differences and pairs != [*range(len(old))]:
+            differences = [Change(pointer(at), old, new, rule)]
+        yield from differences

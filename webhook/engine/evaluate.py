@@ -41,7 +41,7 @@ def evaluate(table: Table, request: Request) -> Outcome:
     by = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
     outcome = _decided(table, modes.served, request)
     if modes.shadows:
-        outcome = _beside(outcome, _decided(table, modes.would, request), modes.table, by)
+        outcome = _with_shadow(outcome, _decided(table, modes.would, request), modes.table, by)
     if ruling and outcome.untouched is not Kind.NO_WORKLOAD:
         reason = cut(outcome.reason + by) if modes.table is Mode.OFF else outcome.reason
         outcome = replace(outcome, reason=reason, facts={**outcome.facts, "policy": ruling.policy.reason})
@@ -73,8 +73,8 @@ def _ruled(table: Table, off: Off, request: Request, kind: str) -> tuple[Outcome
     return _evaluate(table, off.rules, request)
 
 
-def _beside(served: Outcome, would: Outcome, mode: Mode, by: str) -> Outcome:
-    """Returns the served outcome with what it would be; the mode is the table's, perhaps by a policy."""
+def _with_shadow(served: Outcome, would: Outcome, mode: Mode, by: str) -> Outcome:
+    """Returns the served outcome with the enforced one; the mode is the table's, perhaps by a policy."""
     if mode is Mode.SHADOW:
         served = replace(
             served,

@@ -1,4 +1,4 @@
-"""A group of a job: equal pods of one template, with what that requests of nodes and devices."""
+"""A group of a job: equal pods of one template, with the nodes and devices that the template requests."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -123,7 +123,7 @@ class Group:
         return self.selects_type_of(self.family)
 
     def selects_type_of(self, family: Family) -> bool:
-        """Whether the node selector names an instance type of a family."""
+        """Returns whether the node selector names an instance type of a family."""
         named = map(self.selection.selector.get, self.table.candidates.type_labels)
         return any(isinstance(name, str) and matches(name, family.instance_types) for name in named)
 
@@ -171,8 +171,8 @@ class Group:
         """Returns the field that requests a resource first, and its value."""
         for at, container in self.containers("containers", "initContainers"):
             for part in ("limits", "requests"):
-                if name in (asked := map_at(container, ("resources", part))):
-                    return field_name((*at, "resources", part, name)), asked[name]
+                if name in (amounts := map_at(container, ("resources", part))):
+                    return field_name((*at, "resources", part, name)), amounts[name]
         return field_name((*self.path, "spec", "resources")), None
 
     @cached_property
@@ -197,14 +197,14 @@ class Group:
 
     @property
     def claims_less(self) -> str | None:
-        """Returns why a pod's claims are less than a whole node; None if it has none, or claims a node."""
+        """Why a pod's claims are less than a whole node; None if it has none, or claims a node."""
         if claim := self.shared_claim:
             return f"share the claim {claim.name}: for a node each, use a resourceClaimTemplateName"
         for claim in self.claims:
             if claim.takes is None:
                 return (
-                    f"claim by the template {claim.name}, which the table does not know: where it "
-                    "stands for Neuron devices, add it to the claims of {self.family.name}"
+                    f"claim by the template {claim.name}, which the table does not know: if it is for "
+                    f"the family's devices, add it to the claims of {self.family.name}"
                 )
             return f"claim less than a node by the template {claim.name}"
         return None
@@ -229,17 +229,17 @@ class Group:
         Empty if all requests can be met, or if the table does not know all types.
         """
         named, counts = self.chosen_types, self.table.device_counts
-        # The known types are few: examining each of the others would cost.
+        # Only the few known types are examined, so that a long list of types costs nothing.
         if not named or any(name not in counts for name in named):
             return {}
         labels = self.table.candidates.type_labels
         types = [name for name in named if admits(self.selection, dict.fromkeys(labels, (name,)))]
         accepted = sorted({count for name in types for count in counts[name]})
-        for place, asked in self._requests(resources) if types else ():
-            if asked not in accepted:
+        for place, amount in self._requests(resources) if types else ():
+            if amount not in accepted:
                 return {
                     "devices.instanceType": " or ".join(types),
-                    "devices.asked": str(asked),
+                    "devices.asked": str(amount),
                     "devices.accepted": ranges(accepted),
                     "devices.place": field_name((*self.path, *place)),
                 }
@@ -251,6 +251,6 @@ class Group:
             for index, container in enumerate(as_list(self.spec.get(kind), ("spec", kind))):
                 for name in resources:
                     for part in ("limits", "requests"):
-                        asked, rest = divmod(amounts(get(container, ("resources", part))).get(name, 0), 1000)
-                        if asked and not rest:
-                            yield ("spec", kind, index, "resources", part, name), asked
+                        amount, rest = divmod(amounts(get(container, ("resources", part))).get(name, 0), 1000)
+                        if amount and not rest:
+                            yield ("spec", kind, index, "resources", part, name), amount

@@ -15,7 +15,7 @@ _PLAIN: Final = re.compile(
 )
 _DIGITS: Final = 20
 _FIRST: Final = "MPIJob.kubeflow.org"
-"""The kind whose jobs have a value without the kind, from before there were other kinds: their pods run."""
+"""The kind whose jobs have a value without the kind: pods from before there were other kinds have it."""
 
 
 def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:

@@ -25,7 +25,7 @@ _GROUP: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 @dataclass(eq=False)
 class Job:
-    """An object of a workload, and what the table finds about it.
+    """An object of a workload, and what the table determines about it.
 
     Attributes:
         object: The object without the webhook's earlier additions.
@@ -43,7 +43,7 @@ class Job:
         placer: Who chooses the nodes of a job, or of a Pod by its own annotation; None if not known yet.
         devices: How the workers get their devices.
         lacking: Placeholders that rules quote and that have no value, as far as they are known.
-        faults: What is wrong with it, by sort.
+        faults: What is wrong with it, by kind of fault.
     """
 
     table: Table
@@ -183,7 +183,7 @@ def open_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequenc
 
     None of them if the pods' own selection by another label excludes the family's nodes.
     """
-    selections = [one for group in groups if (one := group.selection).selector or one.terms]
+    selections = [group.selection for group in groups if group.selection.selector or group.selection.terms]
     if not selections:
         return family.instance_types
     types, labels = family.instance_types, table.candidates.type_labels
@@ -203,12 +203,12 @@ def family_of(table: Table, groups: Sequence[Group]) -> Family:
     if len(table.on) == 1:
         return table.on[0]
 
-    def asked(family: Family) -> tuple[bool, bool, bool]:
+    def preference(family: Family) -> tuple[bool, bool, bool]:
         needs = any(group.needs_node_of(family) or group.selects_type_of(family) for group in groups)
         some = any(group.asked.get(name) for group in groups for name in family.whole_node)
         return bool(open_types(table, family, groups)), needs, some
 
-    return max(table.on, key=asked)
+    return max(table.on, key=preference)
 
 
 def at_once(groups: Iterable[Group]) -> int:

@@ -21,7 +21,7 @@ Values = Callable[[], Mapping[str, Json]]
 class Ready(NamedTuple):
     """A rule that matched, its groups, and the values of its placeholders.
 
-    It is filled in when it fires, because another rule may take the place of one that matches.
+    Its fragment is filled in only when the rule fires, because another rule may replace one that matches.
     """
 
     rule: Rule
@@ -50,7 +50,7 @@ class Ready(NamedTuple):
 
     @property
     def warned_of(self) -> Iterator[Mapping[str, Json]]:
-        """Yields the values of placeholders of each warning: one for each fault that the rule is for."""
+        """The values of placeholders of each warning: one for each fault that the rule is for."""
         yield self.known
         for fault in self.job.faults.get(self.rule.match.fault or "", ())[1:]:
             yield {**self.known, **_named(fault)}
@@ -70,7 +70,7 @@ def _named(fault: Fault) -> Mapping[str, Json]:
 def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
     """Returns the outcomes of rules that cannot fire for such jobs, and the other rules by position.
 
-    They are computed once for each set of facts, of which there are as few as rows in the table.
+    They are computed once for each set of facts; the table's rows permit few such sets.
     """
     known = job.table.ruled_out
     facts = _facts(job)

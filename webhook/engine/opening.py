@@ -18,8 +18,12 @@ from webhook.undo.budget import Budget
 
 def groups_of(table: Table, workload: Workload, obj: Json) -> list[Group]:
     """Returns the groups of a workload that have a template in an object, without their numbers."""
-    triples = [(row, path, get(obj, path)) for row in workload.groups for path in row.template.find_all(obj)]
-    return [Group(table, workload, *each) for each in triples if isinstance(each[-1], dict)]
+    places = [(row, path, get(obj, path)) for row in workload.groups for path in row.template.find_all(obj)]
+    return [
+        Group(table, workload, row, path, template)
+        for row, path, template in places
+        if isinstance(template, dict)
+    ]
 
 
 def opened(table: Table, request: Request) -> Job | None:
@@ -104,20 +108,20 @@ def _count(group: Group, obj: Json, before: dict[bool, int], *, takes_devices: b
 def _product(factors: Iterable[Factor], obj: Json, template: Path) -> int:
     product = 1
     for factor in factors:
-        said = _whole(factor.path, obj, template) if factor.path else None
-        number = factor.default if said is None else said
+        written = _whole(factor.path, obj, template) if factor.path else None
+        number = factor.default if written is None else written
         limit = _whole(factor.at_most, obj, template) if factor.at_most else None
         product *= number if limit is None else min(number, limit)
     return product
 
 
 def _whole(path: ObjectPath, obj: Json, template: Path) -> int | None:
-    found = path.value(obj, template)
-    if found is not None and (isinstance(found, bool) or not isinstance(found, int) or found < 0):
+    value = path.value(obj, template)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise JobError(
-            f"the number of workers must be a whole number, 0 or more: {path.name} is {shown(found)}"
+            f"the number of workers must be a whole number, 0 or more: {path.name} is {shown(value)}"
         )
-    return found
+    return value
 
 
 def marked(obj: Json, key: str) -> tuple[str, str] | None:

@@ -133,13 +133,12 @@ class Outcome:
         warnings: Lines for the user who applied it.
         denials: Why the job is refused; empty if it is not.
         facts: Facts about the job (workload, shape, node config, workers, id, devices, placer).
-            devices, placer).
         refusing: Names of the rules and shapes that refuse it.
         unplaced: Why no node can take its workers; empty if nodes can.
         would: The outcome if what is in shadow were enforced; None if nothing is in shadow.
         untouched: The outcome's kind if nothing is done; ``UNCHANGED`` for a candidate.
         setters: If the request asks to explain, the rule that set the value at each path, for `changes`.
-        faults: What is wrong with the job, by sort.
+        faults: What is wrong with the job, by kind of fault.
     """
 
     revision: str
@@ -159,7 +158,7 @@ class Outcome:
 
     @property
     def kind(self) -> Kind:
-        """The outcome in a word: a change comes before the sort of object."""
+        """The outcome in a word: a refusal, a change, or why nothing is done."""
         if self.denials:
             return Kind.REFUSED
         if self.operations:
@@ -193,7 +192,7 @@ class Outcome:
 
 def bounded(messages: Iterable[str]) -> tuple[str, ...]:
     """Returns messages, each once and of limited length and number; the last one counts the others."""
-    found = tuple(dict.fromkeys(map(cut, messages)))
-    if len(found) <= MOST_MESSAGES:
-        return found
-    return (*found[: MOST_MESSAGES - 1], f"and {len(found) - MOST_MESSAGES + 1} more")
+    different = tuple(dict.fromkeys(map(cut, messages)))
+    if len(different) <= MOST_MESSAGES:
+        return different
+    return (*different[: MOST_MESSAGES - 1], f"and {len(different) - MOST_MESSAGES + 1} more")

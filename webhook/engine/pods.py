@@ -9,11 +9,11 @@ from webhook.rows.workloads import WORKER, Factor
 
 
 def pods_of(job: Job, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
-    """Yields the Pods of a job, in the order of admission; of several units of one object only the first's.
+    """Yields the Pods of a job, in the order of admission; for several units of one object, the first's.
 
-    At most as many of a group as a candidate may have. Names, and labels that no row of the table names, are
-    the operator's: the Pods have none of them.
-    Their templates are those of the object as it is stored, with what was added.
+    Yields at most as many Pods of a group as a candidate may have. The operator writes names, and labels that
+    no row of the table names: the Pods have none of these. Their templates are those of the stored object,
+    with what the webhook added.
 
     Yields:
         The group's key, a Pod's number in the group, the group's size, and the Pod.
@@ -57,7 +57,8 @@ def _pod(job: Job, template: Json, values: Mapping[str, str]) -> Json:
     if variables:
         env = [{"name": key, "value": text} for key, text in variables.items()]
         containers = [
-            {**each, "env": [*maps_at(each, ("env",)), *env]} for each in maps_at(spec, ("containers",))
+            {**container, "env": [*maps_at(container, ("env",)), *env]}
+            for container in maps_at(spec, ("containers",))
         ]
         spec = {**spec, "containers": containers}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

@@ -16,14 +16,14 @@ VARIABLE: Final = "ULTRASERVER_SCRIPT"
 
 
 def with_script(pod: Json, templates: Mapping[Path, Json], text: str) -> Mapping[Path, Json]:
-    """Returns the templates of a Pod, which is its own, with the text if it runs the script and has none.
+    """Returns the templates of a Pod, with the text if the Pod runs the script and does not have it yet.
 
     Raises:
         WrongTypeError: Its annotations are not a map.
     """
     pod = templates.get((), pod)
     containers = maps_at(pod, ("spec", "initContainers"))
-    runs = any(each.get("name") == VARIABLE for one in containers for each in maps_at(one, ("env",)))
-    if not runs or map_at(pod, ANNOTATIONS).get(keys.INIT_SCRIPT):
+    variables = (item.get("name") for container in containers for item in maps_at(container, ("env",)))
+    if VARIABLE not in variables or map_at(pod, ANNOTATIONS).get(keys.INIT_SCRIPT):
         return templates
     return {(): put(pod, (*ANNOTATIONS, keys.INIT_SCRIPT), text)}

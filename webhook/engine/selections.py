@@ -31,7 +31,7 @@ def cluster_labels(job: Job) -> str:
     untyped = [group.selection for group in selecting if not group.chosen_types]
     wanted = job.table.candidates
     known = (*wanted.type_labels, *job.family.node_labels, *wanted.other_labels)
-    labels = chain.from_iterable(chain(one.selector, *(one.terms or ())) for one in untyped)
+    labels = chain.from_iterable(chain(nodes.selector, *(nodes.terms or ())) for nodes in untyped)
     return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, known)), 5))
 
 
@@ -62,9 +62,9 @@ def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
 
 def _open(expressions: Sequence[Json], selected: Json, units: int, no_unit: str) -> bool:
     """Returns whether expressions and a selector permit as many values of a label as pods need units."""
-    wanted = [{*listed([one])} for one in expressions if one.get("operator") == "In"]
+    wanted = [{*listed([item])} for item in expressions if item.get("operator") == "In"]
     wanted += [{selected}] if isinstance(selected, str) else []
-    if any(one.get("operator") == "DoesNotExist" for one in expressions):
+    if any(item.get("operator") == "DoesNotExist" for item in expressions):
         return not wanted and not units
     barred = [no_unit, *listed(expressions, "NotIn")]
     return not wanted or len(set.intersection(*wanted).difference(barred)) >= max(units, 1)
@@ -77,7 +77,10 @@ def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[s
     naming = {key for key, value in ours.items() if value in {job.name, identity}}
     for kind, place in _TERMS.items():
         for index, term in enumerate(maps_at(group.template, place)):
-            meets = [(key, _meets(job.name, labels.get(key), *said)) for key, *said in _said(term)]
+            meets = [
+                (key, _meets(job.name, labels.get(key), operator, values))
+                for key, operator, values in _expressions(term)
+            ]
             own = isinstance(term.get("labelSelector"), dict) and all(met for _, met in meets)
             others = any(key in naming and not met for key, met in meets)
             parted = {
@@ -97,7 +100,7 @@ def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[s
                 yield f"its workers need a node each, and have to share one by {at}"
 
 
-def _said(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
+def _expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
     """Yields key, operator and values of a term's selector for pods."""
     for key, value in map_at(term, ("labelSelector", "matchLabels")).items():
         yield key, "In", [value]

@@ -55,8 +55,9 @@ def _wanted(job: Job) -> tuple[str, str] | None:
     Raises:
         JobError: The job names two.
     """
-    said = [marked(job.object, keys.NODE_CONFIG) or own_node_config(job)]
-    said += [
+    own = marked(job.object, keys.NODE_CONFIG) or own_node_config(job)
+    named = [own] if own else []
+    named += [
         (
             f"the template {cut(claim.name)} at {field_name((*group.path, *claim.place))}",
             str(claim.takes.node_config),
@@ -65,22 +66,22 @@ def _wanted(job: Job) -> tuple[str, str] | None:
         for claim in group.claims
         if claim.takes and claim.takes.node_config
     ]
-    found = [one for one in said if one]
-    for place, value in found[1:]:
-        if value != found[0][1]:
+    for place, value in named[1:]:
+        first, config = named[0]
+        if value != config:
             raise JobError(
-                f"{found[0][0]} is for node config {shown(found[0][1])}, and {place} for {shown(value)}: "
-                "let both say the same"
+                f"{first} is for node config {shown(config)}, and {place} for {shown(value)}: "
+                "use the same in both"
             )
-    return found[0] if found else None
+    return named[0] if named else None
 
 
 def own_node_config(job: Job) -> tuple[str, str] | None:
     """Returns path and value of the node config in the job's own containers, if any has one."""
     name = job.workload.node_config_env
-    there = name and (job.text is None or name.encode() in job.text)
-    every = (each for group in job.groups for each in containers(group.template)) if there else ()
-    for container in every:
+    if not name or (job.text is not None and name.encode() not in job.text):
+        return None
+    for container in (container for group in job.groups for container in containers(group.template)):
         for item in maps_at(container, ("env",)) if "env" in container else ():
             if item.get("name") == name:
                 place = f"env {name} of container {cut(repr(container.get('name')))}"

@@ -51,7 +51,7 @@ def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
             tokens += shlex.split(word[:LONGEST].replace("\\\n", " "))
         except ValueError:
             unclear = word
-        written = (each.split(maxsplit=1)[:1] for each in word.split(">")[1:])
+        written = (target.split(maxsplit=1)[:1] for target in word.split(">")[1:])
         if len(word) > LONGEST or any("ssh" in path for paths in written for path in paths):
             unclear = word
     for token, after in pairwise([*tokens, ""]):
@@ -59,14 +59,14 @@ def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
         name, value = OPTIONS.get(name.lstrip("-"), name * bool(equals)), value if equals else after
         if not re.fullmatch(_VARIABLE, name):
             continue
-        if re.search(r"[$`]", re.sub(r"\$\((\w+)\)", lambda found: found[0] * (found[1] not in env), value)):
+        if re.search(r"[$`]", re.sub(r"\$\((\w+)\)", lambda match: match[0] * (match[1] not in env), value)):
             unclear = f"{token} {value}"
         else:
             env.pop(name, None)
             env[name] = {"name": name, "value": value}
     lists = {"sshEnv": [*env.values()], "sshEnvFrom": source, "sshMounts": mounts}
-    said: dict[str, Json] = {name: value or ABSENT for name, value in lists.items()}
-    return said | ({"sshUnclear": shown(unclear)} if unclear else {})
+    values: dict[str, Json] = {name: items or ABSENT for name, items in lists.items()}
+    return values | ({"sshUnclear": shown(unclear)} if unclear else {})
 
 
 def _texts(words: Json) -> list[str]:

@@ -28,12 +28,12 @@ from webhook.undo.takeback import take_back
 _Template = tuple[str, Path, Json]
 """The role of a group, the path of its template in the new object, and the template in the stored one."""
 
-MADE: Final = "its pods were made of the stored templates already"
+MADE: Final = "its pods were already created from the stored templates"
 UNNAMED: Final = (
     "a job made by generateName keeps the terms of its first size; delete it and create it in the new one"
 )
 STAYS: Final = (
-    "{0} was made for the old size, and only its scheduling is changed later: kubectl delete job {0}, "
+    "{0} was created for the old size, and only its scheduling is changed later: kubectl delete job {0}, "
     "and its operator recreates it"
 )
 
@@ -63,15 +63,15 @@ def has_no_pods(states: Suspending, stored: Json) -> bool:
 
 def admit(table: Table, request: Request, stored: Json = None) -> Outcome:
     """Returns the outcome for an object that is created or, if there is a stored one, for its update."""
-    found = evaluate(table, request) if stored is None else update(table, request, stored)
-    return Outcome(table.revision, found, request.object) if isinstance(found, str) else found
+    outcome = evaluate(table, request) if stored is None else update(table, request, stored)
+    return Outcome(table.revision, outcome, request.object) if isinstance(outcome, str) else outcome
 
 
 def update(table: Table, request: Request, stored: Json) -> Outcome | str:
     """Returns the outcome for the update of a job or, if nothing is done, why.
 
-    Never raises, and refuses only a suspended job of a new size that could not be created either: all that
-    cannot be read here is admitted unchanged.
+    Never raises. Refuses only a suspended job of a new size that could not be created either. An update that
+    cannot be read is admitted unchanged.
     """
     new = request.object
     ruling = table.ruling(new, request.namespace, request.now)
@@ -95,7 +95,7 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
 def _update(table: Table, workload: Workload, request: Request, stored: Json) -> Outcome | str:
     new, states = request.object, workload.updates
     if states is None:
-        return f"the rule table says nothing of updates of a {workload.name}"
+        return f"the rule table has no `updates` for a {workload.name}"
     if isinstance(states, Suspending) and not has_no_pods(states, stored):
         return MADE
     old_groups, groups = groups_of(table, workload, stored), groups_of(table, workload, new)
@@ -133,11 +133,11 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
 
 def _copied(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
     """Returns whether an update changes what added containers may have copied from a template."""
-    found = record.read(stored)
-    if not found or found.added.keys().isdisjoint(("/spec/initContainers", "/spec/containers")):
+    written = record.read(stored)
+    if not written or written.added.keys().isdisjoint(("/spec/initContainers", "/spec/containers")):
         return False
     signs, resources = workload.main_container, table.resources
-    before, now = (main_container(one, signs, resources) for one in (stored, new))
+    before, now = (main_container(template, signs, resources) for template in (stored, new))
     return any(not same(before.get(key) or None, now.get(key) or None) for key in COPIED)
 
 
@@ -146,10 +146,10 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
     new = request.object
     bare, budget = new, Budget(new)
     for _, path, was in templates:
-        found = record.read(was)
-        # Called a second time, the webhook finds its own new record and removes that as well.
-        if found and found != record.read(get(new, path)):
-            bare = put(bare, path, take_back(get(new, path), found.added, budget))
+        old = record.read(was)
+        # When the API server calls the webhook again, the new record is there, and `evaluate` removes it.
+        if old and old != record.read(get(new, path)):
+            bare = put(bare, path, take_back(get(new, path), old.added, budget))
     outcome = evaluate(table, replace(request, object=bare))
     if outcome.denials:
         return replace(outcome, after=new)
@@ -159,11 +159,11 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
         role == keeps and not same(get(was, spec), get(after, (*path, *spec)))
         for role, path, was in templates
     )
-    said = [STAYS.format(f"{get(new, ('metadata', 'name'))}-{keeps}")] if stays else []
+    warning = [STAYS.format(f"{get(new, ('metadata', 'name'))}-{keeps}")] if stays else []
     return replace(
         outcome,
         reason=f"its size changed while it was suspended; {outcome.reason}",
         after=after,
         operations=tuple(operations),
-        warnings=bounded([*outcome.warnings, *said]),
+        warnings=bounded([*outcome.warnings, *warning]),
     )
