@@ -53,7 +53,7 @@ LEFT: dict[str, tuple[Json, Json, str]] = {
     "running": (
         put(STORED, ("spec", "runPolicy"), {}) | {"status": {"startTime": "x"}},
         mpijob(),
-        "pods were made",
+        "pods were already created",
     ),
     "not added to": (suspended(), suspended(), "nothing was added to the stored object"),
     "opted out": (

@@ -122,7 +122,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "labels of a job's peers that quote something else": (
         NUMBERED + "    peers: {app: $(job.id)}\n",
-        [(9, "workloads[0].peers.app", "is '$(job.id)': it must be $(job.name), or quote nothing")],
+        [(9, "workloads[0].peers.app", "is '$(job.id)': it must be $(job.name), or have no placeholder")],
     ),
     "a placer that there is not": (
         "rules:\n  - {name: x, reason: r, warn: w, match: {role: worker, placer: slurm}}\n",
@@ -279,7 +279,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a family that there is not": (
         "rules: [{name: x, reason: r, match: {role: worker, family: trn9}, warn: w}]\n",
-        [(4, "rules[0].match.family", "unreachable: no family of the table is called so; known are trn2u")],
+        [(4, "rules[0].match.family", "unreachable: no family of the table has such a name; it has trn2u")],
     ),
 }
 

@@ -201,11 +201,11 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
     ),
     "a group of every role": (
         "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: any, template: /spec/template}]\n",
-        [(7, "workloads[0].groups[0].role", "'any' is not a name for a role: ")],
+        [(7, "workloads[0].groups[0].role", "'any' cannot be a role: ")],
     ),
     "a group that is called as what placeholders say of a Pod": (
         "workloads:\n  - name: x\n    kinds: [a/v1/X]\n    groups: [{role: place, template: /spec}]\n",
-        [(7, "workloads[0].groups[0].role", "'place' is not a name for a role: ")],
+        [(7, "workloads[0].groups[0].role", "'place' cannot be a role: ")],
     ),
     "a place in a template by position": (
         ROW + 'template: {/spec/containers/0/image: ""}}\n',

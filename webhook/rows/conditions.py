@@ -1,7 +1,7 @@
-"""The conditions of ``match``: each is a class that knows how it is written, when it fails and what it shows.
+"""The conditions of ``match``: a class has the type of the written value, the check, and the short form.
 
-A class is one key: its docstring is the key's description, and `Match` has a field for it. What a condition
-may ask of a job or a group is in the protocols; `webhook.engine` has the classes behind them.
+A class is one key: its docstring is the key's description, and `Match` has a field for it. The protocols list
+what a condition may read of a job or a group; `webhook.engine` has the classes behind them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,13 +39,16 @@ Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "no
 NotDevices = Literal[
     "!configured", "!claimed", "!requested", "!shared", "!unknown", "!none", "!mixed", "!some"
 ]
-"""How a job's workers get their devices: by claims of the section candidates that say a node config, or by
-others; by requests; by one of these, with shared claims in addition; by such claims alone; or not at all.
-Mixed where its templates differ, and one pod at most, such as a launcher, has none; else some."""
+"""How a job's workers get their devices.
+
+configured: by a device claim that the table knows with a node config; claimed: by other device claims;
+requested: by requests; shared: by one of these, and by claims that several pods share; unknown: by shared
+claims alone; none: not at all. If its templates differ: mixed, if at most one pod, such as a launcher, has no
+devices, and some otherwise."""
 
 
 class Group(Protocol):
-    """What a condition may ask of a group of a job's pods."""
+    """What a condition may read of a group of a job's pods."""
 
     template: Json
 
@@ -62,7 +65,7 @@ class Group(Protocol):
 
 
 class Job(Protocol):
-    """What a condition may ask of a job."""
+    """What a condition may read of a job."""
 
     workload: Workload
     object: Json
@@ -80,7 +83,7 @@ class Job(Protocol):
 
 
 class Reach(NamedTuple):
-    """What of a table a rule is for."""
+    """The rows of a table that a rule can apply to."""
 
     workloads: Sequence[Workload]
     families: Sequence[Family]
@@ -93,7 +96,7 @@ class Condition(Generic[T]):
     """One condition of a rule.
 
     Attributes:
-        value: what the table says.
+        value: The value in the table.
     """
 
     written: ClassVar[Any] = None
@@ -103,7 +106,7 @@ class Condition(Generic[T]):
         cls.written = written or cls.written
 
     def shown(self, key: str) -> Iterable[str]:
-        """What it says, in short."""
+        """Returns the condition in short."""
         if isinstance(self.value, Mapping):
             return [f"{inner} {one_of(values)}" for inner, values in self.value.items()]
         if isinstance(self.value, tuple):
@@ -111,31 +114,31 @@ class Condition(Generic[T]):
         return [key if self.value else f"not {key}"]
 
     def unreachable(self, _: Reach) -> Iterator[tuple[Path, str]]:
-        """Why no object can meet it, with the path below its key."""
+        """Yields why no object can meet it, with the path below its key."""
         yield from ()
 
 
 class OfJob(Condition[T]):
-    """One that holds for all jobs of which the same is known."""
+    """A condition with one answer for all jobs with the same facts."""
 
     def failed(self, job: Job) -> str | None:
-        """Why it is not met; None where it is."""
+        """Returns why a job does not meet it; None if it does."""
         raise NotImplementedError
 
 
 class OfTemplate(Condition[T]):
-    """One on a template of the rule's role."""
+    """A condition on each template of the rule's role."""
 
     def failed(self, group: Group, whose: str) -> str | None:
-        """Why a group's template does not meet it; None where it does."""
+        """Returns why a group's template does not meet it; None if it does."""
         raise NotImplementedError
 
 
 class OfObject(Condition[T]):
-    """One on what the object itself says."""
+    """A condition on fields of the object itself."""
 
     def failed(self, job: Job) -> str | None:
-        """Why it is not met; None where it is."""
+        """Returns why a job does not meet it; None if it does."""
         raise NotImplementedError
 
 
@@ -143,7 +146,7 @@ class OfFamily(OfJob[tuple[str, ...]], written=Texts):
     """Names of families."""
 
     def allows(self, name: str) -> bool:
-        """Whether a family of this name meets it."""
+        """Returns whether a family of this name meets it."""
         return matches(name, self.value)
 
     def failed(self, job: Job) -> str | None:
@@ -154,7 +157,7 @@ class OfFamily(OfJob[tuple[str, ...]], written=Texts):
     def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
         known = [family.name for family in of.families]
         if not any(map(self.allows, known)):
-            yield (), f"unreachable: no family of the table is called so; known are {', '.join(known)}"
+            yield (), f"unreachable: no family of the table has such a name; it has {', '.join(known)}"
 
 
 class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
@@ -169,7 +172,7 @@ class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
     ]
 
     def unlike(self, shape: Shape) -> str | None:
-        """The first key in which no job of a shape can meet it."""
+        """Returns the first key in which no job of a shape can meet it."""
         return next((key for key, allowed in self.value.items() if not shape.may_have(key, allowed)), None)
 
     def failed(self, job: Job) -> str | None:
@@ -192,24 +195,24 @@ class PlacedBy(OfJob[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], 
     def failed(self, job: Job) -> str | None:
         if job.placer in self.value:
             return None
-        placers = (job.placer or "", *self.value)
-        who, *others = (NAMES.get(each, each) for each in placers)
-        return f"it is {f'placed by {who}' if who else 'of no job that is placed'}, not by {either(others)}"
+        present, *others = (NAMES.get(placer, placer) for placer in (job.placer or "", *self.value))
+        placed = f"placed by {present}" if present else "of no job that is placed"
+        return f"it is {placed}, not by {either(others)}"
 
 
 class GetsDevices(
     OfJob[tuple[str, ...]], written=Annotated[tuple[str, ...], one_or_more(Devices | NotDevices)]
 ):
-    """configured (claims with a nodeConfig), claimed (others), requested, shared, unknown or none.
+    """How workers get devices: configured (claims with a nodeConfig), claimed (others), requested or none.
 
-    shared: one of these, and claims that pods share; unknown: such claims alone. Where templates differ:
-    mixed, or some, if more than one pod has none. ``!none``: any other.
+    shared: by one of these, and by claims that pods share; unknown: by shared claims alone. If templates
+    differ: mixed, or some, if more than one pod has no devices. ``!none``: any other way.
     """
 
     def failed(self, job: Job) -> str | None:
         if matches(job.devices, self.value):
             return None
-        return f"how its workers get devices is {job.devices}, not {either(self.value)}"
+        return f"the way in which its workers get devices is {job.devices}, not {either(self.value)}"
 
 
 class Numbered(OfJob[bool], written=Flag):
@@ -248,15 +251,15 @@ class Range(Row):
         return " and ".join(filter(None, ends)) or "any number"
 
 
-def _ranges(said: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
-    said = said if isinstance(said, dict) else dict.fromkeys(said, 0)
-    return {name: Range(least) if isinstance(least, int) else least for name, least in said.items()}
+def _ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
+    amounts = value if isinstance(value, dict) else dict.fromkeys(value, 0)
+    return {name: Range(least) if isinstance(least, int) else least for name, least in amounts.items()}
 
 
 class Requests(OfTemplate[Mapping[str, Range]]):
-    """The pod requests one of these resources; in a map, at least so many, or a Range.
+    """The pod requests one of these resources; a map has the least amount, or a Range, of each.
 
-    Containers count together.
+    The amounts of all containers are added.
     """
 
     written = Annotated[
@@ -273,7 +276,7 @@ class Requests(OfTemplate[Mapping[str, Range]]):
                 return None
         return f"the {whose} asks for none of {', '.join(self._resources())}"
 
-    def shown(self, key: str) -> Iterable[str]:  # noqa: ARG002 - it has words of its own
+    def shown(self, key: str) -> Iterable[str]:  # noqa: ARG002 - its text does not name the key
         return [f"asks for {'|'.join(self._resources())}"]
 
 
@@ -293,8 +296,8 @@ class InstanceType(OfTemplate[tuple[str, ...]], written=Texts):
         named = group.chosen_types or ("",)
         if any(matches(name, self.value) for name in named):
             return None
-        found = cut(" or ".join(named)) or "no instance type"
-        return f"the {whose} names {found}, not {either(self.value)}"
+        types = cut(" or ".join(named)) or "no instance type"
+        return f"the {whose} names {types}, not {either(self.value)}"
 
 
 class Excludes(OfTemplate[Mapping[str, tuple[str, ...]]], written=SomePatterns):
@@ -325,19 +328,19 @@ class InTemplate(
 
     def failed(self, group: Group, whose: str) -> str | None:
         for place, allowed in self.value.items():
-            found = place.value(group.template)
-            if not matches(text_of(found) if found else "", allowed):
-                return differs(place.name, shown(found, 40) if found else '""', allowed, whose)
+            value = place.value(group.template)
+            if not matches(text_of(value) if value else "", allowed):
+                return differs(place.name, shown(value, 40) if value else '""', allowed, whose)
         return None
 
 
 class UnsupportedCount(OfTemplate[tuple[str, ...]], written=Texts):
-    """A number of one of these resources is ruled out by deviceCounts."""
+    """The pod requests a number of one of these resources that deviceCounts does not permit."""
 
     def failed(self, group: Group, whose: str) -> str | None:
         if group.unsupported(self.value):
             return None
-        return f"the {whose} asks for no number of devices that its instance type is known not to accept"
+        return f"the {whose} requests no number of devices that its instance type does not support"
 
     def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
         if not of.device_counts:
@@ -345,7 +348,7 @@ class UnsupportedCount(OfTemplate[tuple[str, ...]], written=Texts):
 
 
 class Workers(OfObject[Range], written=Range):
-    """How many pods take a node, a Range."""
+    """The number of pods that take a node, as a Range."""
 
     def failed(self, job: Job) -> str | None:
         if self.value.at_least <= job.nodes <= self.value.at_most:
@@ -380,14 +383,14 @@ class Labels(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
     def failed(self, job: Job) -> str | None:
         marks = map_at(job.object, ("metadata", f"{self.kind}s"))
         for key, allowed in self.value.items():
-            found = marks.get(key, "")
-            if not matches(text_of(found), allowed):
-                return f"{self.kind} {key} is {shown(found, 40)}, not {either(allowed)}"
+            value = marks.get(key, "")
+            if not matches(text_of(value), allowed):
+                return f"{self.kind} {key} is {shown(value, 40)}, not {either(allowed)}"
         return None
 
 
 class Annotations(Labels):
-    """The same for annotations."""
+    """Values of the job's annotations; globs; "?*": set; empty: not set."""
 
     kind = "annotation"
 
@@ -401,24 +404,24 @@ class Namespace(OfObject[tuple[str, ...]], written=Texts):
         return f"the namespace is {job.namespace}, not {either(self.value)}"
 
 
-@lru_cache(maxsize=1024)  # most jobs differ from rows alike
+@lru_cache(maxsize=1024)  # most jobs differ from the rows in the same way
 def differs(what: str, text: str, allowed: tuple[str, ...], whose: str = "") -> str:
-    """That something is another text than is allowed."""
+    """Returns the message that a field has another text than is allowed."""
     return f"{what}{whose and f' of the {whose}'} is {cut(text)}, not {either(allowed)}"
 
 
 def either(values: Iterable[str]) -> str:
-    """Texts for a sentence."""
+    """Returns texts as part of a sentence: ``a or b``."""
     return " or ".join([value or '""' for value in values])
 
 
 def one_of(values: Iterable[str]) -> str:
-    """Texts in short."""
+    """Returns texts in short: ``a|b``."""
     return "|".join([value or '""' for value in values])
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers for a sentence: ``1, 4, 8 or 16``, and ``1 to 12`` for a run of them."""
+    """Returns ascending numbers as part of a sentence: ``1, 4, 8 or 16``, and ``1 to 12`` for a run."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

@@ -1,4 +1,7 @@
-"""``$(a.b)``: the closed set of names that a fragment may quote. There is no expression language."""
+"""Placeholders, ``$(a.b)``: the closed set of names that a fragment may quote.
+
+There is no expression language.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -25,9 +28,9 @@ JOB: Final[dict[str, str]] = {
     "job.nodes": "number of nodes the job takes: its workers, and the launcher where it runs ranks",
     "job.instanceType": "the instance type that the job chose, or the first of the table",
     "job.clusterLabels": "labels by which its workers select nodes, and which the table does not know",
-    "job.contradiction": "why no nodes can meet what its author and its shape require",
+    "job.contradiction": "why no nodes can meet the requirements of its author and its shape",
     "job.peers": "labels of the job's own pods that take nodes, and of no others in its namespace; a map",
-    "job.groupLabels": "a list of the label that tells apart an object's units; its key goes without one",
+    "job.groupLabels": "a list with the label that distinguishes an object's groups; no key if there is none",
     "job.place": "how the pods of a template are placed: the value of the annotation for it",
     "shape.name": "name of the shape",
     "shape.nodeConfig": "node config of the shape: 4, 2 or 1",
@@ -47,17 +50,17 @@ CANDIDATES: Final = frozenset(
         *(name for name in JOB if name.startswith("shape.")),
     }
 )
-"""Those among these that only a candidate has."""
+"""The placeholders of `JOB` that only a candidate has."""
 
 ROLE: Final[dict[str, str]] = {
     "image": "image of the main container of the role's template",
     "container": "name of the main container of the role's template",
     "instanceType": "the first instance type of the table that the role's templates do not exclude",
-    "imagePullPolicy": "imagePullPolicy of the main container; its key goes where that has none",
-    "sshEnv": "a list of the main container's variables, where it says how mpirun calls ssh",
-    "sshEnvFrom": "of such a container envFrom",
-    "sshMounts": "of such a container volumeMounts",
-    "sshUnclear": "what its command says of ssh, and cannot be read",
+    "imagePullPolicy": "imagePullPolicy of the main container; its key is removed if that has none",
+    "sshEnv": "a list of the main container's variables, if the container configures how mpirun calls ssh",
+    "sshEnvFrom": "envFrom of such a container",
+    "sshMounts": "volumeMounts of such a container",
+    "sshUnclear": "the ssh options in its command that cannot be read",
 }
 """Placeholders for every role of a workload, as in ``$(ROLE.image)``; text unless another type is given."""
 
@@ -72,22 +75,22 @@ OF_ROLE: Final = frozenset({*ROLE, *ROLE_MAPS})
 
 PLACE: Final[dict[str, str]] = {
     "place.unit": "the node label whose value the nodes of a unit share",
-    "place.block": "which block of consecutive pods of its job the Pod belongs to, where it has several",
+    "place.block": "the block of the Pod in its job, if the job has several",
 }
-"""Placeholders of rules about Pods, with their placement. All are text."""
+"""Placeholders of rules about Pods, from their placement annotation. All are text."""
 
 DEVICES: Final[dict[str, str]] = {
     "devices.instanceType": "the instance types that the pod may get",
-    "devices.asked": "the number of devices that a container asks for",
+    "devices.asked": "the number of devices that a container requests",
     "devices.accepted": "the numbers that one of the types accepts",
-    "devices.place": "where the container asks for them",
+    "devices.place": "the field of the container's request",
 }
 """Placeholders of rules that match ``unsupportedCount``. All are text."""
 
 FAULT: Final[dict[str, str]] = {
-    "fault.field": "where it is",
-    "fault.value": "what is there",
-    "fault.meant": "what was probably meant, or the most there can be",
+    "fault.field": "the field",
+    "fault.value": "its value",
+    "fault.meant": "the value that was probably meant, or the largest possible one",
 }
 """Placeholders of rules that match ``fault``. All are text."""
 
@@ -98,13 +101,13 @@ SCRIPTS: Final = ("script.wait", "script.init")
 def names(node: Json) -> Iterator[str]:
     """Yields every placeholder in a tree, in order of appearance, with repetitions."""
     texts = (text for _, text in nodes(node) if isinstance(text, str))
-    return (found[2] for text in texts for found in PATTERN.finditer(text) if not found[1])
+    return (match[2] for text in texts for match in PATTERN.finditer(text) if not match[1])
 
 
 def quoting(node: Json, texts: Mapping[str, str]) -> Json:
     """Returns a tree with some placeholders replaced by texts, whose own placeholders stay."""
     if isinstance(node, str):
-        return PATTERN.sub(lambda found: found[0] if found[1] else texts.get(found[2], found[0]), node)
+        return PATTERN.sub(lambda match: match[0] if match[1] else texts.get(match[2], match[0]), node)
     if isinstance(node, dict):
         return {key: quoting(value, texts) for key, value in node.items()}
     return [quoting(value, texts) for value in node] if isinstance(node, list) else node
@@ -119,7 +122,7 @@ def filling(node: Json) -> Filling | None:
 
     The result shares all parts of the tree that have no placeholder.
     """
-    # Partials and no closures, because a table is sent to the process for long work.
+    # Partials and not closures, because a table is pickled for the process that does long work.
     if isinstance(node, str):
         return _text(node) if "$(" in node else None
     leaves = [(path, _text(text)) for path, text in nodes(node) if isinstance(text, str) and "$(" in text]
@@ -144,15 +147,15 @@ def _fill(
     values: Mapping[str, Json],
 ) -> Json:
     """Returns a copy of a tree, filled in; parent and key identify the nodes above placeholders."""
-    made = [node.copy()]
+    copied = [node.copy()]
     for parent, key in copies:
-        made[parent][key] = inner = made[parent][key].copy()
-        made.append(inner)
+        copied[parent][key] = inner = copied[parent][key].copy()
+        copied.append(inner)
     for parent, key, fill in fills:
-        value = made[parent][key] = fill(values)
+        value = copied[parent][key] = fill(values)
         if value is ABSENT:
-            del made[parent][key]
-    return made[0]
+            del copied[parent][key]
+    return copied[0]
 
 
 @lru_cache(maxsize=4096)

@@ -20,7 +20,7 @@ from webhook.rows.written import Row, SomePatterns, one_or_more, or_bare_off, wr
 
 
 class Mode(StrEnum):
-    """What a rule does with its result."""
+    """Whether a rule is applied, only reported, or skipped."""
 
     ENFORCE = "enforce"
     SHADOW = "shadow"
@@ -34,11 +34,11 @@ ModeKey = Annotated[
 """A mode as written."""
 
 
-def _text(said: Any) -> Any:  # noqa: ANN401 - any written value
-    """Refuses text that pydantic would read as a Unix time."""
-    if not isinstance(said, str):
-        raise ValueError(f"{said!r} is not a string: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
-    return said
+def _text(value: Any) -> Any:  # noqa: ANN401 - any written value
+    """Returns a text; refuses numbers, which pydantic would read as a Unix time."""
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a string: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
+    return value
 
 
 def _unix(moment: Any) -> float:  # noqa: ANN401 - a datetime, whose module has a clock
@@ -55,16 +55,16 @@ _NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(Row):
-    """The first policy that fits counts.
+    """The first policy that matches an object counts.
 
     Attributes:
-        namespaces: Names of namespaces; globs; without it all. E.g. research-*
+        namespaces: Names of namespaces; globs. Default: all. E.g. research-*
         labels: Values of the object's labels; not labels that rules set. E.g. {team: vision}
-        mode: Replaces the table's. E.g. shadow
-        rules: Modes that replace those of rules; globs. The whole name counts first, then the longest glob.
-            E.g. {"apart-*": off}
-        reason: Why; in the log, audit annotations and previews. E.g. They try it out.
-        until: When it ends, a time with its zone. E.g. 2026-12-31T18:00:00Z
+        mode: Replaces the mode of the table. E.g. shadow
+        rules: Modes that replace the modes of rules, by name; globs. The exact name counts first, then the
+            longest glob. E.g. {"apart-*": off}
+        reason: Why; shown in the log, in audit annotations and in previews. E.g. They try it out.
+        until: When the policy ends, a time with its zone. E.g. 2026-12-31T18:00:00Z
     """
 
     reason: Annotated[str, Limits(pattern=r"\S")]
@@ -126,12 +126,12 @@ class Modes:
 
     @cached_property
     def served(self) -> Off:
-        """What the answer leaves out: what is off or in shadow."""
+        """What the answer leaves out: rules that are off or in shadow."""
         return self._off(Mode.OFF, Mode.SHADOW)
 
     @cached_property
     def would(self) -> Off:
-        """What would be left out if what is in shadow were enforced."""
+        """What the answer would leave out if the rules in shadow were enforced."""
         return self._off(Mode.OFF)
 
     def _off(self, *modes: Mode) -> Off:
@@ -152,7 +152,7 @@ class Ruling:
 
 
 class Policies:
-    """The policies for a namespace by label: most are for labels that an object does not have."""
+    """The policies for a namespace, by label, because most are for labels that an object does not have."""
 
     def __init__(self, rows: Sequence[Ruling], namespace: str) -> None:
         """Stores the policies of a namespace, in their order."""

@@ -17,7 +17,7 @@ class Count:
     Attributes:
         least: The smallest; at least 1.
         most: The largest.
-        step: They are the multiples of it within these.
+        step: Only its multiples between these are in the set.
     """
 
     least: int
@@ -39,13 +39,13 @@ class Count:
         return self.least <= other.least and other.most <= self.most and other.step % self.step == 0
 
 
-def _count(said: int | str) -> Count:
-    if isinstance(said, int):
-        return Count(said, said)
-    first, _, last = said.partition(" to ")
+def _count(value: int | str) -> Count:
+    if isinstance(value, int):
+        return Count(value, value)
+    first, _, last = value.partition(" to ")
     if last and int(first) >= int(last):
-        raise ValueError(f"is {said!r}: the second number must be the larger")
-    number = last_number(said)
+        raise ValueError(f"is {value!r}: the second number must be the larger")
+    number = last_number(value)
     return Count(int(first), number) if last else Count(number, inf, number)
 
 
@@ -66,10 +66,10 @@ class Shape(Row):
     Attributes:
         name: Unique in its family.
         workers: A number of workers, ``A to B``, or ``multiple of N``.
-        node_config: How many workers share a unit: a number, or with ``A to B`` the most that leave equal
-            blocks. 1: each works alone, in no unit.
+        node_config: How many workers share a unit: a number, or ``A to B``: the largest number in this range
+            that divides the job into equal blocks. 1: each worker works alone, in no unit.
         together: How strictly workers share a unit: required, preferred or none (default).
-        apart: The same, for keeping other jobs' workers off.
+        apart: How strictly workers of other jobs stay off the unit: required, preferred or none (default).
         warn: Message of a warning.
         deny: Message of a refusal.
     """
@@ -91,7 +91,7 @@ class Shape(Row):
     deny: Message = None
 
     def size(self, nodes: int, wanted: int | None = None) -> int | None:
-        """Returns how many workers share a unit in a job of so many nodes; None for another shape's job."""
+        """Returns how many workers share a unit in a job with a number of nodes; None if it does not fit."""
         config = self.node_config
         if nodes not in self.workers:
             return None

@@ -23,24 +23,24 @@ from webhook.rows.workloads import ANY, Candidates, Workload
 from webhook.rows.written import Flag, Given, Key, Message, Name, Positive, Role, Row, Texts, Unique, written
 
 
-def _counts(said: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of deviceCounts takes
-    if isinstance(said, str):
-        return tuple(range(1, last_number(said) + 1))
-    if 1 not in said:
+def _counts(value: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of deviceCounts takes
+    if isinstance(value, str):
+        return tuple(range(1, last_number(value) + 1))
+    if 1 not in value:
         raise ValueError("one device is valid on every instance type: add 1")
-    return tuple(sorted(said))
+    return tuple(sorted(value))
 
 
 MOST_NAMESPACES = 1000
 """Namespaces whose policies a table caches; others are looked up each time."""
 
 
-def _candidate(said: bool | str) -> bool | None:  # noqa: FBT001 - that is what is written
-    return None if isinstance(said, str) else said
+def _candidate(value: bool | str) -> bool | None:  # noqa: FBT001 - the type of the written value
+    return None if isinstance(value, str) else value
 
 
 Fault = Literal["user", "deadline", "amount", "resource", "key", "hostfile", "queue"]
-"""Conditions about which a job may be warned."""
+"""The kinds of fault that a rule can match."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ class MountFree(Row):
 
     Attributes:
         mount_path: Path of the mount.
-        name: The only volume that may be there.
-        container: Default: the first.
-        exists: true: without that volume the rule adds nothing, too.
+        name: The only volume that may be mounted there.
+        container: Name of the container. Default: the first.
+        exists: true: the rule also adds nothing if the template lacks the volume.
     """
 
     mount_path: str
@@ -66,23 +66,24 @@ class MountFree(Row):
 
     @cached_property
     def filling(self) -> Filling | None:
-        """The function that fills it in; None without placeholders."""
+        """The function that fills in the mount; None if it has no placeholders."""
         return filling(self.mount)
 
 
 @dataclass(frozen=True)
 class Match(Row):
-    """When the rule fires: if all given conditions hold; of a list, one value is enough.
+    """When the rule fires: if all given conditions hold. A list holds if one of its values does.
 
     Attributes:
         role: A group of the workload, ``worker`` (groups that take nodes) or ``any``.
         candidate: true: for jobs that are placed; false: for other objects, which have no shape or job label.
         workload: Names of workloads; globs.
-        every: true: all templates of the role must match, not each by itself.
+        every: true: all templates of the role must match. false: the rule applies to each that does.
         single: true: the role has one template; false: several.
-        fault: user (a worker that is not root, or whose root is read-only), deadline (the workload's field of
-            this name), amount (more than wholeNode), resource, key (nearly a known one), hostfile (the
-            operator's, given to mpirun) or queue (Kueue's label or annotation).
+        fault: user (a worker that is not root, or whose root file system is read-only), deadline (the
+            workload's field of this name is set), amount (more than wholeNode), resource or key (nearly a
+            known name), hostfile (the operator's host file in mpirun's options) or queue (a label or
+            annotation of Kueue).
         mount_free: See MountFree.
     """
 
@@ -113,7 +114,7 @@ class Match(Row):
     mount_free: MountFree | None = None
 
     def is_for(self, workload: Workload) -> bool:
-        """Returns whether it applies to a kind of job, and to a role of that."""
+        """Returns whether it applies to a kind of job, and to one of its roles."""
         named = not self.workload or matches(workload.name, self.workload)
         return named and (self.role == ANY or self.role in workload.roles)
 
@@ -126,22 +127,22 @@ class Match(Row):
     def given(self) -> Mapping[str, Condition[Any]]:
         """Its conditions by name, in the order of evaluation."""
         every = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: each for name, each in every if isinstance(each, Condition)}
+        return {name: value for name, value in every if isinstance(value, Condition)}
 
     @cached_property
     def of_job(self) -> Sequence[OfJob[Any]]:
         """Conditions with one answer for all jobs with the same facts."""
-        return [each for each in self.given.values() if isinstance(each, OfJob)]
+        return [condition for condition in self.given.values() if isinstance(condition, OfJob)]
 
     @cached_property
     def of_template(self) -> Sequence[OfTemplate[Any]]:
         """Conditions on each template."""
-        return [each for each in self.given.values() if isinstance(each, OfTemplate)]
+        return [condition for condition in self.given.values() if isinstance(condition, OfTemplate)]
 
     @cached_property
     def of_object(self) -> Sequence[OfObject[Any]]:
         """Conditions on the object itself."""
-        return [each for each in self.given.values() if isinstance(each, OfObject)]
+        return [condition for condition in self.given.values() if isinstance(condition, OfObject)]
 
     @cached_property
     def known_later(self) -> bool:
@@ -155,32 +156,32 @@ class Match(Row):
 
 
 STAGES = (
-    "1. How workers get their devices: the first rule that fires says it.",
-    "2. Who places the job: the first rule that fires says it; without one it is the scheduler.",
-    "3. The rest, in this order.",
+    "1. How workers get their devices: the first rule that fires decides.",
+    "2. Which placer places the job: the first rule that fires decides; the default is the scheduler.",
+    "3. The other rules, in this order.",
 )
 
 
 @dataclass(frozen=True)
 class Rule(Row):
-    """It needs add, warn, deny or placer, or another rule's unless names it.
+    """A rule has add, warn, deny or placer, or the unless of another rule names it.
 
     Attributes:
         name: Unique.
-        reason: Why; previews print it.
-        match: When it fires.
+        reason: Why the rule exists; previews print it.
+        match: When the rule fires.
         add: A part of a pod template (Kubernetes 1.36), with placeholders.
-        on_conflict: What is done where the author has another value.
-        mode: enforce: it acts; shadow: it is only reported; off: it is skipped.
-        needs: Earlier rules, one of which must have fired without a conflict.
-        unless: Earlier rules; where one of them fired, this one is skipped.
+        on_conflict: What to do if the author has set another value.
+        mode: enforce: the rule is applied; shadow: it is only reported; off: it is skipped.
+        needs: Earlier rules; this rule is skipped unless one of them fired without a conflict.
+        unless: Earlier rules; this rule is skipped if one of them fired.
         warn: Message of a warning.
         deny: Message of a refusal. E.g. use an image of registry.example
-        unplaced: true: no node takes such workers, and the job waits for ever; warn says why.
+        unplaced: true: no node takes such workers, and the job waits forever; warn says why.
         quiet: true: no warnings about conflicts.
-        before: Names in a list; what the rule adds to it goes before the first of them.
-        placer: As in Match; the first rule counts; without one it is the scheduler.
-        devices: As in Match, by what it adds; the first rule counts.
+        before: Names in a list; the rule inserts its elements before the first of them.
+        placer: The placer of the job, as in Match; the first rule counts. Default: the scheduler.
+        devices: How the rule's fragment gives workers devices, as in Match; the first rule counts.
     """
 
     name: Name
@@ -215,7 +216,7 @@ class Rule(Row):
 
     @cached_property
     def fragment(self) -> Filling | None:
-        """The function that fills in its fragment; None if that is the same for every job."""
+        """The function that fills in its fragment; None if the fragment is the same for every job."""
         return filling(self.add)
 
     @cached_property
@@ -248,15 +249,15 @@ class File(Row):
     Attributes:
         api_version: The version of this format.
         extends: The table that this one changes: the packaged one, or the AWS document alone. E.g. default
-        mode: enforce: its rules act; shadow: they are only reported; off: nothing is done. E.g. shadow
+        mode: enforce: its rules apply; shadow: they are only reported; off: nothing is done. E.g. shadow
         values: Texts for $(value.NAME). Rules that use an empty one are skipped.
         candidates: Which jobs are placed.
         device_counts: By instance type, how many devices a container may request: a list, or ``up to N``.
             Other types: any number.
         workloads: Kinds of job.
-        families: Machines, with the sizes of jobs on them. A job is of the first whose nodes it asks for.
+        families: Machines, with the sizes of jobs on them. The first whose nodes a job requests counts.
         rules: What is added, in this order.
-        policies: Modes for some namespaces or labels; the first that fits counts.
+        policies: Modes for some namespaces or labels; the first that matches counts.
     """
 
     api_version: Literal["ultraserver-webhook.io/v1alpha2"]
@@ -310,9 +311,10 @@ class Table(File):
     _policies_of: dict[str, Policies] = field(default_factory=dict, init=False, compare=False)
 
     def origin(self, rule: str, key: str) -> Origin | None:
-        """Returns where a rule got one of its keys: the last place that sets it, or else the rule's first."""
+        """Returns where one of a rule's keys is written: the last place that sets it, or else the first."""
         origins = self.origins.get(rule, ())
-        return next((one for one in reversed(origins) if key in one.keys), next(iter(origins), None))
+        setting = (origin for origin in reversed(origins) if key in origin.keys)
+        return next(setting, next(iter(origins), None))
 
     @cached_property
     def on(self) -> Sequence[Family]:
@@ -321,12 +323,12 @@ class Table(File):
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
-        """The resources by which jobs request nodes of these."""
+        """The resources by which jobs request nodes of these families."""
         return tuple(dict.fromkeys(name for family in self.on for name in family.whole_node))
 
     @cached_property
     def shapes(self) -> Sequence[Shape]:
-        """The shapes of these."""
+        """The shapes of these families."""
         return [shape for family in self.on for shape in family.shapes]
 
     @cached_property
@@ -357,7 +359,7 @@ class Table(File):
 
     @cached_property
     def rules_of(self) -> Mapping[str, Sequence[Rule]]:
-        """By workload, the rules that can match: those of others cost an object nothing."""
+        """By workload, the rules that can match; rules for other workloads cost an object nothing."""
         return {
             workload.name: [rule for rule in self.rules if rule.match.is_for(workload)]
             for workload in self.workloads
@@ -393,7 +395,7 @@ class Table(File):
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
         """Returns the workloads for a ``group/version/Kind``; the first whose ``when`` matches is used.
 
-        One without a ``when`` comes last, because it is for the remaining objects.
+        A workload without a ``when`` comes last, because it is for the remaining objects.
         """
         return self._workloads_of.get(kind, ())
 

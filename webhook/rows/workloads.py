@@ -45,11 +45,11 @@ MOST = 10**9
 
 @dataclass(frozen=True)
 class Elsewhere(Row):
-    """Jobs for other nodes; they are left alone, unless opted in.
+    """Jobs for other nodes; the webhook does not change them unless they are opted in.
 
     Attributes:
         labels: Values of the job's labels, such as its queue; globs.
-        tolerations: Values of the workers' tolerations, by taint; globs; empty: no value.
+        tolerations: Values of the workers' tolerations, by key of the taint; globs; empty: no value.
         owners: Kinds of the job's owner, by API group; globs.
     """
 
@@ -65,7 +65,7 @@ class Candidates(Row):
     Attributes:
         instance_type_label: The node label with the instance type.
         older_type_labels: Other labels with the same value.
-        other_labels: Labels that say nothing about the instance type; globs. A rule can warn about others.
+        other_labels: Labels that do not depend on the instance type; globs. A rule can warn about others.
         elsewhere: See Elsewhere.
     """
 
@@ -85,10 +85,10 @@ class Field(Row):
     """A text of the object; at most one flag.
 
     Attributes:
-        path: JSON pointer; with [*] the first element that has it.
-        default: If there is none; may contain $(value.NAME).
+        path: JSON pointer; with [*], the first element that has the field.
+        default: The text if the field is missing; may contain $(value.NAME).
         parent: true: the directory of this file path.
-        smaller: true: the smaller of two quantities, text and default.
+        smaller: true: the smaller of two quantities, the field's and the default.
         counted: true: the length of a list.
     """
 
@@ -107,7 +107,7 @@ class Field(Row):
         value = self.path.value(obj)
         if self.smaller:
             text = str(value) if isinstance(value, str | int | float) else ""
-            # 0, and a text that is no quantity, mean no limit.
+            # A value of 0, or a text that is not a quantity, means no limit.
             return text if 0 < thousandths(text) < thousandths(self.default) else self.default
         if self.counted and isinstance(value, list):
             value = len(value)
@@ -131,8 +131,8 @@ class Factor(Row):
 
     Attributes:
         path: JSON pointer.
-        default: If there is none.
-        at_most: JSON pointer to a limit, where there is one.
+        default: The number if the field is missing.
+        at_most: JSON pointer to an upper limit, which may be missing.
     """
 
     path: Given[Pointer]
@@ -140,10 +140,10 @@ class Factor(Row):
     at_most: Given[Pointer] = None
 
 
-def _factor(one: int | ObjectPath | Factor) -> Factor:
-    if isinstance(one, Factor):
-        return one
-    return Factor(None, one) if isinstance(one, int) else Factor(one, 0)
+def _factor(value: int | ObjectPath | Factor) -> Factor:
+    if isinstance(value, Factor):
+        return value
+    return Factor(None, value) if isinstance(value, int) else Factor(value, 0)
 
 
 Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _factor)]
@@ -157,7 +157,7 @@ class Number(Row):
     Attributes:
         source: ``labels/KEY``, ``env/NAME`` (a container's variable), or ``name``: the number at the end
             of the pod's name.
-        times: Written as replicas.
+        times: A factor for the number, written like replicas.
     """
 
     source: Annotated[str, Limits(pattern="^(name|labels/[^ =*+]+|env/[^ =*+/]+)$")]
@@ -165,7 +165,7 @@ class Number(Row):
 
 
 DEVICES: Literal["devices"] = "devices"
-"""In place of whether a group takes nodes: if its pods request devices, or select UltraServers."""
+"""The value of takesNodes for groups that take nodes if their pods request devices or select UltraServers."""
 
 
 @dataclass(frozen=True)
@@ -174,20 +174,21 @@ class Group(Row):
 
     Attributes:
         role: Its name in rules.
-        template: JSON pointer; empty for a Pod. LIST[KEY=VALUE] selects an element, LIST[*] each, as in
-            replicas, times and numbers.
-        replicas: How many pods at once: a number, a JSON pointer (0 if missing), a Factor, or a list of
-            these, multiplied. Default: 1. 0: its one pod is the first of the next group's.
+        template: JSON pointer; empty for a Pod. LIST[KEY=VALUE] selects an element of a list, LIST[*] all
+            elements, as in replicas, times and numbers.
+        replicas: How many pods exist at once: a number, a JSON pointer (0 if missing), a Factor, or a list
+            of these, which are multiplied. Default: 1. 0: its only pod is the first one of the next group.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``:
-            if it requests a whole node or selects an instance type (if none of an opted-in job does: any
-            devices, or else all).
+            pods take a node if they request a whole one or select an instance type. In an opted-in job
+            without such pods, those that request any devices do, or else all pods.
         otherwise: With ``devices``, the role of pods that take no nodes.
-        index: A pod's number, from 0 among those that take nodes: up to four terms.
-        continues: true: the number counts within the group, after earlier groups.
-        numbers: How many numbers, as replicas, if not one for each pod; then without whole-job admission.
-        completion_mode: JSON pointer; where it says NonIndexed, its pods have no number.
-        later: JSON pointer; where there is something, its pods are created when other groups' have ended, and
-            do not count with those.
+        index: A pod's number, from 0 among the pods that take nodes: the sum of up to four terms.
+        continues: true: the pod's number counts within the group, and earlier groups come before it.
+        numbers: How many numbers there are, written like replicas, if there is not one for each pod; the
+            job is then placed without whole-job admission.
+        completion_mode: JSON pointer; if its value is NonIndexed, pods have no number.
+        later: JSON pointer; if it has a value, the pods are created after the pods of other groups have
+            ended, and are not counted together with those.
     """
 
     role: Role
@@ -214,15 +215,15 @@ class Group(Row):
 
 @dataclass(frozen=True)
 class Suspending(Row):
-    """Where an object says that its pods are still to come: JSON pointers.
+    """The fields that show that an object's pods are not created yet: JSON pointers.
 
     Attributes:
-        suspend: true while it is, or is to be, suspended.
-        started: Present once the operator has seen it not suspended.
-        stopped: "True" once the pods of one suspended later are gone.
+        suspend: true if the user suspends the object.
+        started: Present after the operator has seen the object when it was not suspended.
+        stopped: "True" after the operator has deleted the pods of an object that was suspended later.
         active: A map of groups with their numbers of active pods.
-        keeps: The role whose Job exists while suspended; after a change of size a warning says to delete
-            it.
+        keeps: The role whose Job exists while the object is suspended; if the size changes, a warning asks
+            the user to delete that Job.
     """
 
     suspend: Pointer
@@ -234,7 +235,7 @@ class Suspending(Row):
 
 def _peer(value: str) -> str:
     if value != "$(job.name)" and any(names(value)):
-        raise ValueError(f"is {value!r}: it must be $(job.name), or quote nothing")
+        raise ValueError(f"is {value!r}: it must be $(job.name), or have no placeholder")
     return value
 
 
@@ -244,21 +245,21 @@ class Workload(Row):
 
     Attributes:
         name: Unique.
-        kinds: ``group/version/Kind`` each.
+        kinds: Kinds of object, each as ``group/version/Kind``.
         groups: Its sets of pods.
-        when: Values of its fields, if workloads share a kind; globs. The first that matches is used;
-            without ``when``, last.
+        when: Values of its fields, if several workloads have the same kind; globs. The first workload that
+            matches is used; one without ``when`` comes last.
         fields: Texts for $(field.NAME) and ``match``.
-        peers: Labels that only pods of a named job that take nodes have in a namespace; may be $(job.name).
-            Default: the job label.
-        group: A label whose values tell apart units that are jobs of their own.
-        place: Of Pods: the place of those that have none.
+        peers: Labels that, in a namespace, only the pods of a named job that take nodes have; a value may be
+            $(job.name). Default: the job label.
+        group: A label whose values distinguish groups of pods that count as jobs of their own.
+        place: For Pods: the placement annotation of Pods that have none.
             E.g. placer=affinity workers=1 size=1 unit=kubernetes.io/hostname
-        main_container: Names of variables or mounted volumes that the operator gives it; without them it is
-            the first. Default: the first that asks for devices.
+        main_container: Names of variables or mounted volumes that the operator adds to the main container;
+            if no container has them, it is the first. Default: the first that requests devices.
         node_config_env: Environment variable by which containers choose the node config.
-        updates: When an update gets back what it takes out: ``always``, or as Suspending says. Default:
-            never.
+        updates: When the webhook restores what an update removes: ``always``, or as Suspending describes.
+            Default: never.
     """
 
     name: Name
@@ -288,11 +289,11 @@ class Workload(Row):
 
     @cached_property
     def takes_nodes(self) -> bool:
-        """Whether it has a group that can take nodes; only then it has a size, and so a shape."""
+        """Whether it has a group that can take nodes; only then it has a size and a shape."""
         return any(group.takes_nodes is not False for group in self.groups)
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
-        """The roles that rules can match: those of its groups, and ``worker`` for all that take nodes."""
+        """The roles that rules can match: its groups' roles, and ``worker`` for all that take nodes."""
         named = [role for group in self.groups for role in group.roles]
         return tuple(dict.fromkeys([*named, WORKER] if self.takes_nodes else named))

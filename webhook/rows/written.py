@@ -44,7 +44,7 @@ def or_bare_off(words: Any) -> BeforeValidator:  # noqa: ANN401
 
 
 def _given(source: Any, handler: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    (of,) = (each for each in get_args(source) if each is not NoneType)
+    (of,) = (part for part in get_args(source) if part is not NoneType)
     as_ = getattr(of, "written", None)  # of a class with its own written type
     return handler(of) if as_ is None else core_schema.no_info_after_validator_function(of, handler(as_))
 
@@ -64,14 +64,14 @@ def one_or_more(of: Any, make: Callable[[Any], Any] = lambda value: value) -> Ge
 
 def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
     if len(set(values)) < len(values):
-        raise ValueError("says something twice")
+        raise ValueError("has a value twice")
     return values
 
 
-def _no_word_of_ours(role: str) -> str:
+def _not_reserved(role: str) -> str:
     if role in RESERVED:
         raise ValueError(
-            f"{role!r} is not a name for a role: placeholders and matches mean something else by it"
+            f"{role!r} cannot be a role: placeholders and match use this word for something else"
         )
     return role
 
@@ -91,7 +91,7 @@ Name = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_lengt
 Role = Annotated[
     str,
     Field(pattern="^[a-z][A-Za-z0-9]*$", max_length=63, json_schema_extra={"not": {"enum": [*RESERVED]}}),
-    AfterValidator(_no_word_of_ours),
+    AfterValidator(_not_reserved),
 ]
 Kind = Annotated[str, Field(pattern="^([a-z0-9.-]+/)?v[0-9a-z]+/[A-Z][A-Za-z0-9]*$")]
 Unique = Annotated[
