@@ -46,7 +46,7 @@ class Fleet:
     @cached_property
     def belief(self) -> Belief:
         """The facts about pods that the placement program would trust."""
-        units, bound = frozenset(self.units.items()), Tuning().bound
+        units, bound = self.table.units, Tuning().bound
         return Belief(self.pods, self.inventory, self.topology, units, self.now, bound)
 
     def claimed_configs(self, pod: Pod) -> dict[str, int]:
@@ -73,7 +73,8 @@ class Fleet:
     @cached_property
     def units(self) -> dict[str, int]:
         """The number of nodes in a unit by node label, the largest first."""
-        return dict(sorted(self.table.units, key=lambda unit: (-unit[1], unit[0])))
+        sizes = {key: kind.nodes for key, kind in self.table.units.kinds.items()}
+        return dict(sorted(sizes.items(), key=lambda unit: (-unit[1], unit[0])))
 
     def has(self, node: Node) -> bool:
         """Returns whether a node is in an UltraServer, working or not."""

@@ -152,7 +152,7 @@ def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decisio
     """Returns the placement program's decision about these pods now."""
     fleet = case.fleet
     ended = (pod for raw in case.pods if (pod := read_ended(raw)))
-    tuning = Tuning(patience=patience, units=frozenset(fleet.units.items()))
+    tuning = Tuning(patience=patience, units=fleet.table.units)
     return decide(fleet.topology, [*pods, *ended], fleet.now, tuning, inventory=fleet.inventory)
 
 

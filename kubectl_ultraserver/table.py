@@ -67,7 +67,7 @@ def read(rules: Object | None) -> Table:
         if row.get("mode", name not in OFF and "enforce") == "enforce"
     ) - {""}
     level = rows["values"].get("kueueLevel")  # without it, of each shape its own
-    levels = {level} if level else {key for key, size in units if size > 1}
+    levels = {level} if level else set(units.labels)
     return Table(
         tuple(dict.fromkeys((*KINDS, *kinds))),
         units,

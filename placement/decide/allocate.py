@@ -106,7 +106,7 @@ class Allocator:
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = unsuited(node, demands)
         # Others may share a single node, and what a pod takes that is pinned to one counts there already.
-        if cause is None and job.place.size > 1:
+        if cause is None and (job.place.size > 1 or self._cluster.divides(job.place.unit)):
             others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if others:
                 return f"node {node.name} held by {shown(others[0])}"
@@ -129,7 +129,7 @@ class Allocator:
         given: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
             given[pods[0].block] = unit.id
-            self._cluster.hold(unit, job.key, job.place.size, pods[0].demand)
+            self._cluster.hold(unit, job.key, job.place, pods[0].demand, pods[0].block)
             for other in self._rankings.values():
                 other.touched(unit.nodes)
         return given

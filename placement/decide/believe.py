@@ -40,9 +40,9 @@ class Member:
         return self.pod.number // self.place.size if self.place else 0
 
 
-def unjudged(pod: Pod) -> Member:
+def unjudged(pod: Pod, units: Units) -> Member:
     """A pod as one that cannot be looked at further: it may have all that it says."""
-    neuron = pod.demand.neuron or bool(pod.claims)
+    neuron = pod.demand.uses(units.devices) or bool(pod.claims)
     return Member(pod, pod.key, pod.place, pod.demand, claimed=False, neuron=neuron, pin=pod.pin, problem="")
 
 
@@ -85,7 +85,8 @@ class Belief:
         """Returns a pod with what it claims and has, whether its place is believed or not."""
         demand, claimed, problem = pod.demand, False, ""
         if not (pod.claims or pod.fault or self._having):  # as of most pods, which are many
-            return Member(pod, pod.key, pod.place, demand, claimed, demand.neuron, pod.pin, problem)
+            uses = demand.uses(self._units.devices)
+            return Member(pod, pod.key, pod.place, demand, claimed, uses, pod.pin, problem)
         claimed, problem = (pod.namespace, pod.uid) in self._having, text(*pod.fault) if pod.fault else ""
         if pod.claims and not claimed and (not pod.node or self._is_new(pod)):
             asks, why = self._asks(pod)
@@ -94,7 +95,8 @@ class Belief:
             claimed = bool(pod.node and asks)
             if asks and not claimed:
                 demand = demand_of(demand.selector, demand.terms, demand.tolerations, demand.requests, asks)
-        return Member(pod, pod.key, pod.place, demand, claimed, claimed or demand.neuron, pod.pin, problem)
+        uses = claimed or demand.uses(self._units.devices)
+        return Member(pod, pod.key, pod.place, demand, claimed, uses, pod.pin, problem)
 
     def _is_new(self, pod: Pod) -> bool:
         return pod.opened is not None and abs(self._now - pod.opened) < self._bound

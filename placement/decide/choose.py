@@ -10,16 +10,15 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain
 
-from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job
 from placement.decide.topology import Unit
-from placement.observe.model import SIZES, Demand, Node
+from placement.observe.model import Demand, Kind, Node
 
-Rank = tuple[bool, bool, int, int]
-Entry = tuple[Rank, tuple[str, str, str]]
-"""Rank, then UltraServer, pair and unit: of equals those beside each other are taken."""
+Rank = tuple[tuple[bool, ...], int, int]
+Entry = tuple[Rank, tuple[str, ...]]
+"""Rank, then the units that it is in, the largest first, and itself: of equals neighbours are taken."""
 
 
 class Ranking:
@@ -32,19 +31,20 @@ class Ranking:
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
         # Every unit that suits the pods, held or not, by id; and why the others do not.
-        self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, demands)
+        kind = cluster.units.kinds.get(place.unit, Kind(place.size))
+        self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
+        # Of wider units, and of one that jobs share itself, it matters what is left.
+        shared = [place.unit] if kind.shared else []
+        sizes = {key: each.nodes for key, each in cluster.units.kinds.items()}
+        self._wider = [*shared, *(key for key in cluster.units.labels if sizes[key] > kind.nodes)]
         # Nothing becomes free while this is decided, so what is full is not ranked, whatever comes of others.
-        free = [
-            unit
-            for unit in self.fitting.values()
-            if cluster.holder(unit, place.size) is None and cluster.full(unit.nodes, demands) is None
-        ]
+        free = [unit for unit in self.fitting.values() if cluster.taken(unit, place, demands) is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
         # What is kept from the last that asked, and may not be from the next, of another namespace.
         self._aside: list[Entry] = []
-        self._inside: defaultdict[str, list[Unit]] = defaultdict(list)
+        self._inside: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
         for unit in free:
-            self._inside[_server(unit.nodes[0])].append(unit)
+            self._inside[self._server(unit.nodes[0])].append(unit)
         heapify(self._heap)
 
     def take(
@@ -89,9 +89,9 @@ class Ranking:
 
     def touched(self, nodes: Iterable[Node]) -> None:
         """Rank the units of some nodes' UltraServers again: these nodes were taken."""
-        for server in {_server(node) for node in nodes}:
+        for server in {self._server(node) for node in nodes}:
             for unit in self._inside.get(server, ()):
-                if self._cluster.holder(unit, self.place.size) is None:
+                if self._cluster.taken(unit, self.place, self.demands) is None:
                     heappush(self._heap, self._entry(unit))
 
     @cached_property
@@ -99,7 +99,9 @@ class Ranking:
         """The units that a job could have once other jobs have ended."""
         cluster, size = self._cluster, self.place.size
         return tuple(
-            unit for unit in self.fitting.values() if cluster.can_become_free(unit, size, self.demands)
+            unit
+            for unit in self.fitting.values()
+            if cluster.can_become_free(unit, self.place.unit, size, self.demands)
         )
 
     def nearest(self, count: int, job: Job) -> tuple[list[Unit], bool]:
@@ -130,32 +132,23 @@ class Ranking:
 
     def _good(self, entry: Entry) -> bool:
         rank, names = entry
-        unit, cluster = self.fitting[names[-1]], self._cluster
-        return (
-            cluster.holder(unit, self.place.size) is None
-            and rank == self._rank(unit)
-            and cluster.full(unit.nodes, self.demands) is None
-        )
+        unit = self.fitting[names[-1]]
+        return rank == self._rank(unit) and self._cluster.taken(unit, self.place, self.demands) is None
 
     def _entry(self, unit: Unit) -> Entry:
-        node = unit.nodes[0]
-        return self._rank(unit), (_server(node), node.unit(SERVER_2) or "", unit.id)
+        node, labels = unit.nodes[0], self._cluster.units.labels
+        return self._rank(unit), (*(node.unit(key) or "" for key in labels), unit.id)
 
     def _rank(self, unit: Unit) -> Rank:
-        """Order: UltraServers broken into, pairs broken into, the fullest first."""
-        if self.place.size >= 4:  # noqa: PLR2004 - a whole UltraServer, or more
-            return (False, False, 0, 0)
+        """Order: the largest units broken into, then the next, the fullest first."""
         node, cluster = unit.nodes[0], self._cluster
-        free = cluster.free(SERVER_4, node.unit(SERVER_4))
-        if self.place.size > 1:
-            return (free == SIZES[SERVER_4], False, free, 0)
-        pair = cluster.free(SERVER_2, node.unit(SERVER_2)) == SIZES[SERVER_2]
-        return (free == SIZES[SERVER_4], pair, free, cluster.neuron_left(node))
+        free = {key: cluster.free(key, node.unit(key)) for key in self._wider}
+        whole = tuple(left >= cluster.units.kinds[key].usable for key, left in free.items())
+        first = next((left for key, left in free.items() if node.unit(key)), 0)
+        single = self.place.size == 1 and not cluster.divides(self.place.unit)
+        return whole, first, cluster.neuron_left(node) if single else 0
 
-
-def _server(node: Node) -> str:
-    """The UltraServer of a node; a node outside is one by itself."""
-    if server := node.unit(SERVER_4):
-        return server
-    pair = node.unit(SERVER_2)
-    return f"pair/{pair}" if pair else f"node/{node.name}"
+    def _server(self, node: Node) -> tuple[str, str]:
+        """The largest unit that a node is in; a node in none is one by itself."""
+        found = ((key, unit) for key in self._cluster.units.labels if (unit := node.unit(key)))
+        return next(found, ("", node.name))

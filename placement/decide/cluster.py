@@ -2,28 +2,45 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import Final
 
-from contract.keys import DEVICES
+from contract.place import Place
 from placement.decide.allocation import CLAIMED, Taken
 from placement.decide.believe import Member
 from placement.decide.fit import Cause, lacking
 from placement.decide.jobs import Job
 from placement.decide.repel import Repelling
-from placement.decide.topology import Topology, Unit
-from placement.observe.model import SIZES, Demand, JobKey, Node, Pod, Units, is_pod
+from placement.decide.topology import Topology, Unit, unsuited
+from placement.observe.model import UNITS, Demand, JobKey, Node, Pod, Units, is_pod
 
 # More devices than a node has.
 MOST: Final = 10_000
 
 
+@dataclass(slots=True)
+class Part:
+    """What a block has of a unit that several jobs share."""
+
+    size: int
+    demand: Demand  # what its pods ask of a node
+    there: set[str]  # the nodes that they are on
+
+    @property
+    def due(self) -> int:
+        """How many of its pods have no node yet, or have to come back."""
+        return max(self.size - len(self.there), 0)
+
+
 class Cluster:
     """The nodes, and who holds them; fills up as openings are decided."""
 
-    def __init__(self, topology: Topology, resting: Container[JobKey]) -> None:
-        self.topology = topology
+    def __init__(self, topology: Topology, resting: Container[JobKey], units: Units = UNITS) -> None:
+        self.topology, self.units = topology, units
+        # Of units that jobs share, by label and id: the blocks that have a part of one.
+        self.parts: defaultdict[tuple[str, str], dict[tuple[JobKey, int], Part]] = defaultdict(dict)
         # For each node that is held, the jobs (or pods, where they are of no job) that do, and the size of
         # the unit that each needs to itself.
         self.holders: dict[str, dict[JobKey, int]] = {}
@@ -56,17 +73,25 @@ class Cluster:
             if place is None or not neuron:
                 self.lodgers.add((pod.node, pod.namespace))
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
-                self._held(pod.node, key, place.size if place else 1)
+                self._held(pod.node, key, self._needed(place) if place else 1)
         # Of those that wait, most are nowhere yet; without devices it takes no unit.
         there = pod.node or (member.pin and not (pod.gated and key in self.resting))
-        if place is None or not there or not neuron or pod.deleting or (place.size == 1 and pod.node):
+        if place is not None and there and neuron and not pod.deleting:
+            self._stand_in(member, place)
+
+    def _stand_in(self, member: Member, place: Place) -> None:
+        """Hold the unit of a worker while it is there: another of its block may have to come back."""
+        pod, key, unit_id = member.pod, member.key, self.unit_of(member)
+        alone, shares = place.size == 1 and not self.divides(place.unit), self.shares(place.unit)
+        known = (alone and pod.node) or (not alone and (key, unit_id) in self._given)
+        unit = None if known else self.topology.unit(place.unit, unit_id)
+        if unit is None:
             return
-        unit_id = self.unit_of(member)
-        # The whole unit, for as long as one of its workers is there: another may have to come back.
-        known = place.size > 1 and (key, unit_id) in self._given
-        if not known and (unit := self.topology.unit(place.unit, unit_id)):
+        self.hold(unit, key, place, member.demand, member.block)
+        if not shares:
             self._given.add((key, unit.id))
-            self.hold(unit, key, place.size, demand)
+        elif pod.node:
+            self.parts[place.unit, unit.id][key, member.block].there.add(pod.node)
 
     def take(self, taken: Taken) -> None:
         """Count devices in that a claim has."""
@@ -79,22 +104,82 @@ class Cluster:
     def hold_by_name(self, member: Member, units: Units) -> None:
         """Hold what a pod with devices names, its node and its pin, where more cannot be found out."""
         place, pinned = member.place, None
-        if place and (place.unit, place.size) in units:
+        if place and (kind := units.kinds.get(place.unit)) and kind.takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
         for name in {member.pod.node, *(pinned.names if pinned else ())} - {""} if member.neuron else ():
-            self._held(name, member.key, max(SIZES.values()))
+            self._held(name, member.key, MOST)
 
     def unit_of(self, member: Member) -> str | None:
         """The unit of a worker: the one of its node, whose label may have changed, or the one of its pin."""
         node = self.topology.nodes.get(member.pod.node) if member.place else None
         return (node.unit(member.place.unit) if node and member.place else None) or member.pin
 
-    def hold(self, unit: Unit, job: JobKey, size: int, demand: Demand) -> None:
-        """Give a unit to a job; of one of a single node, which may be shared, the resources count at once."""
-        for name in unit.names:
-            self._held(name, job, size)
-        if size == 1:
+    def hold(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
+        """Give a unit to a block of a job; of a single node, which jobs may share, the resources at once."""
+        if self.shares(place.unit):
+            part = Part(place.size, demand, set())
+            self.parts[place.unit, unit.id].setdefault((job, block), part)
+            return
+        for name in (self.topology.unit(place.unit, unit.id) or unit).names:
+            self._held(name, job, self._needed(place))
+        if place.size == 1 and not self.divides(place.unit):
             _add(self.used[unit.nodes[0].name], demand)
+
+    def divides(self, key: str) -> bool:
+        """Whether a job may have fewer nodes of a unit than there are."""
+        kind = self.units.kinds.get(key)
+        return kind is not None and kind.most > 0
+
+    def shares(self, key: str) -> bool:
+        """Whether several jobs may be on a unit."""
+        kind = self.units.kinds.get(key)
+        return kind is not None and kind.shared
+
+    def _needed(self, place: Place) -> int:
+        """How many nodes nobody else may be on, as far as it matters: one, or more."""
+        if self.shares(place.unit):
+            return 1
+        return max(place.size, 2) if self.divides(place.unit) else place.size
+
+    def taken(self, unit: Unit, place: Place, demands: tuple[Demand, ...]) -> Cause | None:
+        """Why too few nodes of a unit that suits pods are free for a block of their job."""
+        if self.shares(place.unit):
+            return self._crowded(unit, place, demands)
+        divides = self.divides(place.unit)
+        whole = (self.topology.unit(place.unit, unit.id) if divides else None) or unit
+        if holder := self.holder(whole, self._needed(place)):
+            return Cause("held", f"held by {shown(holder)}")
+        full = self.full(unit.nodes, demands)
+        if full and divides and len(self._open(unit.nodes, demands)) >= place.size:
+            return None
+        return full
+
+    def _crowded(self, unit: Unit, place: Place, demands: tuple[Demand, ...]) -> Cause | None:
+        """Why a unit that others are on has no part for one more block.
+
+        The scheduler may put any of those that have no node yet on any node that suits it, so each kind of
+        pod has to find enough nodes for all of them.
+        """
+        parts = self.parts.get((place.unit, unit.id), {})
+        due = {part.demand: 0 for part in parts.values() if part.due}
+        for part in parts.values():
+            if part.due:
+                due[part.demand] += part.due
+        wanted = place.size + sum(due.values())
+        whole = self.topology.unit(place.unit, unit.id) or unit
+        for demand in (None, *due):
+            nodes = unit.nodes if demand is None else [n for n in whole.nodes if not unsuited(n, (demand,))]
+            left = len(self._open(nodes, demands if demand is None else (demand,)))
+            if left < wanted:
+                others = sorted({shown(job) for job, _ in parts})
+                there = f"held by {', '.join(others[:2])}" if others else "held or too full"
+                return Cause("held", f"{max(left - wanted + place.size, 0)} nodes free, {there}")
+        return None
+
+    def _open(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> list[Node]:
+        """The nodes that nobody holds and that have enough left."""
+        free = (node for node in nodes if node.name not in self.holders)
+        return [node for node in free if _short((node,), demands, self.used) is None]
 
     def holder(self, unit: Unit, size: int) -> JobKey | None:
         """Who is on a unit; one of a single node may be shared by those who need no more."""
@@ -106,12 +191,12 @@ class Cluster:
                     return holder
         return None
 
-    def cause(self, unit: Unit, size: int, demands: Iterable[Demand], job: Job) -> Cause | None:
+    def cause(self, unit: Unit, demands: tuple[Demand, ...], job: Job) -> Cause | None:
         """Why a job cannot have a unit that suits its pods; None where it can."""
-        if holder := self.holder(unit, size):
-            return Cause("held", f"held by {shown(holder)}")
         return (
-            self.full(unit.nodes, demands) or self.repelled(unit.nodes, job) or self.kept_from(unit, job.key)
+            self.taken(unit, job.place, demands)
+            or self.repelled(unit.nodes, job)
+            or self.kept_from(unit, job.key)
         )
 
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
@@ -129,11 +214,17 @@ class Cluster:
         free = self.holder(unit, job.place.size) is None
         return free and any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
 
-    def can_become_free(self, unit: Unit, size: int, demands: Iterable[Demand]) -> bool:
+    def can_become_free(self, unit: Unit, key: str, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""
-        if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in unit.names)))):
-            return False
-        return _short(unit.nodes, demands, self.staying) is None
+        if not self.divides(key):
+            if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in unit.names)))):
+                return False
+            return _short(unit.nodes, demands, self.staying) is None
+        whole = self.topology.unit(key, unit.id) or unit
+        stays = {node.name for node in whole.nodes if any(map(is_pod, self.holders.get(node.name, ())))}
+        free = (node for node in unit.nodes if node.name not in stays)
+        able = sum(_short((node,), demands, self.staying) is None for node in free)
+        return able >= size and (self.shares(key) or not stays)
 
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Of which resource too little is left on nodes."""
@@ -148,25 +239,29 @@ class Cluster:
         return None
 
     def neuron_left(self, node: Node) -> int:
-        """What is left of a node's Neuron devices and cores together, in thousandths."""
-        used = self.used.get(node.name, {})
-        return sum(amount - used.get(name, 0) for name, amount in node.allocatable.items() if name in DEVICES)
+        """What is left of a node's devices together, in thousandths."""
+        used, devices = self.used.get(node.name, {}), self.units.devices
+        return sum(amount - used.get(name, 0) for name, amount in node.allocatable.items() if name in devices)
 
     def free(self, key: str, unit_id: str | None) -> int:
-        """Nodes of a unit that are usable and held by nobody."""
+        """Nodes of a unit that are usable and that nobody holds, or has a part in."""
         unit = self.topology.unit(key, unit_id)
-        return len((unit.names & self.topology.usable).difference(self.holders)) if unit else 0
+        free = len((unit.names & self.topology.usable).difference(self.holders)) if unit else 0
+        parts = self.parts.get((key, unit_id), {}) if unit_id else {}
+        return max(free - sum(part.due for part in parts.values()), 0)
 
     def whole(self, key: str, size: int) -> tuple[int, int]:
-        """How many units are wholly free, and how many are broken into: some of their nodes only are."""
+        """How many units have so many nodes free, and how many only some."""
         counts = [self.free(key, unit_id) for unit_id in self.topology.units_by(key)]
-        return counts.count(size), sum(0 < count < size for count in counts)
+        return sum(count >= size for count in counts), sum(0 < count < size for count in counts)
 
     def _has_devices(self, pod: Pod) -> bool:
         """Whether its node has what a pod asks for: a kubelet runs it without what no plugin there offers."""
         node = self.topology.nodes.get(pod.node)
         wanted = pod.demand.requests
-        return node is not None and any(wanted.get(name) for name in DEVICES if name in node.allocatable)
+        return node is not None and any(
+            wanted.get(name) for name in self.units.devices if name in node.allocatable
+        )
 
     def _held(self, node: str, job: JobKey, size: int) -> None:
         held = self.holders.setdefault(node, {})

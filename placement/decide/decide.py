@@ -52,7 +52,9 @@ def decide(  # noqa: PLR0913, PLR0917 - all that a decision is made from
     """
     tuning, memory = tuning or Tuning(), memory or Memory()
     resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(tuning)}
-    return _Round(Cluster(nodes, resting), now, tuning, memory).run(list(pods), inventory or Inventory())
+    return _Round(Cluster(nodes, resting, tuning.units), now, tuning, memory).run(
+        list(pods), inventory or Inventory()
+    )
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
@@ -152,7 +154,7 @@ class _Round:
                 if member.place or pod.gated or member.problem:  # others are of no job
                     seen.append(member)
             except Exception as error:  # noqa: BLE001 - as above
-                member = unjudged(pod)
+                member = unjudged(pod, units)
                 self._cluster.hold_by_name(member, units)
                 if member.key not in failed:
                     self._mistaken(Job(member.key, (member,)), error)

@@ -53,7 +53,8 @@ def doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
     place = pod.place
     if place is None:
         return ""
-    if (place.unit, place.size) not in units:
+    kind = units.kinds.get(place.unit)
+    if kind is None or not kind.takes(place.size):
         return text("units", place.size, place.unit[:80])
     if place.placer is Placer.WHOLE_JOB and not (neuron or pod.claims):
         return text("devices")

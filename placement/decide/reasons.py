@@ -64,7 +64,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     """Why a job cannot have units, by id: first those that do not suit its pods."""
     yield from ranking.unfit.items()
     for unit in ranking.fitting.values():
-        cause = cluster.cause(unit, ranking.place.size, ranking.demands, job)
+        cause = cluster.cause(unit, ranking.demands, job)
         if cause is not None:
             yield unit.id, cause
 

@@ -46,14 +46,14 @@ class Topology:
         return self.units_by(key).get(unit_id) if unit_id else None
 
     def _suited(
-        self, key: str, size: int, demands: tuple[Demand, ...]
+        self, key: str, size: int, most: int, demands: tuple[Demand, ...]
     ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
         """The units that suit pods, whoever is on them, by id; and why the others do not."""
         fitting, unfit = {}, {}
         for unit in self.units_by(key).values():
-            cause = _misfit(unit, size, demands)
+            part, cause = _fitting(unit, size, most, demands)
             if cause is None:
-                fitting[unit.id] = unit
+                fitting[unit.id] = part
             else:
                 unfit[unit.id] = cause
         return fitting, unfit
@@ -71,14 +71,20 @@ def unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
     return next((cause for demand in demands if (cause := misfit(demand, node))), None)
 
 
-def _misfit(unit: Unit, size: int, demands: Iterable[Demand]) -> Cause | None:
-    if len(unit.nodes) != size:
-        return Cause("incomplete", f"{len(unit.nodes)} of {size} nodes present")
-    unsuitable = next((cause for node in unit.nodes if (cause := unsuited(node, demands))), None)
-    if unsuitable:
-        return unsuitable
+def _fitting(unit: Unit, size: int, most: int, demands: tuple[Demand, ...]) -> tuple[Unit, Cause | None]:
+    """The nodes of a unit that suit pods, and why there are too few; a unit has so many nodes at most."""
+    if len(unit.nodes) < size or len(unit.nodes) > most:
+        return unit, Cause("incomplete", f"{len(unit.nodes)} of {most} nodes present")
+    causes = {node.name: unsuited(node, demands) for node in unit.nodes}
+    if any(causes.values()):
+        nodes = tuple(node for node in unit.nodes if causes[node.name] is None)
+        if len(nodes) < size:
+            return unit, next(filter(None, causes.values()))
+        unit = Unit(unit.id, nodes, frozenset(node.name for node in nodes))
     driven = {node.name: node.driven for node in unit.nodes}
-    if len({*driven.values()}) > 1 and any(demand.neuron for demand in demands):
+    if len({*driven.values()}) > 1:
         name = next(name for name, has in driven.items() if not has)
-        return Cause("mixed", f"node {name} has no devices of the Neuron DRA driver, and others of it have")
-    return None
+        return unit, Cause(
+            "mixed", f"node {name} has no devices of the Neuron DRA driver, and others of it have"
+        )
+    return unit, None

@@ -5,11 +5,12 @@ job's pod templates. A pod without a place, such as a launcher, is opened when i
 where the scheduler likes.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 from weakref import WeakValueDictionary
 
 from contract import keys
@@ -31,12 +32,45 @@ HIDDEN: Final = ""
 POSITIVE: Final = ("In", "Exists")
 # The effects of taints that keep pods off a node.
 HARD: Final = ("NoSchedule", "NoExecute")
-# Nodes of a whole unit, for the labels that nest: a job on a node of the smaller breaks the larger.
-SIZES: Final = {keys.SERVER_4: 4, keys.SERVER_2: 2}
 
-# The kinds of unit: which node labels make them, and of how many nodes; and those of the packaged table.
-Units = frozenset[tuple[str, int]]
-UNITS: Final = frozenset(SIZES.items()) | {(keys.HOSTNAME, 1)}
+
+class Kind(NamedTuple):
+    """Units by a node label."""
+
+    nodes: int  # that a unit has
+    most: int = 0  # of these a job can have, if it is not all; then any number up to it
+    shared: bool = False  # whether several jobs may be on one
+
+    @property
+    def usable(self) -> int:
+        """How many nodes of a unit a job can have."""
+        return self.most or self.nodes
+
+    def takes(self, size: int) -> bool:
+        """Whether so many workers of a job may share a unit."""
+        return 1 <= size <= self.most if self.most else size == self.nodes
+
+
+@dataclass(frozen=True)
+class Units:
+    """Which nodes form units, by node label, and the resources by which jobs request nodes."""
+
+    kinds: Mapping[str, Kind]
+    devices: frozenset[str] = keys.DEVICES
+
+    def __or__(self, other: Self) -> Self:
+        """Both; of two kinds by one label the other's."""
+        return type(self)({**self.kinds, **other.kinds}, self.devices | other.devices)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of several nodes, those of the largest units first."""
+        sizes = {key: kind.nodes for key, kind in self.kinds.items() if kind.nodes > 1}
+        return tuple(sorted(sizes, key=lambda key: (-sizes[key], key)))
+
+
+# Those of the packaged table.
+UNITS: Final = Units({keys.SERVER_4: Kind(4), keys.SERVER_2: Kind(2), keys.HOSTNAME: Kind(1)})
 # What a family says that is not for the cluster; a bare off is false to YAML.
 OFF: Final = ("off", False)
 # Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``.
@@ -55,10 +89,34 @@ class Ended(NamedTuple):
 
 
 def units_of(families: Iterable[Mapping[str, Any]]) -> Units:
-    """The kinds of unit of families as a rule table has them, and those of the packaged table."""
-    units = (unit for row in families if row.get("mode") not in OFF for unit in row.get("units") or ())
-    said = ((unit.get("label"), unit.get("nodes")) for unit in units)
-    return UNITS | {(key, size) for key, size in said if isinstance(key, str) and isinstance(size, int)}
+    """The units of families as a rule table has them, and those of the packaged table.
+
+    Raises:
+        ValueError: A family cannot be read.
+    """
+    on = [family for family in families if family.get("mode") not in OFF]
+    try:
+        kinds = {key: kind for family in on for key, kind in _kinds(family)}
+        return UNITS | Units(kinds, frozenset(name for family in on for name in family.get("wholeNode", ())))
+    except (AttributeError, LookupError, TypeError) as error:
+        raise ValueError(f"a family of the rule table is invalid: {type(error).__name__}: {error}") from error
+
+
+def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:
+    """The units of a family; several jobs may be on one if no shape keeps others off it."""
+    units = sorted(family.get("units") or (), key=lambda unit: unit["nodes"])
+    rows = defaultdict[str, list[tuple[int, Mapping[str, Any]]]](list)
+    for shape in family.get("shapes") or ():
+        most = int(str(shape.get("nodeConfig", 1)).rpartition(" ")[2])
+        unit = next((unit for unit in units if unit.get("usable", unit["nodes"]) >= most > 1), None)
+        if unit:
+            rows[unit["label"]].append((most, shape))
+    for unit in units:
+        of = rows[unit["label"]]
+        usable = unit.get("usable", unit["nodes"])
+        fixed = usable == unit["nodes"] and all(most == shape["nodeConfig"] == usable for most, shape in of)
+        shared = bool(of) and all(shape.get("apart", "none") == "none" for _, shape in of)
+        yield unit["label"], Kind(unit["nodes"], 0 if fixed else usable, shared and not fixed)
 
 
 def is_pod(job: JobKey) -> bool:
@@ -175,10 +233,9 @@ class Demand:
     requests: Mapping[str, int] = field(default_factory=dict)  # in thousandths; ``pods`` not counted
     claims: tuple[Ask, ...] = ()
 
-    @cached_property
-    def neuron(self) -> bool:
-        """Whether it takes Neuron devices or cores."""
-        asked = any(self.requests.get(name) for name in keys.DEVICES)
+    def uses(self, devices: Iterable[str]) -> bool:
+        """Whether it takes some of these devices, or claims some."""
+        asked = any(map(self.requests.get, devices))
         return asked or any(are_neuron(ask.conditions) for ask in self.claims)
 
     @cached_property

@@ -19,7 +19,8 @@ def followed(path: Path | None) -> Watched[Units]:
         nonlocal known
         texts = (*packaged().values(), *(text for _, text in (read_texts(path) if path else ())))
         try:
-            known |= units_of(merged(texts, "families")["families"].values())
+            # Not `|=`: what is there stays where this fails.
+            known = known | units_of(merged(texts, "families")["families"].values())
         except ValueError as error:
             raise UnusableError(str(error)) from error
         return known

@@ -269,18 +269,19 @@ class Stage:
 
 
 @contextlib.contextmanager
-def staged(
+def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
     folder: Path,
     policy: str = "placement",
     ultraservers: int | list[nodes.Node] = 6,
     say: Callable[[str], None] | None = None,
     plane: type[ControlPlane] = ControlPlane,
+    rows: str = "",
 ) -> Iterator[Stage]:
     """Yields a control plane with the webhook of a policy; the caller starts the program if it needs it.
 
     Of ``base`` it has the guard, too, and everything else as the manifests install it. Of ``claims`` there
     are DeviceClass and claim templates, all UltraServers have the driver unless their nodes and slices are
-    given, and other kinds of job are sent, too.
+    given, and other kinds of job are sent, too. Of others the table gets more sections, if given.
     """
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(plane(folder, say=say))
@@ -304,7 +305,7 @@ def staged(
         else:
             placement.install_rights(running)
             rules = folder / "rules.yaml"
-            rules.write_text(table(policy), encoding="utf-8")
+            rules.write_text(table(policy) + rows, encoding="utf-8")
         server = webhook.start(running.programs, folder / "webhook", rules)
         document = webhook.configuration(server, values={"kinds": ["all"]} if claims else None)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))

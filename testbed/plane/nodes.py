@@ -81,6 +81,18 @@ def trn1_nodes(count: int) -> list[Node]:
     return [_node(_name(30, index), TRN1, {}, TRN1_CAPACITY) for index in range(count)]
 
 
+def rack_nodes(  # noqa: PLR0913, PLR0917 - all that makes a rack
+    racks: int, size: int, instance_type: str, label: str, capacity: Mapping[str, str], subnet: int = 40
+) -> list[Node]:
+    """Returns the nodes of racks, whose label has the number of each; the racks of a subnet are one fleet."""
+    return [
+        _node(
+            _name(subnet, at), instance_type, {label: f"rack-{at // size}"}, PLAIN_CAPACITY | dict(capacity)
+        )
+        for at in range(racks * size)
+    ]
+
+
 def driven(nodes: list[Node], published: str = WHOLE_NODE, *, plugin: bool = False) -> list[Node]:
     """Returns nodes with the Neuron DRA driver, alone or with the plugin; and their ResourceSlices."""
     objects = []

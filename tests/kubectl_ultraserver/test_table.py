@@ -7,7 +7,7 @@ import pytest
 from contract.place import Placer
 from kubectl_ultraserver import table
 from kubectl_ultraserver.table import Table, read
-from placement.observe.model import UNITS
+from placement.observe.model import UNITS, Kind, Units
 from testbed import chart
 from tests.kubectl_ultraserver.build import rules
 from webhook.rows.policies import Mode
@@ -26,7 +26,9 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
         for row in packaged.rules
         if row.mode is Mode.OFF and row.placer not in {None, Placer.SCHEDULER}
     } == table.OFF
-    assert {(unit.label, unit.nodes) for row in packaged.on for unit in row.units} <= UNITS
+    assert {(unit.label, unit.nodes) for row in packaged.on for unit in row.units} <= {
+        (key, kind.nodes) for key, kind in UNITS.kinds.items()
+    }
     for nothing in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):
         assert read(nothing) == Table()
 
@@ -41,7 +43,7 @@ def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
     own["data"] |= {"z.yaml": "rules: [{name: c, mode: off}]", "z.txt": "["}
     found = read(own)
     assert found.kinds == (*table.KINDS, "example.com/v1/Train")
-    assert found.units == UNITS | {("rack", 18)}
+    assert found.units == UNITS | Units({"rack": Kind(18)})
     assert (found.types, found.type_label) == (("trn9", *table.TYPES), "type")
     assert (found.placers, found.levels) == (frozenset({"whole-job"}), frozenset())
 

@@ -19,7 +19,7 @@ from contract.place import Index, Place, Placer, Term
 from placement.decide.decide import decide
 from placement.decide.plan import Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Node, Pod
+from placement.observe.model import UNITS, Kind, Node, Pod, Units
 from placement.observe.read import read_pod
 from placement.observe.units import followed
 from testbed import chart
@@ -192,7 +192,7 @@ def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> 
     (tmp_path / "own.yaml").write_text(
         "families: [{name: trn2u, units: [{label: example.com/four, nodes: 4}]}]"
     )
-    assert followed(tmp_path).refresh() == UNITS | {("example.com/four", 4)}
+    assert followed(tmp_path).refresh() == UNITS | Units({"example.com/four": Kind(4)})
 
 
 def with_ranks(**launcher: Json) -> Json:

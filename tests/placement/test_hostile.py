@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from contract import keys
-from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
+from contract.keys import DEVICES, GATE, HOSTNAME, SERVER_2, SERVER_4
 from contract.place import Placer
 from placement.decide.decide import decide
 from placement.decide.plan import Failure, Keeping, Memory
@@ -155,7 +155,7 @@ def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(
         hostile = tenant.pods(WITHOUT_DEVICES + WITH_DEVICES)
         decision = decide(TOPOLOGY, [*hostile, *VICTIM], NOW, memory=tenant.memory())
         assert decision.errors == ()
-        busy = {pod.node for pod in hostile if pod.demand.neuron and pod.node}
+        busy = {pod.node for pod in hostile if pod.demand.uses(DEVICES) and pod.node}
         given_away: list[str] = []
         for opening in decision.openings:
             size = opening.job.place.size

@@ -15,7 +15,7 @@ from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.act.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
 from placement.act.write import delete, noted, patch, pin, release
 from placement.decide.plan import FIRST_PAUSE
-from placement.observe.model import UNITS
+from placement.observe.model import UNITS, Kind, Units
 from placement.observe.read import read_pod
 from testbed.plane.nodes import INSTANCE_TYPE
 from tests.kube.fake import NOW, FakeApi
@@ -320,7 +320,7 @@ def test_the_figures(api: FakeApi) -> None:
     store_job(api, "a", 4)
     store_job(api, "b", 8)
     program = Program(api)
-    program.run.units = lambda: UNITS | {(INSTANCE_TYPE, 8)}
+    program.run.units = lambda: UNITS | Units({INSTANCE_TYPE: Kind(8)})
     program.run()
     prefix = "ultraserver_placement"
     assert program.figure(f"{prefix}_waiting_jobs") == 1

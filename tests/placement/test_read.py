@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract import keys
-from contract.keys import HOSTNAME, SERVER_4
+from contract.keys import DEVICES, HOSTNAME, SERVER_4
 from contract.place import Index, Place, Placer, Term
 from placement.observe.model import Demand, Taint
 from placement.observe.read import (
@@ -232,10 +232,10 @@ def test_what_a_pod_asks_of_a_node() -> None:
     assert found
     assert again
     assert found.demand is again.demand
-    assert (found.demand.neuron, found.demand.selector) == (True, {"a": "b"})
+    assert (found.demand.uses(DEVICES), found.demand.selector) == (True, {"a": "b"})
     assert found.demand.requests == {"aws.amazon.com/neuron": 16_000, "cpu": 500}
     assert plain
-    assert (plain.demand.neuron, plain.demand.terms) == (False, None)
+    assert (plain.demand.uses(DEVICES), plain.demand.terms) == (False, None)
 
 
 def test_a_node() -> None:

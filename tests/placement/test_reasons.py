@@ -12,7 +12,7 @@ from placement.decide.decide import decide
 from placement.decide.plan import Tuning
 from placement.decide.reasons import LONGEST, units
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS
+from placement.observe.model import UNITS, Kind, Units
 from tests.placement.world import HOUR, NOW, bound, changed, foreign, job, on, servers, waiting
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MANY = servers(40)
 
 
 def why(nodes: Iterable[Node], pods: Iterable[Pod], name: str = "a") -> str:
-    return waiting(decide(Topology(nodes), pods, NOW, Tuning(units=UNITS | {("rack", 8)})))[name]
+    return waiting(decide(Topology(nodes), pods, NOW, Tuning(units=UNITS | Units({"rack": Kind(8)}))))[name]
 
 
 def running(name: str, *numbers: int) -> list[Pod]:

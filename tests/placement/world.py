@@ -13,7 +13,7 @@ from placement.decide.believe import unjudged
 from placement.decide.cluster import shown
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.problems import text
-from placement.observe.model import Demand, JobKey, Node, Pod
+from placement.observe.model import UNITS, Demand, JobKey, Node, Pod
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def problem(pod: Pod) -> str:
 
 def jobs(pods: Iterable[Pod]) -> list[Job]:
     """Returns the jobs of pods that are believed."""
-    return jobs_of(map(unjudged, pods))
+    return jobs_of(unjudged(pod, UNITS) for pod in pods)
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:

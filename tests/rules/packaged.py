@@ -54,6 +54,23 @@ def hyperpod() -> Table:
     return laid_over("1[05]-*.yaml", "")
 
 
+FAMILIES = """
+families:
+  - {name: trn3-gen1, mode: enforce, units: [{label: example.com/gen1, nodes: 4}]}
+  - {name: trn3-gen2, mode: enforce, units: [{label: example.com/gen2, nodes: 36}]}
+  - name: nvl72
+    mode: enforce
+    units: [{label: nvidia.com/gpu.clique, nodes: 18, usable: 16, names: [NVLink domain, NVLink domains]}]
+rules: [{name: claims-for-opted-in, mode: enforce}]
+"""
+
+
+@cache
+def families() -> Table:
+    """The packaged table where every family is on, with Kueue and whole-job admission."""
+    return laid_over("[13][50]-[kp]*.yaml", FAMILIES)
+
+
 TABLES: Final = {
     "packaged": load_default,
     "kueue": queued,
@@ -61,6 +78,7 @@ TABLES: Final = {
     "documented": documented,
     "installed": partial(load_default, placement=True),
     "components": components,
+    "families": families,
 }
 """By folder of cases the table that they are run by."""
 

@@ -37,11 +37,11 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "an unknown placeholder of a shape": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(field.home)}]\n",
-        [(6, "families[0].shapes[0].warn", "unknown placeholder $(field.home); known are job.")],
+        [(6, "families[0].shapes[0].warn", "unknown placeholder $(field.home); known are family.")],
     ),
     "a placeholder of a shape that not every job has": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(job.name)}]\n",
-        [(6, "families[0].shapes[0].warn", "unknown placeholder $(job.name); known are job.")],
+        [(6, "families[0].shapes[0].warn", "unknown placeholder $(job.name); known are family.")],
     ),
     "a placeholder as a key": (
         RULE + "    add:\n      metadata:\n        labels:\n          $(shape.name): a\n",
@@ -264,14 +264,6 @@ LINT: dict[str, tuple[str, Expected]] = {
     "a family whose first instance type is no type": (
         "families: [{name: trn2u, instanceTypes: [trn2u.*]}]\n",
         [(4, "families[0].instanceTypes", "the first is chosen for jobs that name none: it must have no")],
-    ),
-    "a unit without a label": (
-        "values: {rack: ''}\nfamilies: [{name: trn2u, units: [{label: $(value.rack), nodes: 8}]}]\n",
-        [(5, "families[0].units[0].label", "must be given, as trn2u is on: set value.rack in values")],
-    ),
-    "a unit whose label is no value": (
-        "families: [{name: trn2u, units: [{label: $(value.rack), nodes: 8}]}]\n",
-        [(4, "families[0].units[0].label", "unknown placeholder $(value.rack); known here are value.")],
     ),
     "a unit of which more is counted on than there is": (
         "families: [{name: trn2u, units: [{label: rack, nodes: 8, usable: 9}]}]\n",

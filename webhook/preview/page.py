@@ -17,7 +17,6 @@ from webhook.documents import dump_yaml
 from webhook.preview.inputs import TOO_LONG, ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
 from webhook.preview.report import Preview
-from webhook.preview.sentence import PAIR, SERVER
 from webhook.preview.text import totals
 from webhook.work import Work
 
@@ -72,12 +71,11 @@ def as_items(previews: Iterable[Preview], first: int) -> str:
 
 def changes(item: Preview) -> dict[str, Any]:
     """Returns the parts of a preview that only the page shows."""
-    place, names = item.place, {SERVER: "UltraServer", PAIR: "pair"}
-    name = place and ("node" if place.size == 1 else names.get(place.unit, "unit"))
+    place = item.place
     return {
         "lines": list(diff_lines(item)),
         "rules": item.item["rules"],
-        "place": place and {"name": name, "size": place.size, "workers": place.workers},
+        "place": place and {"name": item.unit, "size": place.size, "workers": place.workers},
         "yaml": dump_yaml(item.after),
         "patch_text": json.dumps(item.item["patch"], indent=2),
         "made": [{"title": str(pod.share), "lines": list(diff_lines(pod))} for pod in item.pods],

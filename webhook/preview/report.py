@@ -11,7 +11,7 @@ from webhook.documents import Document
 from webhook.engine.changes import changes
 from webhook.engine.outcome import Kind, Outcome, RuleOutcome, State
 from webhook.objects.tree import Json, get
-from webhook.preview.sentence import Seen, Share, judged
+from webhook.preview.sentence import Seen, Share, called, judged
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
@@ -37,6 +37,7 @@ class Preview:
         after: The object as it would be stored.
         enforced: The object as it would be stored if what is in shadow were enforced.
         place: The placement annotation of an object that is placed.
+        unit: The name of one of its units.
         lines: The lines of hints, by their text.
         share: The Pods of a job that this one represents; None for a document.
         pods: The Pods of the object.
@@ -50,6 +51,7 @@ class Preview:
     after: Json
     enforced: Json
     place: Place | None
+    unit: str
     lines: Mapping[str, int]
     share: Share | None
     pods: list["Preview"]
@@ -121,7 +123,7 @@ def report(
         "hints": list(hints),
     }
     enforced = outcome.would.after if outcome.would else outcome.after
-    places = (document, obj, outcome.after, enforced, place, hints)
+    places = (document, obj, outcome.after, enforced, place, called(table, place), hints)
     return Preview(item, seen.title, *places, seen.share, made, all_rules)
 
 

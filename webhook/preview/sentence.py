@@ -15,16 +15,9 @@ from webhook.engine.outcome import JobError, Kind, Outcome, Request
 from webhook.engine.updates import MADE
 from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, nodes, text_of
 from webhook.preview.sent import not_sent, value_of
+from webhook.rows.families import Unit
 from webhook.rows.table import Table
 
-SERVER: Final = "neuron.amazonaws.com/ultraserver-server-id-4"
-PAIR: Final = "neuron.amazonaws.com/ultraserver-server-id-2"
-"""Labels of nodes of one UltraServer, and of the pairs that work together in one (``shared/domain.md``)."""
-UNITS: Final = {
-    SERVER: ("one whole UltraServer", "whole UltraServers"),
-    PAIR: ("one pair of nodes of an UltraServer", "pairs of nodes of UltraServers"),
-}
-"""By label, the name of one unit and of several."""
 PLACE: Final = ("metadata", "annotations", keys.PLACE)
 TOPOLOGIES: Final = ("required-topology", "slice-required-topology", "slice-size", "group-name")
 """The annotations of templates that request a topology from Kueue."""
@@ -142,9 +135,14 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
         some = "any " if place.unit == keys.HOSTNAME else ""
         return f"{what} on {'one node' if place.workers == 1 else f'{some}{place.workers} nodes'}{alone}"
     blocks = place.workers // place.size
-    one, several = UNITS.get(place.unit, (f"one unit of {place.unit}", f"units of {place.unit}"))
+    unit = unit_of(item.table, place)
+    one, several = (unit and unit.names) or (f"unit of {place.unit}", f"units of {place.unit}")
+    if unit and place.size < unit.nodes:
+        alone = alone or ", which other jobs may use too"
+        if blocks > 1:
+            return f"{what} in {blocks} equal blocks of {place.size}, each on one {one}{alone}"
     if blocks == 1:
-        return f"{what} on {one}{alone}"
+        return f"{what} on one {one}{alone}"
     if place.placer is Placer.SCHEDULER:
         return f"{what} in blocks of {place.size}, on whole units where the scheduler finds them{alone}"
     return f"{what} in blocks of {place.size} on {blocks} {several}{alone}"
@@ -154,6 +152,25 @@ def _given(item: Seen, outcome: Outcome) -> str:
     """On which value of the chart an outcome depends; nothing where that is none."""
     value = value_of(item.object) if not_sent(item.object, item.namespace, outcome) else None
     return f"if the chart has the value {value}, " if value else ""
+
+
+def unit_of(table: Table, place: Place) -> Unit | None:
+    """The unit that a place names, as a family has it."""
+    return next((unit for family in table.on for unit in family.units if unit.label == place.unit), None)
+
+
+def called(table: Table, place: Place | None) -> str:
+    """What one of the units of a place is called, in short."""
+    if place is None or place.size == 1:
+        return "node"
+    unit = unit_of(table, place)
+    return unit.names[0].removeprefix("whole ").partition(" of ")[0] if unit and unit.names else "unit"
+
+
+def _is_a_part(table: Table, label: str) -> bool:
+    """Whether the units of a label are parts of others, for which the value kueueLevel stands."""
+    sizes = ({unit.label: unit.nodes for unit in family.units} for family in table.on)
+    return any(each[label] < max(each.values()) for each in sizes if label in each)
 
 
 def _when(item: Seen, place: Place) -> str:
@@ -236,7 +253,7 @@ def _whole(item: Seen, place: Place, templates: list[Json]) -> bool:
         marks = [map_at(each, PLACE[:2]) for each in templates]
         asked = [[mark.get(f"kueue.x-k8s.io/podset-{key}") for key in TOPOLOGIES] for mark in marks]
         one, slices, size, group = asked[0]
-        levels = (unit, unit if unit == PAIR else item.table.values.get("kueueLevel", unit))
+        levels = (unit, unit if _is_a_part(item.table, unit) else item.table.values.get("kueueLevel", unit))
         whole = one in levels if single and one else slices in levels and size == str(place.size)
         return whole and asked[1:] == asked[:1] * (len(asked) - 1) and bool(group or len(asked) == 1)
     return place.placer is Placer.WHOLE_JOB

@@ -37,12 +37,14 @@ class Unit(Row):
         nodes: How many there are.
         usable: How many of them a job can count on. Default: all.
         number: The node label with a node's number in its unit; -1: it is in none.
+        names: What previews call one of them, and several.
     """
 
     label: Annotated[str, Limits(min_length=1)]
     nodes: Positive
     usable: Given[Positive] = None
     number: Given[str] = None
+    names: Given[Annotated[tuple[str, ...], Limits(min_length=2, max_length=2)]] = None
 
     @property
     def most(self) -> int:

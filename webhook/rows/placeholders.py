@@ -32,8 +32,11 @@ JOB: Final[dict[str, str]] = {
     "job.peers": "labels of the job's own pods that take nodes, and of no others in its namespace; a map",
     "job.groupLabels": "a list with the label that distinguishes an object's groups; no key if there is none",
     "job.place": "how the pods of a template are placed: the value of the annotation for it",
+    "family.name": "name of the family",
+    "family.resource": "the first resource of its whole node",
+    "family.noUnit": "its noUnit",
     "shape.name": "name of the shape",
-    "shape.nodeConfig": "node config of the shape: 4, 2 or 1",
+    "shape.nodeConfig": "how many workers share a unit: the node config",
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have one",
 }
 """Placeholders that any rule may quote, and their values; text unless another type is given."""
@@ -47,7 +50,7 @@ CANDIDATES: Final = frozenset(
         "job.peers",
         "job.groupLabels",
         "job.place",
-        *(name for name in JOB if name.startswith("shape.")),
+        *(name for name in JOB if name.startswith(("shape.", "family."))),
     }
 )
 """The placeholders of `JOB` that only a candidate has."""

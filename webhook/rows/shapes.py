@@ -95,9 +95,10 @@ class Shape(Row):
         config = self.node_config
         if nodes not in self.workers:
             return None
+        whole = self.together == "required" and config.most > 1
         sizes = range(int(min(config.most, nodes)), config.least - 1, -1) if wanted is None else (wanted,)
         for size in sizes:
-            if nodes % size == 0 and size in config:
+            if nodes % size == 0 and size in config and (size == nodes or not whole):
                 return size
         return None
 

@@ -388,7 +388,9 @@ class Table(File):
         """The placeholders of fields and roles among these: whole, and before and after the dot."""
         parts = {name: (each.partition(".") for each in quoted) for name, quoted in self.quoted_of.items()}
         return {
-            workload: [(f"{of}.{name}", of, name) for of, _, name in each if of not in {"job", "shape"}]
+            workload: [
+                (f"{of}.{name}", of, name) for of, _, name in each if of not in {"job", "shape", "family"}
+            ]
             for workload, each in parts.items()
         }
 

@@ -52,7 +52,6 @@ def _duplicates(table: Table) -> Found:
 
 
 def _families(table: Table) -> Found:
-    known = {f"value.{name}": text for name, text in table.values.items()}
     for index, family in enumerate(table.families):
         at: Path = ("families", index)
         yield from _claims(family, at)
@@ -62,12 +61,6 @@ def _families(table: Table) -> Found:
                 "the first is chosen for jobs that name none: it must have no * or ?",
             )
         for number, unit in enumerate(family.units):
-            label: Path = (*at, "units", number, "label")
-            for quoted in names(unit.label):
-                if quoted not in known:
-                    yield label, f"unknown placeholder $({quoted}); known here are {listed(known)}"
-                elif family in table.on and not known[quoted]:
-                    yield label, f"must be given, as {family.name} is on: set {quoted} in values"
             if unit.most > unit.nodes:
                 yield (*at, "units", number, "usable"), f"must be at most its {unit.nodes} nodes"
 
@@ -165,7 +158,7 @@ def _shapes(table: Table) -> Found:
                 why = f"{hiding} with the same node config fits every such count and is tried first"
                 yield (*at, "workers"), f"unreachable: {why}"
             yield from _sizes(shape, at)
-            yield from _strictness(acted_on, shape, unit, at)
+            yield from _strictness(acted_on, shape, unit, at, on=family in table.on)
             for part in ("warn", "deny"):
                 for quoted in names(getattr(shape, part)):
                     if quoted not in SAID or (quoted == "shape.topologyKey" and not unit):
@@ -183,9 +176,11 @@ def _sizes(shape: Shape, at: Path) -> Found:
         yield (*at, "together"), f"one unit of {config} cannot hold {workers}: use preferred"
 
 
-def _strictness(acted_on: set[tuple[str, str]], shape: Shape, unit: Unit | None, at: Path) -> Found:
+def _strictness(
+    acted_on: set[tuple[str, str]], shape: Shape, unit: Unit | None, at: Path, *, on: bool
+) -> Found:
     for name, wanted in (("together", shape.together), ("apart", shape.apart)):
-        if wanted != "none" and not unit:
+        if wanted != "none" and not unit and on:
             yield (*at, name), f"{name} needs a unit of {shape.node_config} nodes: add one to `units`"
-        elif wanted != "none" and (name, wanted) not in acted_on:
+        elif wanted != "none" and on and (name, wanted) not in acted_on:
             yield (*at, name), f"no rule of the table acts on {name}: {wanted}; add one that matches it"

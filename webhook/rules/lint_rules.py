@@ -44,7 +44,7 @@ def _node_configs(table: Table) -> Found:
     """Yields shapes that the init script does not support, if a rule runs it for them."""
     running = [rule for rule in table.rules if rule.mode is not Mode.OFF and CHOSEN in str(rule.add)]
     for number, family in enumerate(table.families):
-        for index, shape in enumerate(family.shapes):
+        for index, shape in enumerate(family.shapes if family in table.on else ()):
             run = next((rule.name for rule in running if rule.match.allows(family, shape)), None)
             unit = family.unit(shape)  # the script orders nodes by their numbers
             if run and (unit is None or unit.number) and str(shape.node_config) not in {"1", "2", "4"}:
@@ -79,7 +79,7 @@ class Rows:
 
     def shapes(self, rule: Rule) -> list[tuple[Family, Shape]]:
         """Returns the shapes that a rule's match permits."""
-        every = ((family, shape) for family in self.table.families for shape in family.shapes)
+        every = ((family, shape) for family in self.table.on for shape in family.shapes)
         return [each for each in every if rule.match.allows(*each)]
 
 

@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from common.tablefiles import MOST_BYTES, MOST_FILES, SUFFIXES, packaged, read_texts
 from webhook import initscript
 from webhook.documents import Document, DocumentError, read_documents
-from webhook.rows.families import Family
 from webhook.rows.placeholders import SCRIPTS, quoting
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
@@ -228,9 +227,5 @@ def _with_values(table: Table) -> Table:
         }
         return replace(workload, fields=defaults)
 
-    def labelled(family: Family) -> Family:
-        units = (replace(unit, label=str(quoting(unit.label, known))) for unit in family.units)
-        return replace(family, units=tuple(units))
-
-    workloads, families = tuple(map(told, table.workloads)), tuple(map(labelled, table.families))
-    return replace(table, workloads=workloads, families=families, rules=tuple(map(filled, table.rules)))
+    workloads = tuple(map(told, table.workloads))
+    return replace(table, workloads=workloads, rules=tuple(map(filled, table.rules)))

@@ -34,6 +34,10 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{/* The rest of what a unit of a family is. */}}
+{{- define "unit" -}}
+{{ index (dict "trn3-gen1" "nodes: 4, names: [UltraServer, UltraServers]" "trn3-gen2" "nodes: 36, names: [UltraServer, UltraServers]" "nvl72" "nodes: 18, usable: 16, names: [NVLink domain, NVLink domains]") . }}
+{{- end }}
 {{/* Metadata of a component's object: (list NAME COMPONENT), in the namespace or, "wide", of the cluster. */}}
 {{- define "wide" -}}
 {name: {{ index . 0 }}, labels: {{ include "labels" (index . 1) }}}

@@ -175,6 +175,19 @@ def test_the_guard_is_told_the_units_of_the_table(built: Callable[..., Build], b
     assert switched["units"] == "example.com/rack"
 
 
+def test_a_value_switches_families_on_with_the_labels_of_their_units(built: Callable[..., Build]) -> None:
+    labels = {"nvl72": "topology.k8s.aws/ultraserver-id", "trn3-gen1": "example.com/gen1", "trn3-gen2": "a/b"}
+    objects = built(families=labels, kinds=["jobs.v1.batch"])
+    data = one(objects, "ConfigMap", RULES)["data"]
+    table = load_text(data["05-families.yaml"], "families")
+    found = {family.name: family.units[0] for family in table.on[1:]}
+    assert {name: unit.label for name, unit in found.items()} == labels
+    assert [(unit.nodes, unit.most) for unit in found.values()] == [(4, 4), (36, 36), (18, 16)]
+    assert set(data["units"].split()) == set(labels.values())
+    sent = webhooks(objects)["kinds-jobs.ultraserver-webhook.io"]["matchConditions"]
+    assert "|| name == 'nvidia.com/gpu'" in sent[-1]["expression"]
+
+
 def test_claim_templates_come_to_the_namespaces_that_are_named(built: Callable[..., Build]) -> None:
     found = of_kind(built(claims=["team-a", "team-b"]), "ResourceClaimTemplate")
     places = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in found}

@@ -1,0 +1,87 @@
+"""Families of machines: which one a job is for, its blocks, and what previews say; no Python names one."""
+
+from typing import Any
+
+import pytest
+
+from testbed.mpijob import WORKER, mpijob
+from tests.rules.packaged import families
+from tests.rules.tables import outcome
+from webhook.documents import read_documents
+from webhook.objects.tree import get
+from webhook.preview.run import preview
+
+TYPE = "node.kubernetes.io/instance-type"
+GPU, NEURON = "nvidia.com/gpu", "aws.amazon.com/neuron"
+NODE_CONFIG = "ultraserver-webhook.io/node-config"
+
+
+def gpus(workers: int, **more: Any) -> dict[str, Any]:
+    return mpijob(workers, resource=GPU, amount=4, **more)
+
+
+@pytest.mark.parametrize(
+    ("job", "family"),
+    [
+        (mpijob(4), "trn2u.48xlarge"),
+        (gpus(4), "p6e-gb200.36xlarge"),
+        (gpus(4, worker_spec={"nodeSelector": {TYPE: "gb300-4x"}}), "gb300-4x"),
+        (mpijob(4, worker_spec={"nodeSelector": {TYPE: "trn3p.48xlarge"}}), "trn3p.48xlarge"),
+        (mpijob(4, amount=4, worker_spec={"nodeSelector": {TYPE: "trn3e.24xlarge"}}), "trn3e.24xlarge"),
+        (mpijob(4, amount=4), "trn3e.24xlarge"),
+        (
+            mpijob(4, worker_spec={"nodeSelector": {"karpenter.k8s.aws/instance-family": "trn3"}}),
+            "trn3.48xlarge",
+        ),
+    ],
+)
+def test_a_job_is_of_the_first_family_whose_nodes_it_asks_for_and_does_not_exclude(
+    job: dict[str, Any], family: str
+) -> None:
+    """What distinguishes two families with one resource: what a job selects, or by how much it asks for."""
+    assert get(outcome(families(), job).after, (*WORKER, "spec", "nodeSelector", TYPE)) == family
+
+
+@pytest.mark.parametrize(
+    ("workers", "shape", "size"),
+    [
+        (1, "one-unit", 1),
+        (16, "one-unit", 16),
+        (18, "equal-blocks", 9),
+        (24, "equal-blocks", 12),
+        (35, None, None),
+        (45, "equal-blocks", 15),
+        (48, "equal-blocks", 16),
+        (17, None, None),
+        (38, None, None),
+    ],
+)
+def test_a_larger_job_forms_equal_blocks_on_the_fewest_units(
+    workers: int, shape: str | None, size: int | None
+) -> None:
+    found = outcome(families(), gpus(workers))
+    if shape is None:
+        assert found.denials[0].startswith(f"{workers} workers form no equal blocks of 8 to 16")
+    else:
+        assert (found.facts["shape"], found.facts["nodeConfig"]) == (shape, str(size))
+        assert f"size={size} unit=nvidia.com/gpu.clique " in str(found.after)
+
+
+def test_a_job_may_choose_smaller_blocks_but_no_part_of_a_unit_for_all() -> None:
+    assert outcome(families(), gpus(48, annotations={NODE_CONFIG: "8"})).facts["nodeConfig"] == "8"
+    (denial,) = outcome(families(), gpus(12, annotations={NODE_CONFIG: "4"})).denials
+    assert denial.startswith("12 workers do not fit node config 4")
+
+
+SENTENCES = {
+    12: "12 workers on one NVLink domain, which other jobs may use too",
+    24: "24 workers in 2 equal blocks of 12, each on one NVLink domain, which other jobs may use too",
+}
+
+
+@pytest.mark.parametrize("workers", SENTENCES)
+def test_a_preview_says_how_many_blocks_of_how_many(workers: int) -> None:
+    (document,) = read_documents(str(gpus(workers)).replace("'", '"').replace("None", "null"))
+    (shown,) = preview(families(), [document], namespace="default")
+    waits = f"the job waits until all {workers} nodes are free"
+    assert shown.item["sentence"] == f"placed: {SENTENCES[workers]}; {waits}"
