@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Final
 
-from contract.keys import NEURON, NODE_IDS, ULTRASERVER
+from contract.keys import NODE_IDS, ULTRASERVER
 from kubectl_ultraserver.table import Table
 from placement.decide.allocation import Taken, taken
 from placement.decide.believe import Belief, Member
@@ -85,8 +85,8 @@ class Fleet:
         )
 
     def may_take(self, node: Node) -> bool:
-        """Returns whether a node is in an UltraServer or has Neuron devices."""
-        return self.has(node) or any(name.startswith(NEURON) for name in node.allocatable)
+        """Returns whether a node is in a unit or has devices of a family."""
+        return self.has(node) or not self.table.units.devices.isdisjoint(node.allocatable)
 
     @property
     def shown(self) -> list[str]:

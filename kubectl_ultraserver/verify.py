@@ -182,7 +182,8 @@ def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fau
             needs = f"node config {place.size} needs {place.size}: {names}"
             yield Fault("straddles", f"{home} has {len(there)} of its workers, and {needs}", home)
         unit = case.fleet.topology.unit(place.unit, home)
-        if unit:
+        kind = case.fleet.table.units.kinds.get(place.unit)
+        if unit and not (kind and kind.shared):
             yield from _shared(case, workers, unit, place.size)
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from contract.keys import NEURON
 from kube.api import Object
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, release
 from kubectl_ultraserver.fleet import Fleet
@@ -54,7 +53,7 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
     known = [node for node in fleet.topology.nodes.values() if fleet.has(node)]
     units = [key for key, size in fleet.units.items() if size > 1]
     lost = [node.name for node in known if all(node.unit(key) is None for key in units)]
-    bare = [node.name for node in known if not _devices(node)]
+    bare = [node.name for node in known if not _devices(node, fleet.table.units.devices)]
     if not known:
         types = ", ".join(fleet.table.types)
         yield Line(WARN, "there is no UltraServer node", f"add nodes of {types}; until then jobs wait", NEEDS)
@@ -70,8 +69,8 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
             yield Line(FAIL if len(names) == len(known) else WARN, text_, remedy, "claims.md")
 
 
-def _devices(node: Node) -> bool:
-    return bool(node.devices) or any(n for name, n in node.allocatable.items() if name.startswith(NEURON))
+def _devices(node: Node, resources: Collection[str]) -> bool:
+    return bool(node.devices) or any(map(node.allocatable.get, resources))
 
 
 def operators(kinds: Collection[str], programs: Sequence[Program], *, kueue: bool) -> Iterator[Line]:
