@@ -281,7 +281,7 @@ def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
 
     Of ``base`` it has the guard, too, and everything else as the manifests install it. Of ``claims`` there
     are DeviceClass and claim templates, all UltraServers have the driver unless their nodes and slices are
-    given, and other kinds of job are sent, too. Of others the table gets more sections, if given.
+    given, and other kinds of job are sent, too. The table of other policies also has the given rows.
     """
     with contextlib.ExitStack() as stack:
         running = stack.enter_context(plane(folder, say=say))

@@ -73,8 +73,8 @@ def test_a_claim_of_a_node_makes_a_candidate_of_its_node_config(
             {"resourceClaims": [*by_template("us-4-node-config")["resourceClaims"], SHARED]},
             "its workers share the claim one",
         ),
-        ({"resourceClaims": [{"name": "c"}, 7, None]}, "the workers request no Neuron device"),
-        ({"resourceClaims": {"name": "c"}}, "the workers request no Neuron device"),
+        ({"resourceClaims": [{"name": "c"}, 7, None]}, "the workers request no aws.amazon.com/neuron"),
+        ({"resourceClaims": {"name": "c"}}, "the workers request no aws.amazon.com/neuron"),
     ],
 )
 def test_other_claims_leave_a_job_alone_and_say_why(entry: dict[str, Any], said: str) -> None:

@@ -235,7 +235,7 @@ def test_a_job_that_opted_out_or_is_no_candidate_says_so() -> None:
     assert untouched(job=job) == ("added nothing: opted out by ultraserver-webhook.io/inject", "")
     job = stored(mutated=False)
     del job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["resources"]
-    assert untouched(job=job)[0] == ("added nothing: the workers request no Neuron device")
+    assert untouched(job=job)[0] == ("added nothing: the workers request no aws.amazon.com/neuron")
 
 
 def test_after_the_kill_switch_it_is_the_switch_that_is_named_and_no_outage() -> None:

@@ -136,20 +136,20 @@ CASES = {
     "a misspelt resource": (
         requesting("aws.amazon.com/neurons"),
         (
-            "not placed: the workers request no Neuron device. "
+            "not placed: the workers request no aws.amazon.com/neuron. "
             "Line 24 requests aws.amazon.com/neurons; did you mean aws.amazon.com/neuron?"
         ),
     ),
     "no devices": (
         requesting(None, nodeSelector={"node.kubernetes.io/instance-type": "trn2u.48xlarge"}),
-        "not placed: the workers request no Neuron device",
+        "not placed: the workers request no aws.amazon.com/neuron",
     ),
     "a misspelt resource on UltraServers": (
         requesting(
             "aws.amazon.com/neurons", nodeSelector={"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
         ),
         (
-            "not placed: the workers request no Neuron device. "
+            "not placed: the workers request no aws.amazon.com/neuron. "
             "Line 24 requests aws.amazon.com/neurons; did you mean aws.amazon.com/neuron?"
         ),
     ),

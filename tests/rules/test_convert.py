@@ -22,6 +22,7 @@ from webhook.engine import admit
 from webhook.engine.outcome import Request
 from webhook.rows.families import Unit
 from webhook.rows.table import Rule, Table
+from webhook.rows.written import Range
 from webhook.rules.convert import converted
 from webhook.rules.problems import TableError
 from webhook.ruletests.expected import comparable
@@ -149,7 +150,7 @@ def test_what_a_person_wrote_stays_with_its_comments_and_machines_become_a_famil
     table = load_text(text, SOURCE)
     (family,) = table.on
     assert (family.name, family.instance_types) == ("trn2u", ("big",))
-    assert family.whole_node == {"example.com/chip": 0, "aws.amazon.com/neuron": 16}
+    assert family.whole_node == {"example.com/chip": Range(), "aws.amazon.com/neuron": Range(16)}
     assert family.units[0] == Unit("example.com/rack", 18)
     assert family.shapes[0].name == "rack"
     assert {shape.name: shape.together for shape in family.shapes}["four-node"] == "preferred"

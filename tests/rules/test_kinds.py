@@ -65,7 +65,7 @@ def test_a_jobset_whose_pods_ask_for_no_devices_is_told_so() -> None:
         {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": [job]}},
     )
     assert found.operations == ()
-    assert "spec.replicatedJobs[*].template.spec.template asks for a node's Neuron devices" in found.reason
+    assert "spec.replicatedJobs[*].template.spec.template asks for a node's devices" in found.reason
 
 
 def test_of_a_jobset_those_pods_take_nodes_that_select_an_instance_type() -> None:

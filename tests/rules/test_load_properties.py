@@ -44,11 +44,10 @@ families:
   - name: racks
     mode: off
     instanceTypes: [a, b-*]
-    wholeNode: {x: 1}
+    wholeNode: {x: 1, z: {atLeast: 4, atMost: 4}}
     claims: {a: {takes: node, nodeConfig: 4}}
     nodeLabels: {a: [b, c]}
-    units: [{label: k, nodes: 18, usable: 16, number: id}]
-    noUnit: none
+    units: [{label: k, nodes: 18, usable: 16, names: [rack, racks]}]
     shapes:
       - {name: s, workers: 4, nodeConfig: 4, together: required, apart: none, warn: w, deny: d}
       - {name: t, workers: multiple of 1, nodeConfig: 8 to 16}

@@ -7,11 +7,11 @@ import pytest
 from contract import keys
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import extended, outcome, unrecorded
-from webhook.engine.candidates import NO_DEVICE
 from webhook.engine.outcome import Outcome, State, Verdict
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
+WITHOUT = f"the workers request no {keys.NEURON}"
 LIMITS = "containers[0].resources.limits"
 AT = "spec.mpiReplicaSpecs.Worker.template"
 LABEL = "node.kubernetes.io/instance-type"
@@ -67,12 +67,12 @@ def why(found: Outcome, name: str = "x") -> tuple[State, str]:
         (
             "",
             mpijob(resource=GPU),
-            "the workers request no Neuron device",
+            WITHOUT,
         ),
         (
             "",
             put(mpijob(), RESOURCES, {"limits": {keys.NEURON: "sixteen"}}),
-            f'{NO_DEVICE}: {AT}.spec.{LIMITS}[{keys.NEURON}] is "sixteen"; write a number, such as 16',
+            f'{WITHOUT}: {AT}.spec.{LIMITS}[{keys.NEURON}] is "sixteen"; write a number, such as 16',
         ),
         (
             "",

@@ -7,7 +7,7 @@ from typing import Final
 from common.texts import cut
 from contract.place import Placer
 from webhook.engine.jobs import Job
-from webhook.engine.match import Ready, Values, matched, ruled_out
+from webhook.engine.match import Ready, Values, matched, ruled_out, unmet
 from webhook.engine.outcome import RuleOutcome, State
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.tree import Json, Path, same, shown
@@ -73,7 +73,7 @@ def _hindered(ready: Ready, progress: Progress) -> str | None:
         if name in progress.fired:
             return f"{name} fired instead"
     if rule.needs and progress.clean.isdisjoint(rule.needs):
-        return f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
+        return unmet(rule)
     taken = ready.mount_taken if rule.match.mount_free else None
     if taken and not rule.quiet:
         progress.warnings.append(f"kept yours: {taken}; mount yours elsewhere")

@@ -1,7 +1,6 @@
 """Decides whether a job is a candidate for UltraServers, by its opt-in or opt-out, resources and nodes."""
 
 from collections.abc import Sequence
-from typing import Final
 
 from common.texts import cut
 from contract import keys
@@ -10,9 +9,8 @@ from webhook.engine.jobs import Job
 from webhook.engine.opening import marked
 from webhook.objects.templates import admits, matches
 from webhook.objects.tree import map_at, maps_at, shown, text_of
+from webhook.rows.table import Table
 from webhook.rows.workloads import DEVICES, WORKER
-
-NO_DEVICE: Final = "the workers request no Neuron device"
 
 
 def candidacy(job: Job) -> tuple[bool, str]:
@@ -38,7 +36,7 @@ def _no_template(job: Job) -> str:
     rows = [row for row in job.workload.groups if row.takes_nodes is True or row.role == WORKER]
     places = cut(" or ".join(dict.fromkeys(row.template.name for row in rows)))
     if any(row.takes_nodes == DEVICES for row in rows):
-        return f"no pod template at {places} asks for a node's Neuron devices or selects UltraServers"
+        return f"no pod template at {places} asks for a node's devices or selects UltraServers"
     return f"the job has no {WORKER} template: there is none at {places}"
 
 
@@ -49,19 +47,28 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
         return False, elsewhere + opt_in
     if need := next(filter(None, [group.needs_node for group in groups]), None):
         return True, f"its workers {need}"
-    if less := next(filter(None, [group.asks_for for group in groups]), None):
-        least = job.family.whole_node[less]
-        return False, f"its workers ask for less than the {least} {less} that a node has{opt_in}"
-    if any(group.selects_type for group in groups):
+    selected = any(group.selects_type for group in groups)
+    if other := next(filter(None, [group.asks_for for group in groups]), None):
+        least = job.family.whole_node[other].at_least
+        less = any(0 < group.asked.get(other, 0) < 1000 * least for group in groups)
+        if less or not selected:
+            than = f"{'less' if less else 'more'} than the {least} {other} that a node has"
+            return False, f"its workers ask for {than}{opt_in}"
+    if selected:
         return True, "its workers select an UltraServer instance type"
     if why := next(filter(None, [group.claims_less for group in groups]), None):
         return False, cut(f"its workers {why}") + opt_in
-    devices = job.family.whole_node
+    devices, without = job.family.whole_node, no_device(job.table)
     requests = (group.requested(name) for group in groups for name in group.asked if name in devices)
     if request := next(requests, None):
         place, amount = request
-        return False, cut(f"{NO_DEVICE}: {place} is {shown(amount, 40)}; write a number, such as 16")
-    return False, NO_DEVICE
+        return False, cut(f"{without}: {place} is {shown(amount, 40)}; write a number, such as 16")
+    return False, without
+
+
+def no_device(table: Table) -> str:
+    """Returns the text for workers that request none of the devices by which jobs request nodes."""
+    return f"the workers request no {' or '.join(dict.fromkeys(family.device[0] for family in table.on))}"
 
 
 def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:

@@ -92,7 +92,8 @@ def _amount(job: Job) -> Found:
     """Yields requests for more devices than a node has, or twice as many cores, which LNC=2 halves."""
     for group in job.of[WORKER]:
         for name, whole in job.family.whole_node.items():
-            most, asked = whole * (1 + name.endswith("core")), group.asked.get(name, 0)
+            most = min(whole.at_most, whole.at_least * (1 + name.endswith("core")))
+            asked = group.asked.get(name, 0)
             if asked > 1000 * most > 0:
                 yield Fault(group.requested(name)[0], str(asked // 1000), str(most))
 

@@ -186,7 +186,7 @@ class Group:
     def needs_node_of(self, family: Family) -> str | None:
         """Returns the same for the machines of a family."""
         for name, whole in family.whole_node.items():
-            if takes(self.asked, name, whole):
+            if takes(self.asked, name, whole.at_least, whole.at_most):
                 return f"ask for {name}"
         claims = self.claims_of(family)
         for claim in () if any(claim.shared for claim in claims) else claims:

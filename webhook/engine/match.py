@@ -10,7 +10,7 @@ from webhook.engine.outcome import Fault, RuleOutcome, State
 from webhook.engine.values import of_template
 from webhook.objects.templates import has_volume, mounts_otherwise
 from webhook.objects.tree import Json
-from webhook.rows.table import Match, Rule
+from webhook.rows.table import LAST, Match, Rule
 
 SWITCHED_OFF: Final = "switched off"
 
@@ -78,6 +78,11 @@ def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[in
         sorts = {None, *job.faults}  # rows on other faults need no evaluation
         rules = [rule for rule in job.table.rules_of[job.workload.name] if rule.match.fault in sorts]
         why = [_ruled_out(rule, job) for rule in rules]
+        possible = {rule.name for rule, text in zip(rules, why, strict=True) if not text}
+        for place, rule in enumerate(rules):
+            if not why[place] and rule.needs and rule.stage == LAST and possible.isdisjoint(rule.needs):
+                why[place] = unmet(rule)
+                possible.discard(rule.name)
         known[facts] = (
             [text and RuleOutcome(rules[place].name, State.SKIPPED, text) for place, text in enumerate(why)],
             [(place, rule) for place, rule in enumerate(rules) if not why[place]],
@@ -114,6 +119,11 @@ def _ruled_out(rule: Rule, job: Job) -> str | None:
     lacking = None if match.known_later else rule.quotes & job.lacking
     failed = (condition.failed(job) for condition in match.of_job)
     return next(filter(None, failed), None) or (nothing_for(lacking) if lacking else None)
+
+
+def unmet(rule: Rule) -> str:
+    """Returns why a rule is skipped if none of the rules that it needs fired."""
+    return f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
 
 
 def nothing_for(lacking: Collection[str]) -> str:

@@ -49,9 +49,9 @@ def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
             terms = [{**own, **term} for term in chosen.terms or ({},)]
             # With several terms, each pod may meet another one.
             least = {key: max(1, number) if len(terms) == 1 else 1 for key, number in least.items()}
-            selected, none = chosen.selector, job.family.no_unit
+            selected = chosen.selector
             lacking = [
-                [key for key, of in term.items() if not _open(of, selected.get(key), least.get(key, 0), none)]
+                [key for key, of in term.items() if not _open(of, selected.get(key), least.get(key, 0))]
                 for term in terms
             ]
             if all(lacking):
@@ -61,13 +61,13 @@ def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
             yield from _against(job, group, shape, identity)
 
 
-def _open(expressions: Sequence[Json], selected: Json, units: int, no_unit: str) -> bool:
+def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
     """Returns whether expressions and a selector permit as many values of a label as pods need units."""
     wanted = [{*listed([item])} for item in expressions if item.get("operator") == "In"]
     wanted += [{selected}] if isinstance(selected, str) else []
     if any(item.get("operator") == "DoesNotExist" for item in expressions):
         return not wanted and not units
-    barred = [no_unit, *listed(expressions, "NotIn")]
+    barred = [keys.NO_SERVER, *listed(expressions, "NotIn")]
     return not wanted or len(set.intersection(*wanted).difference(barred)) >= max(units, 1)
 
 

@@ -65,7 +65,6 @@ def _of_a_candidate(job: Job, shape: Fitted) -> dict[str, Json]:
         "job.place": "",  # each template's own, known when it is filled in
         "family.name": job.family.name,
         "family.resource": job.family.device[0],
-        "family.noUnit": job.family.no_unit,
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }

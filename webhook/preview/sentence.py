@@ -1,6 +1,5 @@
 """The sentence that says what happens to an object, which every preview shows first."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -9,7 +8,7 @@ from common.texts import cut
 from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.documents import Document
-from webhook.engine.candidates import NO_DEVICE
+from webhook.engine.candidates import no_device
 from webhook.engine.opening import opened
 from webhook.engine.outcome import JobError, Kind, Outcome, Request
 from webhook.engine.updates import MADE
@@ -25,11 +24,7 @@ ENDED: Final = {"Succeeded", "Failed", "Complete", "Completed"}
 """Types of conditions of a job that has ended."""
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
-WITHOUT_DEVICES: Final[Mapping[str, str]] = {
-    "none": NO_DEVICE,
-    "some": "some workers request no Neuron device",
-    "unknown": "the workers request no Neuron device of their own",
-}
+LACKING: Final = {"none": "{}", "some": "some of {}", "unknown": "{} of their own"}
 """How workers get devices if the job is not placed because of that, and the text for it."""
 
 
@@ -112,7 +107,7 @@ def _why_not(item: Seen) -> str:
         place = _place(item, outcome.would)
         if place and not outcome.would.unplaced:
             return f"{outcome.reason}. If shadow mode ended: {_where(item, outcome.would, place)}"
-    lacking = WITHOUT_DEVICES.get(outcome.facts.get("devices", ""))
+    lacking = LACKING.get(outcome.facts.get("devices", ""), "").format(no_device(item.table))
     if "shape" in outcome.facts and not lacking:
         return f"{outcome.reason}, but no rule of the table gives them a job label"
     reason = lacking or outcome.reason

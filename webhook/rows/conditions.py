@@ -7,7 +7,6 @@ what a condition may read of a job or a group; `webhook.engine` has the classes 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field as Limits
@@ -25,10 +24,9 @@ from webhook.rows.written import (
     Integer,
     Pointer,
     Positive,
-    Row,
+    Range,
     SomePatterns,
     Texts,
-    Whole,
     one_or_more,
     written,
 )
@@ -231,24 +229,6 @@ class Named(OfJob[bool], written=Flag):
         if self.value == bool(job.name):
             return None
         return "the job has no name yet (generateName)" if self.value else "the job has a name"
-
-
-@dataclass(frozen=True)
-class Range(Row):
-    """Whole numbers, both ends included.
-
-    Attributes:
-        at_least: The least; of a resource 0 means any amount.
-        at_most: The most; without it there is no limit.
-    """
-
-    at_least: Whole = 0
-    at_most: Annotated[float, written(Whole)] = inf
-
-    def __str__(self) -> str:
-        ends = [f"at least {self.at_least}" if self.at_least else ""]
-        ends += [f"at most {self.at_most}" if self.at_most < inf else ""]
-        return " and ".join(filter(None, ends)) or "any number"
 
 
 def _ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes

@@ -9,7 +9,18 @@ from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob
 from webhook.rows.shapes import Shape
-from webhook.rows.written import Given, Name, Patterns, Positive, Row, Unique, Whole, or_bare_off
+from webhook.rows.written import (
+    Given,
+    Name,
+    Patterns,
+    Positive,
+    Range,
+    Row,
+    Unique,
+    Whole,
+    or_bare_off,
+    written,
+)
 
 NODE: Literal["node"] = "node"
 """In place of a number of devices: all that a node has."""
@@ -36,14 +47,12 @@ class Unit(Row):
         label: The node label whose value they share.
         nodes: How many there are.
         usable: How many of them a job can count on. Default: all.
-        number: The node label with a node's number in its unit; -1: it is in none.
         names: What previews call one of them, and several.
     """
 
     label: Annotated[str, Limits(min_length=1)]
     nodes: Positive
     usable: Given[Positive] = None
-    number: Given[str] = None
     names: Given[Annotated[tuple[str, ...], Limits(min_length=2, max_length=2)]] = None
 
     @property
@@ -74,6 +83,10 @@ class Fitted(NamedTuple):
         return str(self.node_config if key == "nodeConfig" else getattr(self.shape, key))
 
 
+def _whole(said: int | Range) -> Range:
+    return Range(said) if isinstance(said, int) else said
+
+
 @dataclass(frozen=True)
 class Family(Row):
     """Machines of one sort.
@@ -84,18 +97,20 @@ class Family(Row):
         instance_types: Globs. The first is none, and is chosen for a job that names no type. A job that
             excludes all is left alone.
         whole_node: The resources by which workers request nodes, and how much of each a node has; a job that
-            requests less is left alone. 0: any amount counts.
+            requests less is left alone, and with a Range one that requests more and selects no type.
+            0: any amount counts.
         claims: What a claim takes, by ResourceClaimTemplate; globs; the first that fits counts.
         node_labels: Other labels of its nodes; globs. A job that selects others is left alone.
         units: Which nodes work as one. A shape has the smallest that has enough nodes.
-        no_unit: A value of the units' labels at which a node is in no unit.
         shapes: Sizes of jobs; the first that fits is taken, of a job that asks for a node config the first
             with that.
     """
 
     name: Name
     instance_types: Unique[str]
-    whole_node: Annotated[Mapping[str, Whole], Limits(min_length=1)]
+    whole_node: Annotated[
+        Mapping[str, Annotated[Range, written(Whole | Range, _whole)]], Limits(min_length=1)
+    ]
     shapes: Annotated[tuple[Shape, ...], Limits(min_length=1)]
     mode: Annotated[
         Literal["enforce", "off"],
@@ -104,12 +119,12 @@ class Family(Row):
     claims: Mapping[str, Claimed] = field(default_factory=dict)
     node_labels: Patterns = field(default_factory=dict)
     units: tuple[Unit, ...] = ()
-    no_unit: str = ""
 
-    @property
+    @cached_property
     def device(self) -> tuple[str, int]:
         """The first resource of a whole node, and its amount."""
-        return next(iter(self.whole_node.items()))
+        name, amount = next(iter(self.whole_node.items()))
+        return name, amount.at_least
 
     def unit(self, shape: Shape) -> Unit | None:
         """The unit of a shape: the smallest that has enough nodes; None where its workers are alone."""

@@ -34,7 +34,6 @@ JOB: Final[dict[str, str]] = {
     "job.place": "how the pods of a template are placed: the value of the annotation for it",
     "family.name": "name of the family",
     "family.resource": "the first resource of its whole node",
-    "family.noUnit": "its noUnit",
     "shape.name": "name of the shape",
     "shape.nodeConfig": "how many workers share a unit: the node config",
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have one",

@@ -160,6 +160,8 @@ STAGES = (
     "2. Which placer places the job: the first rule that fires decides; the default is the scheduler.",
     "3. The other rules, in this order.",
 )
+LAST = 2
+"""The index of the last stage."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ class Rule(Row):
     @property
     def stage(self) -> int:
         """The index of its stage in `STAGES`."""
-        return 0 if self.devices else 1 if self.placer else 2
+        return 0 if self.devices else 1 if self.placer else LAST
 
     @cached_property
     def labels(self) -> Mapping[str, Json]:

@@ -4,6 +4,8 @@ Only pydantic reads these types: it checks and builds rows, and makes the publis
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import inf
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -110,3 +112,21 @@ Patterns = Mapping[str, Texts]
 """Values by key; ``*`` and ``?`` are wildcards, as in file names."""
 
 SomePatterns = Annotated[Patterns, Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class Range(Row):
+    """Whole numbers, both ends included.
+
+    Attributes:
+        at_least: The least; of a resource 0 means any amount.
+        at_most: The most; without it there is no limit.
+    """
+
+    at_least: Whole = 0
+    at_most: Annotated[float, written(Whole)] = inf
+
+    def __str__(self) -> str:
+        ends = [f"at least {self.at_least}" if self.at_least else ""]
+        ends += [f"at most {self.at_most}" if self.at_most < inf else ""]
+        return " and ".join(filter(None, ends)) or "any number"

@@ -72,8 +72,6 @@ def _family(old: Row) -> Row:
         family["wholeNode"] = {name: whole.get(name, 0) for name in requests}
     if units := _units(shapes, below, extends=extends):
         family["units"] = units
-    if not extends:
-        family["noUnit"] = below["noUnit"]
     if shapes:
         family["shapes"] = [{k: v for k, v in shape.items() if k != "topologyKey"} for shape in shapes]
     return {"name": below["name"], **family} if family else {}

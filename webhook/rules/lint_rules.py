@@ -46,8 +46,9 @@ def _node_configs(table: Table) -> Found:
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes if family in table.on else ()):
             run = next((rule.name for rule in running if rule.match.allows(family, shape)), None)
-            unit = family.unit(shape)  # the script orders nodes by their numbers
-            if run and (unit is None or unit.number) and str(shape.node_config) not in {"1", "2", "4"}:
+            unit = family.unit(shape)  # the script orders nodes by the numbers in these labels
+            numbered = unit is None or unit.label in keys.NODE_IDS
+            if run and numbered and str(shape.node_config) not in {"1", "2", "4"}:
                 told = "is no node config of the init script, which rule"
                 at: Path = ("families", number, "shapes", index, "nodeConfig")
                 yield at, f"{shape.node_config} {told} {run} runs: say 1, 2 or 4"

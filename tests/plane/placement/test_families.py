@@ -1,4 +1,4 @@
-"""Families of machines on a real API server and scheduler: racks that jobs share, and two families at once."""
+"""Families of machines on a real API server and scheduler: racks that jobs share, and two at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GPU, CLIQUE, GEN2 = "nvidia.com/gpu", "nvidia.com/gpu.clique", "example.com/gen2
 INDEX = "training.kubeflow.org/replica-index"
 OVERLOAD = 1.5
 JOBS = 12
-"""Of a fleet, one after the other."""
+"""How many jobs a fleet gets, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Sort:
     """Machines of a fleet: what jobs for them say, and how they form blocks.
 
     Attributes:
-        label: Of a unit.
+        label: The node label of a unit.
         asks: What a worker requests.
         selects: The instance type, where the request does not say enough.
         sizes: Numbers of workers, each with the size of its blocks.
