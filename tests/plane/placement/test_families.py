@@ -176,8 +176,9 @@ def fleet(made: Fleet, seed: int) -> Iterator[Fleet]:
 
 
 def drawn(fleet: Fleet, chance: random.Random) -> tuple[Sort, int]:
+    """Returns a sort of machines and a number of workers for which the empty fleet has room."""
     sort = SORTS[chance.choice(fleet.sorts)]
-    return sort, chance.choice([*sort.sizes])
+    return sort, chance.choice([size for size in sort.sizes if fleet.fits(sort, size, set())])
 
 
 @pytest.mark.limit(120, "a dozen jobs, each until all its workers have nodes")
