@@ -137,10 +137,12 @@ def completion(shell: str) -> None:
 @click.option(
     "--must-place", is_flag=True, help="Exit with 2 if a document is not a candidate, or never placed."
 )
-@click.option("--pods", is_flag=True, help="Show the Pods made of a job, and what they get, as well.")
-@click.option("--old", type=click.Path(path_type=Path, allow_dash=True), help="What FILE is an update of.")
+@click.option("--pods", is_flag=True, help="Also show the job's Pods, and the changes to them.")
 @click.option(
-    "--all-rules", is_flag=True, help="Show rules that did not fire, and for other objects, as well."
+    "--old", type=click.Path(path_type=Path, allow_dash=True), help="The stored object that FILE updates."
+)
+@click.option(
+    "--all-rules", is_flag=True, help="Also show rules that did not fire, and rules for other objects."
 )
 @table_options("--rules")
 def preview_command(  # noqa: PLR0913 - click passes each option
@@ -160,14 +162,14 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     would be refused or is wrong.
     """
     if must_place and how["old"]:
-        raise click.UsageError("--must-place is for what is created, and --old for updates")
+        raise click.UsageError("--must-place is for new objects, and --old for updates: use one of them")
     if how["pods"] and form in WITHOUT_PODS:
-        raise click.UsageError(f"-o {form} has no Pods: ask for -o json")
-    given = (*files, *more) or (Path("-"),)
+        raise click.UsageError(f"-o {form} has no Pods: use -o json")
+    paths = (*files, *more) or (Path("-"),)
     try:
         table = load_installed(_one(rules, placement=placement), placement=placement)
-        read = [_read(path, each) for each in given for path in files_of(each, recursive=recursive)]
-        documents = [each for those in read if isinstance(those, list) for each in those]
+        read = [_read(path, top) for top in paths for path in files_of(top, recursive=recursive)]
+        documents = [document for texts in read if isinstance(texts, list) for document in texts]
         if how["old"]:
             source, written = read_text(how["old"], how["old"])
             how["old"] = read_documents(written, source)
@@ -175,14 +177,15 @@ def preview_command(  # noqa: PLR0913 - click passes each option
         shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
         places = (
-            (one.source, one.line, f"{one.path}: {one.message}".removeprefix(": ")) for one in error.problems
+            (problem.source, problem.line, f"{problem.path}: {problem.message}".removeprefix(": "))
+            for problem in error.problems
         )
         _stop(form, _refused(error), *places)
     except (DocumentError, OSError) as error:
         _stop(form, *_unreadable(error))
     broken = [_unreadable(error) for error in read if not isinstance(error, list)]
     if not shown and not broken:
-        _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in given))
+        _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in paths))
     cases = [case_of(item, must_place=must_place) for item in shown]
     if form in PIPELINES:
         cases = [*(unreadable(*place) for _, place in broken), *cases]
@@ -205,7 +208,7 @@ def _say_previews(form: str, shown: list[Preview], cases: list[Case]) -> None:
             say(coloured(headline(item) + as_diff(item)), nl=False)
         text = "" if form == "why" else details(item)
         text = text if form in {"diff", "why"} else headline(item) + text
-        failed = (row("failed", each.text) for each in case.about("not placed"))
+        failed = (row("failed", finding.text) for finding in case.about("not placed"))
         say(coloured("".join([text, *failed])), err=True, nl=False)
     if len(shown) > 1 and form != "why":
         say(totals(shown), err=form != "diff")
@@ -231,9 +234,9 @@ def lint(files: tuple[Path, ...], form: str, rules: tuple[Path, ...], *, placeme
     if form == "json":
         say(json.dumps({"tables": linted}, indent=2, default=asdict))
     else:
-        for each in linted:
-            _say_linted(**each)
-    sys.exit(1 if any(each["problems"] for each in linted) else 0)
+        for result in linted:
+            _say_linted(**result)
+    sys.exit(1 if any(result["problems"] for result in linted) else 0)
 
 
 def _linted(path: Path | None, *, placement: bool) -> dict[str, Any]:
@@ -386,7 +389,7 @@ def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
     """Ends as `_fail` does, or prints each place in a format for CI."""
     if form not in PIPELINES:
         _fail(message)
-    broken = [unreadable(*each) for each in places]
+    broken = [unreadable(*place) for place in places]
     say(PIPELINES[form](broken), nl=False, commands=form == "github")
     sys.exit(FAILED)
 

@@ -107,7 +107,7 @@ def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -
     [
         ([suspended(4, "other")], (), "--old has none: leave out --old for it"),
         ([STORED, STORED], (), "--old has several, at {old}:1, {old}:"),
-        ([STORED], ("--must-place",), "--must-place is for what is created"),
+        ([STORED], ("--must-place",), "--must-place is for new objects"),
     ],
     ids=["none", "several", "--must-place"],
 )

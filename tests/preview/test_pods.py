@@ -163,7 +163,7 @@ def test_what_refuses_a_pod_or_warns_of_it_is_a_finding_of_its_job(tmp_path: Pat
 def test_a_form_that_has_no_pods_is_refused() -> None:
     """Or one would take the answer for all there is."""
     result = run("-o", "patch", obj=mpijob(8))
-    assert (result.exit_code, "-o patch has no Pods: ask for -o json" in result.stderr) == (2, True)
+    assert (result.exit_code, "-o patch has no Pods: use -o json" in result.stderr) == (2, True)
 
 
 def test_a_worker_of_a_placed_job_is_placed_with_its_job() -> None:

@@ -186,21 +186,21 @@ def test_a_rule_that_is_gone_may_be_off() -> None:
 REFUSED = {
     "shapes: [{name: four-node, topologyKey: example.com/four}]": (
         "shape multi-node has units of 4 nodes by neuron.amazonaws.com/ultraserver-server-id-4, and "
-        "others by example.com/four: let both have the same, or write two families"
+        "others by example.com/four: use the same label in both, or write two families"
     ),
     "shapes: [{name: alone, workers: 3, nodeConfig: 1, topologyKey: zone, together: preferred}]": (
         "shape alone keeps single nodes together or apart by zone: give it a unit"
     ),
     "shapes: [{name: a, workers: 3, nodeConfig: 3}]": "shape a has units of 3 nodes by no label, and others",
-    "shapes: [{workers: 3}]": "no table that 0.2.0 takes: KeyError: 'name'",
+    "shapes: [{workers: 3}]": "0.2.0 does not accept this table: KeyError: 'name'",
     "rules: [{name: init-in-job-image, mode: off}]": (
         "rule init-in-job-image left jobs to the AWS document's own rule, which `extends: aws-document` has"
     ),
     "rules: [{name: driver-sets-mode, mode: off}]": "rule driver-sets-mode is not in the packaged table any",
     "rules: [{name: a, reason: r, match: {role: worker, named: true}, replaces: job-label}]": (
-        "rule a replaces job-label for some jobs only: change job-label's match, and take replaces out"
+        "rule a replaces job-label for some jobs only: change job-label's match, and remove replaces"
     ),
-    "candidates: []": "no table that 0.2.0 takes: ",
+    "candidates: []": "0.2.0 does not accept this table: ",
 }
 
 

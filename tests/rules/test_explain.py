@@ -21,8 +21,8 @@ def test_a_key_is_named_by_the_end_of_its_path_where_no_other_ends_so() -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("workers", "several keys are called workers: say families.shapes.workers or rules.match.workers"),
-        ("rules.matches", "no key is called 'rules.matches'; did you mean 'rules.match'?"),
+        ("workers", "several keys have the name workers: use families.shapes.workers or rules.match.workers"),
+        ("rules.matches", "no key has the name 'rules.matches'; did you mean 'rules.match'?"),
     ],
 )
 def test_another_name_is_answered_with_those_that_are_meant(path: str, message: str) -> None:

@@ -42,8 +42,8 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
             "families:\n  - {name: trn2u, shapes: [{name: multinode, warn: w}]}\n"
         ),
         [
-            (5, "rules[0]", "no row is called 'blocks-hole'; did you mean 'blocks-whole'?"),
-            (7, "families[0].shapes[0]", "no row is called 'multinode'; did you mean 'multi-node'?"),
+            (5, "rules[0]", "no row has the name 'blocks-hole'; did you mean 'blocks-whole'?"),
+            (7, "families[0].shapes[0]", "no row has the name 'multinode'; did you mean 'multi-node'?"),
         ],
     ),
     "a role that is not a name": (

@@ -58,16 +58,16 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
             return replace(tried[-1], warnings=())
     outcome = tried[0]
     missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
-    came, way_out = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
-    message = f"{came} without the changes of ultraserver-webhook: {way_out} again when the webhook runs"
+    step, way_out = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
+    message = f"{step} without the changes of ultraserver-webhook: {way_out} again when the webhook runs"
     message = f"{message} ({missing})"
-    revisions = (each.table for each in _records(table, review.request.object))
+    revisions = (written.table for written in _records(table, review.request.object))
     if other := next((revision for revision in revisions if revision != table.revision), ""):
         # Replicas reload a new table one after the other, which is no reason to refuse an object.
         refuse = False
         message = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
-    left = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
-    return replace(left, denials=(message,)) if refuse else replace(left, warnings=(message,))
+    unchanged = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
+    return replace(unchanged, denials=(message,)) if refuse else replace(unchanged, warnings=(message,))
 
 
 require: Final[Handler] = partial(verify, refuse=True)
@@ -80,13 +80,14 @@ def _lacking(outcome: Outcome) -> list[Operation]:
     Another record does not count: the API server writes its defaults into additions to objects of its own
     kinds, which then look like the user's. An existing record is from mutation, or the guard refuses it.
     """
-    return [one for one in outcome.operations if one["op"] != "replace" or not record.is_at(one["path"])]
+    operations = outcome.operations
+    return [step for step in operations if step["op"] != "replace" or not record.is_at(step["path"])]
 
 
 def _records(table: Table, obj: Json) -> list[record.Record]:
     rows = table.workloads_of(kind_of(obj))
-    templates = (each.template for row in rows for each in groups_of(table, row, obj))
-    return [each for each in map(record.read, templates) if each]
+    groups = (group for row in rows for group in groups_of(table, row, obj))
+    return [written for group in groups if (written := record.read(group.template))]
 
 
 def as_mutated(table: Table, request: Request) -> Iterator[Request]:
@@ -112,7 +113,7 @@ def as_unnamed(table: Table, request: Request) -> Request:
         and name.startswith(beginning[:LONGEST_BEGINNING])
     ):
         return request
-    uids = (each.uid for each in _records(table, request.object) if each.uid)
+    uids = (written.uid for written in _records(table, request.object) if written.uid)
     return replace(request, object=drop(request.object, ("metadata", "name")), uid=next(uids, request.uid))
 
 

@@ -134,8 +134,8 @@ class Merge:
 
     def _end(self, items: list[Json]) -> int:
         """Returns the index at which to add an element. No call per element: the list is the user's."""
-        for at, one in enumerate(items):
-            if one.__class__ is dict and "name" in one and one["name"] in self.before:
+        for at, item in enumerate(items):
+            if item.__class__ is dict and "name" in item and item["name"] in self.before:
                 return at
         return len(items)
 

@@ -23,9 +23,8 @@ def main_container(template: Json, signs: Collection[str], resources: Collection
     """Returns the first container with the most signs; without signs, the first one that requests devices."""
     if len(every := maps_at(template, ("spec", "containers"))) <= 1:
         return every[0] if every else {}
-    return max(
-        every, key=lambda one: sum(map((signs or (*resources, "claims")).__contains__, _has(one, signs)))
-    )
+    is_sign = (signs or (*resources, "claims")).__contains__
+    return max(every, key=lambda container: sum(map(is_sign, _has(container, signs))))
 
 
 def _has(container: Json, signs: Collection[str]) -> Iterator[Json]:

@@ -20,7 +20,7 @@ MOVED: Final = ("instanceTypes", "claims", "nodeLabels")
 RESTORED: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
 )
-"""Rules in whose place 0.2.0 applied the AWS document's own, if they did not fire."""
+"""Rules that 0.2.0 replaced by those of the AWS document if they did not fire."""
 
 Row = dict[str, Any]
 
@@ -29,18 +29,18 @@ def converted(text: Text) -> str:
     """Returns the text of a table in the new form; unchanged sections stay as written.
 
     Raises:
-        TableError: It is no table of 0.2.0, or has a key that a family cannot have.
+        TableError: The text is no table of 0.2.0, or has a key that a family cannot have.
     """
     source, document = text[0], document_of(text[1], text[0])
     if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD:
-        raise TableError([Problem(source, 1, "apiVersion", f"is no table of 0.2.0, which says {OLD}")])
+        raise TableError([Problem(source, 1, "apiVersion", f"is no table of 0.2.0, which has {OLD}")])
     try:
         new = dict(_sections(document.value))
     except ValueError as error:
         raise TableError([Problem(source, 1, "", str(error))]) from error
     except (AttributeError, LookupError, TypeError) as error:
-        said = cut(f"no table that 0.2.0 takes: {type(error).__name__}: {error}")
-        raise TableError([Problem(source, 1, "", said)]) from error
+        message = cut(f"0.2.0 does not accept this table: {type(error).__name__}: {error}")
+        raise TableError([Problem(source, 1, "", message)]) from error
     raw = text[1] if isinstance(text[1], str) else text[1].decode()
     return _written(document, raw, new)
 
@@ -50,8 +50,8 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
     for key, value in old.items():
         if key == "candidates":
             moved = (*MOVED, "requests", "wholeNode")
-            if left := {name: said for name, said in value.items() if name not in moved}:
-                yield key, left
+            if remaining := {name: inner for name, inner in value.items() if name not in moved}:
+                yield key, remaining
         elif key == "rules":
             rows = [_in_new_words(row) for row in value]
             yield key, _laid_over(rows) if "extends" in old else _in_turn(rows)
@@ -64,11 +64,11 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
 def _family(old: Row) -> Row:
     """Returns the family for a table's machines and sizes, merged with the packaged one if it extends it."""
     below, extends = default_draft().raw["families"][0], "extends" in old
-    said, shapes = old.get("candidates", {}), old.get("shapes", [])
-    family = {key: said[key] for key in MOVED if key in said}
-    if "requests" in said or "wholeNode" in said:
-        whole = said.get("wholeNode", below["wholeNode"] if extends else {})
-        requests = said.get("requests", [*below["wholeNode"]])
+    candidates, shapes = old.get("candidates", {}), old.get("shapes", [])
+    family = {key: candidates[key] for key in MOVED if key in candidates}
+    if "requests" in candidates or "wholeNode" in candidates:
+        whole = candidates.get("wholeNode", below["wholeNode"] if extends else {})
+        requests = candidates.get("requests", [*below["wholeNode"]])
         family["wholeNode"] = {name: whole.get(name, 0) for name in requests}
     if units := _units(shapes, below, extends=extends):
         family["units"] = units
@@ -101,7 +101,7 @@ def _units(shapes: list[Row], below: Row, *, extends: bool) -> list[Row]:
         if size > 1 and key != _label(chosen, size):
             raise ValueError(
                 f"shape {row['name']} has units of {size} nodes by {key or 'no label'}, and others by "
-                f"{_label(chosen, size)}: let both have the same, or write two families"
+                f"{_label(chosen, size)}: use the same label in both, or write two families"
             )
     new = {key: size for size, key in chosen.items() if size > 1 and not (extends and key in packaged)}
     return [packaged.get(key, {"label": key, "nodes": size}) for key, size in new.items()]
@@ -122,34 +122,34 @@ def _in_new_words(row: Row) -> Row:
 
 
 def _in_turn(rules: list[Row]) -> list[Row]:
-    """Returns the rules of a whole table, each after those that were applied in its place, for `unless`."""
+    """Returns the rules of a whole table, each after those that replaced it, for `unless`."""
     named = {row["name"]: row for row in rules}
     instead = {name: [row["name"] for row in rules if name in _texts(row, "replaces")] for name in named}
     at = {name: index for index, name in enumerate(named)}
-    seen, made = set[str](), list[Row]()
+    seen, ordered = set[str](), list[Row]()
 
-    def turn(name: str) -> None:
+    def add(name: str) -> None:
         if name in seen or name not in named:
             return
         seen.add(name)
         row = {key: value for key, value in named[name].items() if key != "replaces"}
         for before in (*instead[name], *_texts(row, "needs")):
-            turn(before)
-        made.append(row | {"unless": instead[name]} if instead[name] else row)
+            add(before)
+        ordered.append(row | {"unless": instead[name]} if instead[name] else row)
 
     for row in sorted(rules, key=lambda row: at.get(next(iter(_texts(row, "replaces")), row["name"]), 0)):
-        turn(row["name"])
-    return made
+        add(row["name"])
+    return ordered
 
 
 def _laid_over(rules: list[Row]) -> list[Row]:
-    """Returns the rules of a table that extends the packaged one, which has each of its own once.
+    """Returns the rules of a table that extends the packaged one.
 
     Raises:
         ValueError: A rule depends on one that the packaged table no longer has.
     """
     packaged = {row["name"]: row for row in default_draft().raw["rules"]}
-    made = list[Row]()
+    result = list[Row]()
     for row in rules:
         name, off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
         if name in RESTORED and (off or "match" in row):
@@ -160,42 +160,43 @@ def _laid_over(rules: list[Row]) -> list[Row]:
             if off and name != "driver-sets-mode":
                 continue
             raise ValueError(
-                f"rule {name} is not in the packaged table any more: take the row out (CHANGELOG.md)"
+                f"rule {name} is not in the packaged table any more: remove the row (CHANGELOG.md)"
             )
         for other in _texts(row, "replaces") if name not in packaged else ():
             if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
                 raise ValueError(
                     f"rule {name} replaces {other} for some jobs only: change {other}'s match, "
-                    "and take replaces out"
+                    "and remove replaces"
                 )
-            made += [{"name": other, "mode": "off"}] if other in packaged else []
-        made.append({key: value for key, value in row.items() if key != "replaces"})
-    return made
+            result += [{"name": other, "mode": "off"}] if other in packaged else []
+        result.append({key: value for key, value in row.items() if key != "replaces"})
+    return result
 
 
 def _texts(row: Row, key: str) -> list[str]:
-    found = row.get(key, [])
-    return found if isinstance(found, list) else [found]
+    value = row.get(key, [])
+    return value if isinstance(value, list) else [value]
 
 
 def _written(document: Document, text: str, new: Mapping[str, Any]) -> str:
     """Returns a table with the lines of every unchanged section, and the new ones in place of the old."""
-    lines, old, made = text.splitlines(keepends=True), document.value, ""
+    lines, old, result = text.splitlines(keepends=True), document.value, ""
     starts = [document.line_of((key,)) - 1 for key in old]
     begins = list(map(partial(_above, lines), starts))
     last = [key for key in old if key in REPLACED][-1:]
     for key, begin, start, end in zip(old, begins, starts, [*begins[1:], len(lines)], strict=True):
         now = [key] if key in new else []
         if now and new[key] == old[key]:
-            made += "".join(lines[begin:end])
+            result += "".join(lines[begin:end])
         elif now or [key] == last:
             now += ["families"] if [key] == last else []
-            made += "".join(lines[begin:start]) + dump_yaml({name: new[name] for name in now if name in new})
+            result += "".join(lines[begin:start])
+            result += dump_yaml({name: new[name] for name in now if name in new})
     try:
-        (again,) = read_documents(made)
+        (again,) = read_documents(result)
     except (DocumentError, ValueError):
         return dump_yaml(new)
-    return made if again.value == new else dump_yaml(new)
+    return result if again.value == new else dump_yaml(new)
 
 
 def _above(lines: Sequence[str], start: int) -> int:

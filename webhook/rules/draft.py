@@ -27,7 +27,7 @@ WITHIN: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shapes": {
 MAPS = ("values", "candidates", "deviceCounts")
 
 FIRST: AbstractSet[str] = {"placer", "devices"}
-"""Keys of rules of which the first that fires counts."""
+"""Keys of rules for which the first rule that fires counts."""
 
 POLICIES: Final = "policies"
 
@@ -58,7 +58,7 @@ class Draft:
 
     @property
     def named(self) -> list[Path]:
-        """Returns the paths of lists of rows with names, those within families last."""
+        """The paths of lists of rows with names, those within families last."""
         inner = [("families", at, "shapes") for at in range(len(self.raw["families"]))]
         return [*((section,) for section in ROWS), *inner]
 
@@ -92,7 +92,7 @@ class Draft:
 
 
 def side_by_side(files: Sequence[Document]) -> Draft:
-    """Returns the table of files that each have their own sections, with their rules in this order."""
+    """Returns the table of several files, each with other sections, and with their rules in this order."""
     raw = {key: value for document in files for key, value in document.value.items()}
     raw["rules"] = [rule for document in files for rule in document.value.get("rules", ())]
     rows = defaultdict[Path, list[Written]](list)
@@ -110,7 +110,7 @@ def _lists(document: Document) -> Iterator[Path]:
 
 
 def strays(base: Draft, over: Document) -> Iterator[Problem]:
-    """Yields problems of rows that change a row which the table below does not have."""
+    """Yields a problem for each row that changes a row which the table below does not have."""
     for path in _lists(over):
         kind = str(path[-1])
         by, needed = (INNER[kind], WITHIN[kind]) if path[1:] else ("name", ROWS[kind])
@@ -124,8 +124,9 @@ def strays(base: Draft, over: Document) -> Iterator[Problem]:
             name, where = row[by], (*path, at)
             if name not in known and not needed & row.keys():
                 hint = did_you_mean(name, known)
-                told = f"no row is called {name!r}{hint}; a new one says {' and '.join(sorted(needed))}"
-                yield Problem(over.source, over.line_of(where), field_name(where), told)
+                keys = " and ".join(sorted(needed))
+                message = f"no row has the name {name!r}{hint}; a new row needs {keys}"
+                yield Problem(over.source, over.line_of(where), field_name(where), message)
 
 
 def laid_over(base: Draft, over: Document) -> Draft:
@@ -142,8 +143,8 @@ def laid_over(base: Draft, over: Document) -> Draft:
         path: rows for at, row in enumerate(laid["families",]) for path, rows in _inner(base, over, at, *row)
     }
     raw |= {section: [value for value, _ in laid[section,]] for section in ROWS}
-    rows = {path: [written for _, written in found] for path, found in laid.items()}
-    # They have no names; the first one that applies to an object counts.
+    rows = {path: [written for _, written in merged] for path, merged in laid.items()}
+    # Policies have no names; the first one that applies to an object counts.
     new: list[Written] = [[(over, (POLICIES, at))] for at in range(len(over.value.get(POLICIES, ())))]
     if policies := [*over.value.get(POLICIES, ()), *base.raw.get(POLICIES, ())]:
         raw[POLICIES], rows[POLICIES,] = policies, new + base.written(POLICIES)

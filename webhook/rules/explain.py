@@ -11,7 +11,7 @@ from webhook.rules.load import placement_draft
 from webhook.rules.schema import bundled, forms
 
 TYPES: Final = {"string": "text", "integer": "whole number", "boolean": "true or false"}
-"""Names of JSON Schema's types for people."""
+"""Plain names of JSON Schema's types."""
 
 LONGEST: Final = 100
 """Most characters of an example; longer ones are left out."""
@@ -21,10 +21,10 @@ class Key(NamedTuple):
     """A key of a row.
 
     Attributes:
-        type: In words; a capital letter begins the name of a row.
-        default: Empty if there is none; or ``required``.
-        example: On one line; empty if there is none.
-        about: A description.
+        type: The type in words; names of rows begin with a capital letter.
+        default: The default; empty if there is none, or ``required``.
+        example: An example on one line; empty if there is none.
+        about: The description.
     """
 
     name: str
@@ -39,21 +39,21 @@ class Key(NamedTuple):
 
 
 def explained(path: str = "") -> str:
-    """Returns the explanation of a key and those below it; without a path that of a table's keys.
+    """Returns the explanation of a key and the keys below it; without a path, of the table's top keys.
 
     Raises:
         LookupError: No key has this path, or several have; the message says which.
     """
     keys = every()
-    known = [path] if path in keys else [each for each in keys if each.endswith(f".{path}")]
-    if path and len(known) != 1:
-        several = f"several keys are called {path}: say {' or '.join(known)}"
-        raise LookupError(several if known else f"no key is called {path!r}{did_you_mean(path, keys)}")
+    matching = [path] if path in keys else [known for known in keys if known.endswith(f".{path}")]
+    if path and len(matching) != 1:
+        several = f"several keys have the name {path}: use {' or '.join(matching)}"
+        raise LookupError(several if matching else f"no key has the name {path!r}{did_you_mean(path, keys)}")
     if not path:
-        return "\n".join(str(key) for each, key in keys.items() if each == key.name)
-    key = keys[known[0]]
+        return "\n".join(str(key) for known, key in keys.items() if known == key.name)
+    key = keys[matching[0]]
     example = [f"  For example: {key.example}\n"] if key.example else []
-    below = [str(inner) for each, inner in keys.items() if each == f"{known[0]}.{inner.name}"]
+    below = [str(inner) for known, inner in keys.items() if known == f"{matching[0]}.{inner.name}"]
     return "\n".join([str(key), *example, *below])
 
 
@@ -61,35 +61,36 @@ def explained(path: str = "") -> str:
 def every() -> Mapping[str, Key]:
     """Returns each key of a table by its path."""
     keys = [*_keys("", bundled(), [placement_draft().raw])]
-    return dict(keys) | dict(reversed(keys))  # the first of alternatives with one key counts
+    return dict(keys) | dict(reversed(keys))  # if alternatives have the same key, the first counts
 
 
 def _keys(at: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[tuple[str, Key]]:
     """Yields the keys of the rows in a value, list or map, with examples from these values."""
-    maps = [each for each in values if isinstance(each, dict)]
+    maps = [value for value in values if isinstance(value, dict)]
     inside = {
-        "items": [one for each in values if isinstance(each, list) for one in each],
-        "additionalProperties": [one for each in maps for one in each.values()],
+        "items": [item for value in values if isinstance(value, list) for item in value],
+        "additionalProperties": [item for value in maps for item in value.values()],
     }
     for form in forms(schema):
         for name, part in form.get("properties", {}).items() if "description" in form else ():
             if "description" in part:
-                given = [each[name] for each in maps if name in each]
-                yield at + name, _key(name, part, given, required=name in form.get("required", ()))
-                if name != "add":  # a pod template is Kubernetes' own
-                    yield from _keys(f"{at}{name}.", part, given)
-        of = [form, *({"additionalProperties": each} for each in form.get("patternProperties", {}).values())]
-        for key, several in inside.items():
-            for each in of:
-                if isinstance(each.get(key), dict):
-                    yield from _keys(at, each[key], several)
+                examples = [value[name] for value in maps if name in value]
+                yield at + name, _key(name, part, examples, required=name in form.get("required", ()))
+                if name != "add":  # Kubernetes defines pod templates
+                    yield from _keys(f"{at}{name}.", part, examples)
+        patterns = form.get("patternProperties", {}).values()
+        for key, items in inside.items():
+            for part in (form, *({"additionalProperties": inner} for inner in patterns)):
+                if isinstance(part.get(key), dict):
+                    yield from _keys(at, part[key], items)
 
 
 def _key(name: str, part: dict[str, Any], values: Sequence[Json], *, required: bool) -> Key:
     default = dump_yaml(part["default"]).split("\n")[0] if "default" in part else required and "required"
-    given = [each for each in part.get("examples", values) if each]
-    given += [_first(each) for each in given] if min(map(_length, given), default=0) > LONGEST else []
-    shortest = min(given, key=_length, default=None)
+    examples = [value for value in part.get("examples", values) if value]
+    if min(map(_length, examples), default=0) > LONGEST:
+        examples += [_first(value) for value in examples]
+    shortest = min(examples, key=_length, default=None)
     fits = shortest is not None and _length(shortest) <= LONGEST
     example = dump_yaml({name: shortest}, flow=True).strip()[1:-1] if fits else ""
     kind = "part of a pod template" if name == "add" else _type(part)
@@ -110,14 +111,14 @@ def _type(schema: dict[str, Any]) -> str:
     """Returns a value's type in words."""
     if "enum" in schema or "const" in schema:
         words = map(str, schema.get("enum", [schema.get("const")]))
-        return _either(each for each in words if each != "False" and not each.startswith("!"))
+        return _either(word for word in words if word != "False" and not word.startswith("!"))
     if "$ref" in schema:
         named = forms(schema)[1]
         return str(schema["$ref"].rpartition("/")[2]) if "properties" in named else _type(named)
     if "anyOf" in schema:
-        kinds = dict.fromkeys(_type(each) for each in schema["anyOf"] if each.get("type") != "null")
-        one = [each for each in kinds if not each.startswith("list of ")]
-        return _either([*one, "a list of these"] if f"list of {_either(one)}" in kinds else kinds)
+        types = dict.fromkeys(_type(inner) for inner in schema["anyOf"] if inner.get("type") != "null")
+        single = [name for name in types if not name.startswith("list of ")]
+        return _either([*single, "a list of these"] if f"list of {_either(single)}" in types else types)
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
     if schema["type"] == "object":

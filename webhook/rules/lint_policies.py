@@ -59,13 +59,13 @@ def _idle(table: Table, under: Modes) -> list[tuple[int, str]]:
             and modes[rule.name] is Mode.ENFORCE
             and all(modes[name] is not Mode.ENFORCE for name in rule.needs)
         ):
-            reasons = ", and ".join(f"{name}, which is {_said(modes[name])}" for name in rule.needs)
+            reasons = ", and ".join(f"{name}, which is {_in_words(modes[name])}" for name in rule.needs)
             idle.append((index, f"rule {rule.name} does nothing: it needs {reasons}"))
             modes[rule.name] = Mode.OFF
     return idle
 
 
-def _said(mode: Mode) -> str:
+def _in_words(mode: Mode) -> str:
     return "in shadow" if mode is Mode.SHADOW else "off"
 
 
@@ -76,7 +76,7 @@ def _hides(first: Policy, later: Policy) -> bool:
         covered = set(wide) in (set(), set(narrow))
     else:
         covered = not wide or (
-            bool(narrow) and all(any(_covers(each, one) for each in wide) for one in narrow)
+            bool(narrow) and all(any(_covers(glob, name) for glob in wide) for name in narrow)
         )
     return (
         covered

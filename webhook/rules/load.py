@@ -138,9 +138,9 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
             problems += _problems(alone[-1])
     documents = [draft.files[0] for draft in alone]
     problems = problems or [
-        Problem(one.source, one.line, "", ALONE)
-        for one in documents[1:]
-        if one.value.get("extends") != DEFAULT
+        Problem(document.source, document.line, "", ALONE)
+        for document in documents[1:]
+        if document.value.get("extends") != DEFAULT
     ]
     if problems:
         raise TableError(problems)

@@ -98,8 +98,9 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
     if lacking:
         way_out = "add `extends: default`, which takes them from the packaged table"
         yield (), f"it has no {', '.join(lacking)}: {way_out}"
-    for told in choices.values():
-        furthest = [(path, message) for far, path, message in told if far == max(far for far, _, _ in told)]
+    for errors in choices.values():
+        most = max(far for far, _, _ in errors)
+        furthest = [(path, message) for far, path, message in errors if far == most]
         yield furthest[0][0], _either([message for _, message in furthest])
 
 
@@ -276,7 +277,7 @@ def _only_in_whole_tables(table: dict[str, Any]) -> dict[str, Any]:
                 for key in INNER
                 if key in form["properties"]
             }
-            rows = {key: {"items": _taken_out(each, (name, 0, key, 0))} for key, each in inner.items()}
+            rows = {key: {"items": _taken_out(of_row, (name, 0, key, 0))} for key, of_row in inner.items()}
             items |= {"properties": rows} if rows else {}
             sections[name] = {"items": items, "minItems": section.pop("minItems", 0)}
     return _taken_out(table, ()) | {"properties": sections}
@@ -298,14 +299,15 @@ def _known(path: Path) -> Iterator[str]:
             else form.get("properties", {}).get(part, form.get("additionalProperties"))
             for form in schemas
         )
-        schemas = [form for each in inner if isinstance(each, dict) for form in forms(each)]
+        schemas = [form for schema in inner if isinstance(schema, dict) for form in forms(schema)]
     return (key for form in schemas for key in form.get("properties", {}))
 
 
 def forms(schema: dict[str, Any], whole: Json = None) -> list[dict[str, Any]]:
-    """Returns a part of the published schema, and those that it refers to or is a choice of."""
+    """Returns a part of the published schema, the parts to which it refers, and its alternatives."""
     named = [get(whole or bundled(), schema["$ref"].split("/")[1:])] if "$ref" in schema else []
-    return [schema, *(form for each in (*named, *schema.get("anyOf", ())) for form in forms(each, whole))]
+    inner = (*named, *schema.get("anyOf", ()))
+    return [schema, *(form for part in inner for form in forms(part, whole))]
 
 
 class _Described(GenerateJsonSchema):
@@ -317,10 +319,10 @@ class _Described(GenerateJsonSchema):
         made["description"] = _line(summary)
         for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", keys, re.MULTILINE):
             made["properties"][to_camel(name)] |= _said(text)
-        for each in fields(schema["cls"]):
-            if isinstance(each.default, bool | int | str):
-                made["properties"][to_camel(each.name)]["default"] = (
-                    str(each.default) if isinstance(each.default, str) else each.default
+        for field in fields(schema["cls"]):
+            if isinstance(field.default, bool | int | str):
+                made["properties"][to_camel(field.name)]["default"] = (
+                    str(field.default) if isinstance(field.default, str) else field.default
                 )
         for name, hint in get_type_hints(schema["cls"]).items():
             for of in get_args(hint):

@@ -76,7 +76,7 @@ def adds(rule: Rule) -> str:
 
 
 def _leaves(value: Json, path: str = "") -> Iterator[str]:
-    """Yields the paths of a fragment's values that are no maps."""
+    """Yields the paths of a fragment's values, except those of maps."""
     if not isinstance(value, Mapping):
         yield path
         return
@@ -95,13 +95,13 @@ def _policy(row: Policy) -> tuple[str, ...]:
 
 def when(rule: Rule) -> str:
     """Returns when a rule fires, in short."""
-    parts = [part for each in fields(Match) for part in _said(rule.match, each)]
+    parts = [part for key in fields(Match) for part in _in_short(rule.match, key)]
     parts += [f"{rule.waits_for} given"] if rule.waits_for else []
     parts += [f"unless {'|'.join(rule.unless)}"] if rule.unless else []
     return ", ".join(parts) or "always"
 
 
-def _said(match: Match, key: Field[Any]) -> Iterable[str]:
+def _in_short(match: Match, key: Field[Any]) -> Iterable[str]:
     """Returns the texts of one of its keys; none if it is not set."""
     value, name = getattr(match, key.name), to_camel(key.name)
     if key.name == "role" or value in (key.default, {}):

@@ -153,9 +153,10 @@ class _Reading:
         try:
             rows = _CASES.validate_json(json.dumps(self.files[name][0].value), strict=True)
         except ValidationError as error:
-            for each in error.errors(include_url=False):
-                message = "unknown key" if each["type"] == "unexpected_keyword_argument" else each["msg"]
-                self.say(name, each["loc"], message.removeprefix("Value error, "))
+            for detail in error.errors(include_url=False):
+                unknown = detail["type"] == "unexpected_keyword_argument"
+                message = "unknown key" if unknown else detail["msg"]
+                self.say(name, detail["loc"], message.removeprefix("Value error, "))
             return
         for at, row in enumerate(rows):
             yield self._case(name, at, row)

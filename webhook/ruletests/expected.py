@@ -73,9 +73,9 @@ def _messages(_: Table, case: Case, outcome: Outcome) -> str:
 
 def _patch(_: Table, case: Case, outcome: Outcome) -> str:
     actual = [
-        each
-        for each in comparable(list(outcome.operations))
-        if not record.is_at(each["path"]) and ("value" in each or each["op"] == "remove")
+        step
+        for step in comparable(list(outcome.operations))
+        if not record.is_at(step["path"]) and ("value" in step or step["op"] == "remove")
     ]
     return "" if case.expect.patch is None else _difference(comparable(case.expect.patch), actual)
 

@@ -44,9 +44,10 @@ def run(table: Table, cases: Iterable[Case]) -> Sequence[Result]:
 def _one(table: Table, case: Case) -> Result:
     outcome = admit(table, case.request, case.stored)
     verify(case.request.object, outcome)
-    told = {key: check(table, case, outcome) for key, check in CHECKS.items()}
+    messages = {key: check(table, case, outcome) for key, check in CHECKS.items()}
     fired = frozenset(rule.name for rule in outcome.rules if rule.state is not State.SKIPPED)
-    return Result(case, {key: text for key, text in told.items() if text}, fired, comparable(outcome.after))
+    differences = {key: text for key, text in messages.items() if text}
+    return Result(case, differences, fired, comparable(outcome.after))
 
 
 def outdated(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:

@@ -68,7 +68,7 @@ class LongWork:
         now = time.monotonic()
         piece = _Piece(now + size / _BYTES_A_SECOND, size, now + self._seconds, (function, *arguments))
         insort(self._waiting, piece)
-        while len(self._waiting) > _MOST or sum(each.size for each in self._waiting) > _MOST_BYTES:
+        while len(self._waiting) > _MOST or sum(waiting.size for waiting in self._waiting) > _MOST_BYTES:
             self._waiting.pop().result.set_exception(BusyError())
         self._more.set()
         return piece.result.get()

@@ -61,9 +61,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     """When a stopping worker last answered a request, by ``time.monotonic()``."""
 
     def patch(self) -> None:
-        """Makes the listeners gevent's; the standard library stays unpatched: nothing here waits with it."""
+        """Replaces the listeners by gevent's; the standard library stays unpatched: nothing waits with it."""
         self.sockets = [
-            socket.socket(one.FAMILY, socket.SOCK_STREAM, fileno=one.sock.detach()) for one in self.sockets
+            socket.socket(listener.FAMILY, socket.SOCK_STREAM, fileno=listener.sock.detach())
+            for listener in self.sockets
         ]
 
     def run(self) -> None:

@@ -24,8 +24,8 @@ CHARACTERS: Final = 4
 def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
     """Returns the new template with everything that the stored record names; record and marks are as stored.
 
-    If the new template has another value at the same position, that value stays. Elements that are their own
-    identity, such as affinity terms, have no such position: a changed one stays next to ours.
+    If the new template has another value at the same position, that value stays. Elements without a key, such
+    as affinity terms, have no such position: a changed one stays next to the webhook's.
 
     Raises:
         OverBudgetError: The record costs too much.
@@ -33,7 +33,7 @@ def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
     """
     additions = record.read(stored)
     result = new if additions is None else _with_additions(stored, additions, new, at, budget)
-    # The stored object alone identifies the job; the record is about what was added at creation.
+    # Only the stored object identifies the job, and its record lists what was added at creation.
     for mark in ((*record.ANNOTATIONS, keys.ADDED), *record.CLAIMS):
         value = get(stored, mark)
         result = drop(result, mark) if value is None else put(result, mark, value)
@@ -44,24 +44,24 @@ def _with_additions(stored: Json, additions: Record, new: Json, at: Path, budget
     every: list[Taken] = []
     take_back(stored, additions.added, budget, every)
     # An expression was removed from each of the node selector terms.
-    taken = list({(one.path, canonical(one.value)): one for one in every}.values())
-    budget.spend(len(taken) * len(canonical(new)) // CHARACTERS)
+    removed = list({(value.path, canonical(value.value)): value for value in every}.values())
+    budget.spend(len(removed) * len(canonical(new)) // CHARACTERS)
     # All additions and not only the missing ones: init containers, for example, run in order.
     result = take_back(new, additions.added, budget)
-    names = [one.get("name", "") for one in maps_at(stored, INIT)]
+    names = [container.get("name", "") for container in maps_at(stored, INIT)]
     # An element comes before the additions to it, which were removed first.
-    for one in sorted(taken, key=lambda one: len(one.path)):
-        place = names.index(one.value["name"]) if one.path == INIT else len(names)
-        result = Merge(at, before=names[place + 1 :]).apply(result, fragment(one))
+    for taken in sorted(removed, key=lambda taken: len(taken.path)):
+        place = names.index(taken.value["name"]) if taken.path == INIT else len(names)
+        result = Merge(at, before=names[place + 1 :]).apply(result, fragment(taken))
     return result
 
 
-def fragment(one: Taken) -> Json:
+def fragment(taken: Taken) -> Json:
     """Returns what was removed from a template in the form of a rule's fragment."""
-    result: Json = [one.value] if one.element else one.value
-    for depth in reversed(range(len(one.path))):
-        part = one.path[depth]
-        if part.startswith("[") and kind(one.path[:depth]) is Kind.BY_KEY:
+    result: Json = [taken.value] if taken.element else taken.value
+    for depth in reversed(range(len(taken.path))):
+        part = taken.path[depth]
+        if part.startswith("[") and kind(taken.path[:depth]) is Kind.BY_KEY:
             result = [{"name": part[1:-1], **result}]
         else:
             result = {part: result}
