@@ -399,6 +399,41 @@ def test_what_the_api_server_will_refuse_is_named_with_its_field_and_its_line(na
     assert all(shown.line_of(text) > shown.document.line for text in found)
 
 
+QUOTED: dict[str, Any] = {
+    "spec.slotsPerWorker": job(("spec",), {"slotsPerWorker": "8"}),
+    "spec.mpiReplicaSpecs.Launcher.replicas": job(LAUNCHER, {"replicas": "1"}),
+    "spec.runPolicy.backoffLimit": job(("spec",), {"runPolicy": {"backoffLimit": True}}),
+    "spec.runPolicy.suspend": job(("spec",), {"runPolicy": {"suspend": "true"}}),
+    "spec.backoffLimit": {**JOB, "spec": {**INDEXED, "backoffLimit": "0"}},
+    "spec.replicatedJobs[0].template.spec.activeDeadlineSeconds": {
+        **DEADLINES["a JobSet"],
+        "spec": {"replicatedJobs": [{"template": {"spec": {**INDEXED, "activeDeadlineSeconds": "60"}}}]},
+    },
+    "spec.nprocPerNode": {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "p"},
+        "spec": {"nprocPerNode": 8, "pytorchReplicaSpecs": {"Worker": {"template": TEMPLATE}}},
+    },
+}
+
+
+@pytest.mark.parametrize("field", QUOTED)
+def test_numbers_in_quotes_outside_of_the_templates_are_refused_as_well(field: str) -> None:
+    """Protects from a preview that places what kubectl refuses."""
+    (shown,) = preview(TABLE, read_documents(dump_yaml(QUOTED[field])))
+    (text,) = (text for text in shown.item["warnings"] if "the API server refuses" in text)
+    assert text.startswith(f"the API server refuses {field}: must be ")
+
+
+def test_numbers_of_kinds_that_are_not_packaged_may_be_texts() -> None:
+    """Protects another kind, and an object in a template, from a false warning."""
+    other = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"replicas": "1"}}
+    csi = {"volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"size": "1Gi"}}}]}
+    for obj in (other, job((*WORKER, "template", "spec"), csi)):
+        assert list(refusals(TABLE, obj)) == []
+
+
 def test_what_a_denial_names_is_not_named_again() -> None:
     """Protects people from reading of one mistake twice."""
     (shown,) = preview(

@@ -1,7 +1,8 @@
 """Finds probable misspellings: keys, kinds and fields that the rule table does not know."""
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -19,6 +20,19 @@ from webhook.rules.schema import pod_template, refused
 
 TEXTS: Final = {("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")}
 """Maps whose values are all text."""
+
+KINDS: Final = re.compile(
+    r"(kubeflow\.org|batch|(jobset|leaderworkerset)\.x-k8s\.io|batch\.tensorstack\.dev)/"
+)
+"""Kinds of the packaged table; one of another table may have other types."""
+_NAMES: Final = {
+    "integer": "replicas parallelism completions size slotsPerWorker nProcPerNode minReplicas maxReplicas"
+    " minAvailable backoffLimit maxRestarts activeDeadlineSeconds ttlSecondsAfterFinished",
+    "boolean": "suspend runLauncherAsWorker",
+    "string": "nprocPerNode",
+}
+SCALARS: Final = {name: {"type": of} for of, names in _NAMES.items() for name in names.split()}
+"""Schemas of these kinds' fields outside pod templates, by name: it is the same in all that have it."""
 
 PROGRAMS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
 """Fields whose texts other programs read, so that they may look like templates."""
@@ -53,13 +67,28 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
     rows = table.workloads_of(kind_of(obj))
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
     messages: dict[Path, str] = {}
+    found: list[tuple[Path, str]] = []
     for path in sorted(paths, key=str):
-        for at, why in islice(refused(get(obj, path)), MOST_MESSAGES):
-            field = field_name((*path, *at))
-            if not any(field in denial for denial in denials):
-                messages[(*path, *at)] = f"the API server refuses {field}: {why}"
+        wrong = islice(refused(get(obj, path), pod_template()), MOST_MESSAGES)
+        found += (((*path, *at), why) for at, why in wrong)
+    if rows and KINDS.match(kind_of(obj)):
+        found += islice(_mistyped(get(obj, ("spec",)), ("spec",), paths), MOST_MESSAGES)
+    for at, why in found:
+        if not any(field_name(at) in denial for denial in denials):
+            messages[at] = f"the API server refuses {field_name(at)}: {why}"
     # These messages about a value are more precise.
     yield from (messages | dict(unfinished(obj, is_job=bool(rows)))).values()
+
+
+def _mistyped(value: Json, path: Path, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
+    """Yields fields of a job outside its pod templates whose values have the wrong type."""
+    items = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
+    for key, inner in items:
+        at = (*path, key)
+        if inner is not None and key in SCALARS:
+            yield from ((at, why) for _, why in refused(inner, SCALARS[key]))
+        elif at not in templates:
+            yield from _mistyped(inner, at, templates)
 
 
 def unfinished(value: Json, path: Path = (), *, is_job: bool = True) -> Iterator[tuple[Path, str]]:

@@ -192,10 +192,10 @@ def _either(messages: Iterable[str]) -> str:
     return f"{' or '.join(wanted).replace(' or must be ', ' or ')}, not {ends[0]}"
 
 
-def refused(template: Json) -> Found:
-    """Yields what the API server will refuse in a job's pod template; ignores unknown keys."""
-    for path, message in _in_fragment(template, pod_template(), (), every=False):
-        if get(template, path) is not None:  # the API server drops nulls
+def refused(value: Json, schema: Mapping[str, Any]) -> Found:
+    """Yields what the API server, which has such a schema, will refuse in a value; ignores unknown keys."""
+    for path, message in _in_fragment(value, schema, (), every=False):
+        if get(value, path) is not None:  # the API server drops nulls
             yield path, message
 
 

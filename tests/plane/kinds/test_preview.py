@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl, Object
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob, trainjob
 from tests.plane.previewed import SIZES, are_as_previewed, blocks, pods_of
+from webhook.preview.hints import SCALARS
 
 MADE: dict[str, Callable[[int], Object]] = {
     "Job": lambda size: job(size, completionMode="Indexed"),
@@ -19,6 +21,30 @@ MADE: dict[str, Callable[[int], Object]] = {
     "MPIJob v1": mpijob_v1,
     "TrainJob": trainjob,
 }
+
+
+KINDS = ("jobsets.jobset.x-k8s.io", "leaderworkersets.leaderworkerset.x-k8s.io")
+KUBEFLOW = ("pytorchjobs.kubeflow.org", "mpijobs.kubeflow.org")
+
+
+def fields_of(schema: Object) -> Iterator[tuple[str, str]]:
+    """Yields name and type of every field outside of pod templates."""
+    for name, inner in schema.get("properties", {}).items():
+        yield name, inner.get("type", "")
+    inside = [*schema.get("properties", {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    for inner in inside:
+        if isinstance(inner, dict) and "containers" not in inner.get("properties", {}):
+            yield from fields_of(inner)
+
+
+@pytest.mark.parametrize("name", [*KINDS, *KUBEFLOW])
+def test_fields_have_the_types_of_the_real_definitions(name: str, plane: ControlPlane) -> None:
+    """Protects people from a false warning that the API server refuses a field."""
+    (version,) = plane.kubectl.get_json("crd", name)["spec"]["versions"]
+    fields = set(fields_of(version["schema"]["openAPIV3Schema"]["properties"]["spec"]))
+    known = {(field, SCALARS[field]["type"]) for field, _ in fields if field in SCALARS}
+    assert known
+    assert known == {(field, of) for field, of in fields if field in SCALARS}
 
 
 @pytest.mark.usefixtures("runtime")
