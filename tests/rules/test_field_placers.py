@@ -28,6 +28,7 @@ SERVER: Final = "neuron.amazonaws.com/ultraserver-server-id-4"
 PAIR: Final = "neuron.amazonaws.com/ultraserver-server-id-2"
 LAYER: Final = "topology.k8s.aws/network-node-layer-3"
 HOST: Final = "kubernetes.io/hostname"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 QUEUE: Final = {"kueue.x-k8s.io/queue-name": "team-a"}
 INJECT: Final = {"ultraserver-webhook.io/inject": "true"}
 TEMPLATES: Final[dict[str, list[tuple[str | int, ...]]]] = {
@@ -141,6 +142,21 @@ def test_a_job_that_asks_kueue_for_a_topology_has_no_pod_affinity(kind: str, str
     slices = kept and (strict, level) != ("required", SERVER)
     assert all(("slice-size" in each) is slices for each in asks(found, kind))
     assert warned(found, "nothing keeps the workers on whole UltraServers") is not kept
+
+
+@pytest.mark.parametrize("kind", TEMPLATES)
+@pytest.mark.parametrize("term", ["podAffinity", "podAntiAffinity"])
+def test_pod_affinity_of_the_author_is_a_warning_where_kueue_chooses_the_nodes(kind: str, term: str) -> None:
+    """Kueue does not read it, so it may admit the job to nodes that the scheduler refuses."""
+    selector = {"matchLabels": {"app": "cache"}}
+    for key, warns in ((SERVER, True), (HOST, False)):
+        required = {REQUIRED: [{"topologyKey": key, "labelSelector": selector}]}
+        document = queued(kind, required_topology=LAYER)
+        for path in TEMPLATES[kind]:
+            get(document, path)["spec"]["affinity"] = {term: json.loads(json.dumps(required))}
+        found = outcome(KUEUE, document)
+        assert warned(found, f"affinity.{term}.{REQUIRED}[0]") is warns
+        assert not warned(outcome(PLAIN, document), "does not read the pod affinity")
 
 
 @pytest.mark.parametrize("kind", ["Job", "JobSet", "LeaderWorkerSet"])

@@ -7,7 +7,7 @@ import pytest
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import outcome
 from webhook.objects.tree import get, put
-from webhook.rules.load import load_default
+from webhook.rules.load import load_default, load_installed
 
 TABLE = load_default()
 TYPE = "node.kubernetes.io/instance-type"
@@ -100,6 +100,7 @@ IMPOSSIBLE = {
     "all pods apart": anti("podAntiAffinity", {"labelSelector": {}}),
     "another job's workers": anti("podAffinity", {"labelSelector": OTHER}),
     "spread": {"topologySpreadConstraints": [spread()]},
+    "spread and other nodes": {"topologySpreadConstraints": [spread(nodeAffinityPolicy="Ignore")]},
 }
 POSSIBLE = {
     "a zone": {"nodeSelector": {ZONE: "a"}, **required(chosen(ZONE, "a", "b"))},
@@ -124,6 +125,7 @@ POSSIBLE = {
     "spread over zones": {"topologySpreadConstraints": [spread(topologyKey=ZONE)]},
     "apart by host": anti("podAntiAffinity", {"labelSelector": OWN, "topologyKey": "kubernetes.io/hostname"}),
     "spread where it can": {"topologySpreadConstraints": [spread(whenUnsatisfiable="ScheduleAnyway")]},
+    "spread over the nodes of other jobs": {"topologySpreadConstraints": [spread(labelSelector=OTHER)]},
     "spread by fours": {"topologySpreadConstraints": [spread(maxSkew=4)]},
 }  # fmt: skip
 
@@ -141,6 +143,25 @@ def test_what_no_node_can_meet_is_a_warning(spec: Any) -> None:
 @pytest.mark.parametrize("spec", POSSIBLE.values(), ids=POSSIBLE)
 def test_what_nodes_can_meet_is_none(spec: Any) -> None:
     assert selecting(spec) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "waits"),
+    [
+        ({}, False),
+        ({"minDomains": 1}, False),
+        ({"minDomains": 2}, True),
+        ({"nodeAffinityPolicy": "Ignore"}, True),
+    ],
+)
+@pytest.mark.parametrize("workers", [4, 8])
+def test_workers_that_are_pinned_spread_over_their_own_unit(
+    more: dict[str, Any], workers: int, *, waits: bool
+) -> None:
+    """As a real scheduler does: tests/plane/placement/test_turns.py."""
+    spec = {"topologySpreadConstraints": [spread(labelSelector={"matchLabels": {JOB_NAME: "train"}}, **more)]}
+    found = outcome(load_installed(), mpijob(workers, worker_spec=spec))
+    assert (found.unplaced != ()) is waits
 
 
 def test_all_workers_of_a_larger_job_cannot_be_on_one_ultraserver() -> None:

@@ -13,6 +13,7 @@ from common.texts import nearest
 from contract import keys
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
+from webhook.engine.selections import REQUIRED, units_apart
 from webhook.objects.templates import main_container
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
 from webhook.rows.workloads import WORKER
@@ -181,6 +182,22 @@ def _queue(job: Job) -> Found:
                 yield Fault(field_name((*group.path, *at, key)), shown(value, 40))
 
 
+def _spread(job: Job) -> Found:
+    """Yields spread constraints on the label of the job's unit."""
+    return (Fault(at, "") for at in units_apart(job))
+
+
+def _affinity(job: Job) -> Found:
+    """Yields required terms about Pods on the label of a unit."""
+    labels = [unit.label for unit in job.family.units]
+    for group in job.of[WORKER]:
+        for kind in ("podAffinity", "podAntiAffinity"):
+            at = ("spec", "affinity", kind, REQUIRED)
+            for index, term in enumerate(maps_at(group.template, at)):
+                if (key := term.get("topologyKey")) in labels:
+                    yield Fault(field_name((*group.path, *at, index)), key)
+
+
 SORTS: Final[Mapping[str, tuple[bytes, Callable[[Job], Found]]]] = {
     "user": (b"securityContext", _user),
     "deadline": (b"", _deadline),
@@ -189,5 +206,7 @@ SORTS: Final[Mapping[str, tuple[bytes, Callable[[Job], Found]]]] = {
     "key": (b"", _key),
     "hostfile": (HOSTFILE.encode(), _hostfile),
     "queue": (_KUEUE.encode(), _queue),
+    "spread": (b"topologySpreadConstraints", _spread),
+    "affinity": (b"topologyKey", _affinity),
 }
 """By the name that a rule matches, a text in objects with such a fault, and the function that finds it."""

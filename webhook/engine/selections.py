@@ -13,10 +13,10 @@ from webhook.objects.tree import Json, Path, map_at, maps_at, text_of
 from webhook.rows.families import Fitted
 from webhook.rows.workloads import WORKER
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS: Final[Mapping[str, Path]] = {
-    "podAntiAffinity": ("spec", "affinity", "podAntiAffinity", _REQUIRED),
-    "podAffinity": ("spec", "affinity", "podAffinity", _REQUIRED),
+    "podAntiAffinity": ("spec", "affinity", "podAntiAffinity", REQUIRED),
+    "podAffinity": ("spec", "affinity", "podAffinity", REQUIRED),
     "spread": ("spec", "topologySpreadConstraints"),
 }
 _WIDER: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/*", "topology.k8s.aws/*")
@@ -73,7 +73,46 @@ def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
 
 def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[str]:
     """Yields terms that separate the workers of a unit, admit others, or put several workers on one node."""
-    ours, size = {**job.peers(identity), keys.JOB: identity}, shape.node_config
+    size = shape.node_config
+    for kind, at, term, own, others in _terms(job, group, identity):
+        parted = {
+            "podAntiAffinity": own,
+            "podAffinity": others or (own and size < job.nodes),
+            "spread": own and _spreads(term, size) and _counts_other_nodes(term),
+        }
+        key = text_of(term.get("topologyKey") or "")
+        wider = kind == "podAntiAffinity" and size > 1 and matches(key, _WIDER)
+        if parted[kind] and (wider or key == shape.topology_key):
+            yield f"{size} of its workers cannot have one {shape.topology_key} to themselves by {at}"
+        elif own and kind == "podAffinity" and key == keys.HOSTNAME and group.needs_node and job.nodes > 1:
+            yield f"its workers need a node each, and have to share one by {at}"
+
+
+def units_apart(job: Job) -> Iterator[str]:
+    """Yields spread constraints that separate the workers of a unit, unless they select one unit."""
+    if shape := job.shape:
+        terms = (term for group in job.of[WORKER] for term in _terms(job, group, job.identity))
+        for kind, at, term, own, _ in terms:
+            apart = kind == "spread" and own and term.get("topologyKey") == shape.topology_key
+            if apart and _spreads(term, shape.node_config) and not _counts_other_nodes(term):
+                yield at
+
+
+def _spreads(constraint: Json, size: int) -> bool:
+    """Returns whether a spread constraint requires fewer Pods than this on a unit, if others have none."""
+    return constraint.get("whenUnsatisfiable") != "ScheduleAnyway" and constraint.get("maxSkew") in range(
+        size
+    )
+
+
+def _counts_other_nodes(constraint: Json) -> bool:
+    """Returns whether a spread constraint counts nodes that the Pod's own selector leaves out."""
+    return constraint.get("nodeAffinityPolicy") == "Ignore" or constraint.get("minDomains") not in {None, 1}
+
+
+def _terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
+    """Yields terms of the author: kind, field, term, whether it matches all workers, and whether others."""
+    ours = {**job.peers(identity), keys.JOB: identity}
     labels = {**map_at(group.template, ("metadata", "labels")), **ours}
     naming = {key for key, value in ours.items() if value in {job.name, identity}}
     for kind, place in _TERMS.items():
@@ -84,21 +123,7 @@ def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[s
             ]
             own = isinstance(term.get("labelSelector"), dict) and all(met for _, met in meets)
             others = any(key in naming and not met for key, met in meets)
-            parted = {
-                "podAntiAffinity": own,
-                "podAffinity": others or (own and size < job.nodes),
-                "spread": own
-                and term.get("whenUnsatisfiable") != "ScheduleAnyway"
-                and term.get("maxSkew") in range(size),
-            }
-            key, at = text_of(term.get("topologyKey") or ""), field_name((*group.path, *place, index))
-            wider = kind == "podAntiAffinity" and size > 1 and matches(key, _WIDER)
-            if parted[kind] and (wider or key == shape.topology_key):
-                yield f"{size} of its workers cannot have one {shape.topology_key} to themselves by {at}"
-            elif (
-                own and kind == "podAffinity" and key == keys.HOSTNAME and group.needs_node and job.nodes > 1
-            ):
-                yield f"its workers need a node each, and have to share one by {at}"
+            yield kind, field_name((*group.path, *place, index)), term, own, others
 
 
 def _expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:

@@ -8,6 +8,8 @@ from kube.api import Object
 from placement.observe.model import COMPONENT
 from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import Stage
+from testbed.mpijob import mpijob
+from testbed.plane.nodes import SERVER_ID_4
 from testbed.plane.placement import NAMESPACE
 from testbed.plane.process import ClusterError, Program
 from testbed.waiting import PATIENCE, until
@@ -70,3 +72,19 @@ def test_a_replica_of_which_a_watch_has_died_ends_and_another_leads(stage: Stage
 @modes
 def test_every_job_is_placed_whole_and_nothing_is_held_in_part(mode: str, stage: Stage, seed: int) -> None:
     assert_all_whole(stage, mode, seed)
+
+
+def spread(name: str, workers: int, **more: object) -> dict[str, object]:
+    """Returns the replica specs of a job that spreads its workers over UltraServers."""
+    selector = {"matchLabels": {"training.kubeflow.org/job-name": name}}
+    rule = {"maxSkew": 1, "topologyKey": SERVER_ID_4, "whenUnsatisfiable": "DoNotSchedule", **more}
+    spec = {"topologySpreadConstraints": [{**rule, "labelSelector": selector}]}
+    return {"mpiReplicaSpecs": mpijob(workers, worker_spec=spec)["spec"]["mpiReplicaSpecs"]}
+
+
+def test_pinned_workers_are_spread_over_their_own_ultraserver_only(stage: Stage) -> None:
+    """Protects jobs from a preview that says they wait for ever: other nodes do not count for them."""
+    stage.start_program()
+    stage.apply("four", 4, **spread("four", 4))
+    stage.apply("eight", 8, **spread("eight", 8))
+    stage.wait(all_whole)
