@@ -4,12 +4,15 @@ import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from contract import keys
 from tests.docs import values
 from tests.docs.blocks import REPOSITORY
+from webhook.engine.messages import CODES
 from webhook.rows.policies import Mode
+from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
 from webhook.rules.explain import every
 from webhook.rules.load import load_default, load_file
@@ -38,6 +41,16 @@ KEYS_INTRODUCTION = """
 
 *Globs* are `*` and `?` as in file names. `ultraserver-webhook rules explain KEY` prints the same.
 """
+
+MESSAGES_INTRODUCTION = """
+## Messages
+
+Each warning and denial has a code, which `-o json` and `POST /v1/preview` show under `messages`. The code of
+a row's message is the row's name; `$(...)` stands for a value of the job. A release may change a text. It
+does not change the meaning of a code.
+
+"""
+MESSAGES = ("code", "severity", "message", "what to do")
 
 BY_ROWS: Mapping[str, str] = {
     "hostfile": "Annotation on a launcher: the host file for `mpirun`.",
@@ -71,6 +84,8 @@ def reference() -> str:
             INTRODUCTION,
             _rules(packaged.rules),
             *_of_components({rule.name for rule in packaged.rules}),
+            MESSAGES_INTRODUCTION,
+            _markdown(MESSAGES, [*_messages(packaged)]),
             KEYS_INTRODUCTION,
             *_keys(),
             "\n## Labels, annotations and the gate\n\n",
@@ -108,11 +123,30 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
     return _markdown(head, rows)
 
 
+def component_tables() -> list[Path]:
+    """Returns the tables that values of the chart add to the packaged one."""
+    return sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name)
+
+
 def _of_components(packaged: set[str]) -> Iterator[str]:
     """Yields the rules that the other tables of an installation add, each table under a heading."""
-    for path in sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name):
+    for path in component_tables():
         rules = [rule for rule in load_file(path).rules if rule.name not in packaged]
         yield f"\n### Added by {path.stem.partition('-')[2]}\n\n{_rules(rules, NO_HEAD)}"
+
+
+def _messages(table: Table) -> Iterator[tuple[str, ...]]:
+    """Yields every code: those of the engine, then those of rows."""
+    for code, (severity, meaning, remedy) in CODES.items():
+        yield f"`{code}`", severity, meaning, remedy
+    shapes = [shape for family in table.on for shape in family.shapes]
+    components = [rule for path in component_tables() for rule in load_file(path).rules]
+    rows: dict[str, Shape | Rule] = {shape.name: shape for shape in shapes}
+    rows |= {rule.name: rule for rule in (*table.rules, *components)}
+    for name, row in rows.items():
+        for severity, text in (("denial", row.deny), ("warning", row.warn)):
+            if text:
+                yield f"`{name}`", severity, text.replace("|", r"\|"), ""
 
 
 def _keys() -> Iterator[str]:

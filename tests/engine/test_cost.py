@@ -18,7 +18,7 @@ from tests.helpers import requested
 from webhook.admission import handlers
 from webhook.admission.review import Review, encode
 from webhook.engine import Outcome, evaluate, update
-from webhook.engine.outcome import MOST_MESSAGES, bounded
+from webhook.engine.messages import MOST_MESSAGES, Message, bounded
 from webhook.objects import tree
 from webhook.objects.merge import LONGEST_TERMS
 from webhook.objects.tree import get, put
@@ -198,7 +198,7 @@ def test_messages_are_bounded_in_length_and_number() -> None:
     )
     assert outcome.denials
     assert all(len(text) <= 1000 for text in (*outcome.denials, *outcome.warnings, outcome.reason))
-    numbers = [str(number) for number in range(MOST_MESSAGES + 5)]
+    numbers = [Message("value-kept", str(number)) for number in range(MOST_MESSAGES + 5)]
     assert bounded(numbers) == (*numbers[: MOST_MESSAGES - 1], "and 6 more")
 
 

@@ -9,6 +9,7 @@ from common.tablefiles import ordered
 from common.texts import printable
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
+from webhook.engine.messages import Message, coded
 from webhook.engine.opening import groups_of, kind_of
 from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, drop, get
@@ -58,16 +59,18 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
             return replace(tried[-1], warnings=())
     outcome = tried[0]
     missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
+    code = "not-mutated"
     step, way_out = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
     message = f"{step} without the changes of ultraserver-webhook: {way_out} again when the webhook runs"
     message = f"{message} ({missing})"
     revisions = (written.table for written in _records(table, review.request.object))
     if other := next((revision for revision in revisions if revision != table.revision), ""):
         # Replicas reload a new table one after the other, which is no reason to refuse an object.
-        refuse = False
+        refuse, code = False, "other-table"
         message = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
     unchanged = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
-    return replace(unchanged, denials=(message,)) if refuse else replace(unchanged, warnings=(message,))
+    messages = (Message(code, message),)
+    return replace(unchanged, denials=messages) if refuse else replace(unchanged, warnings=messages)
 
 
 require: Final[Handler] = partial(verify, refuse=True)
@@ -129,4 +132,5 @@ def rule_table(table: Table, review: Review) -> Outcome | None:
     except TableError as error:
         problems = error.problems
     reason = "a ConfigMap with the files of a rule table"
-    return Outcome(table.revision, reason, review.request.object, denials=tuple(map(str, problems)))
+    denials = tuple(coded("invalid-table", map(str, problems)))
+    return Outcome(table.revision, reason, review.request.object, denials=denials)

@@ -1,6 +1,6 @@
 """Applies rules to a job: which fire, what they add, and their messages."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -8,6 +8,7 @@ from common.texts import cut
 from contract.place import Placer
 from webhook.engine.jobs import Job
 from webhook.engine.match import Ready, Values, matched, ruled_out, unmet
+from webhook.engine.messages import Message, coded
 from webhook.engine.outcome import RuleOutcome, State
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.tree import Json, Path, same, shown
@@ -30,10 +31,10 @@ class Progress:
 
     templates: dict[Path, Json]
     rules: list[RuleOutcome] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    denials: list[str] = field(default_factory=list)
+    warnings: list[Message] = field(default_factory=list)
+    denials: list[Message] = field(default_factory=list)
     refusing: list[str] = field(default_factory=list)
-    unplaced: list[str] = field(default_factory=list)
+    unplaced: list[Message] = field(default_factory=list)
     additions: dict[Path, Additions] = field(default_factory=dict)
     fired: set[str] = field(default_factory=set)
     clean: set[str] = field(default_factory=set)
@@ -51,9 +52,9 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
     """
     shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
-        progress.warnings.append(render(shape.warn, values()))
+        progress.warnings.append(Message(shape.name, render(shape.warn, values())))
     if shape and shape.deny:
-        progress.denials.append(render(shape.deny, values()))
+        progress.denials.append(Message(shape.name, render(shape.deny, values())))
         progress.refusing.append(shape.name)
     outcomes, answers = _matched(job, values)
     for place, (rule, answer) in answers.items():
@@ -76,7 +77,7 @@ def _hindered(ready: Ready, progress: Progress) -> str | None:
         return unmet(rule)
     taken = ready.mount_taken if rule.match.mount_free else None
     if taken and not rule.quiet:
-        progress.warnings.append(f"kept yours: {taken}; mount yours elsewhere")
+        progress.warnings.append(Message("value-kept", f"kept yours: {taken}; mount yours elsewhere"))
     return taken
 
 
@@ -131,13 +132,13 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
     if rule.warn:
         _warn(ready, rule.warn, progress)
     progress.fired.add(rule.name)
-    denials = [render(rule.deny, ready.known)] if rule.deny else []
+    denials = [Message(rule.name, render(rule.deny, ready.known))] if rule.deny else []
     if not hindered or all(merge.is_clean for merge in hindered):
         progress.clean.add(rule.name)
-    warnings: list[str] = []
+    warnings: list[Message] = []
     for merge in hindered:
-        warnings += merge.missing
-        denials += merge.refused
+        warnings += coded("not-added", merge.missing)
+        denials += coded("too-many-terms", merge.refused)
         (denials if rule.on_conflict is OnConflict.DENY else warnings).extend(_conflicts(rule, merge))
     progress.warnings += warnings
     progress.denials += denials
@@ -149,19 +150,26 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
 
 def _warn(ready: Ready, warning: str, progress: Progress) -> None:
     for known in ready.warned_of:
-        text = render(warning, known)
+        message = Message(ready.rule.name, render(warning, known))
         if ready.rule.unplaced:
-            progress.unplaced.append(text)
-            text = f"the job waits for ever: {text}"
-        progress.warnings.append(text)
+            progress.unplaced.append(message)
+            message = Message(message.code, f"the job waits for ever: {message}")
+        progress.warnings.append(message)
 
 
-def _conflicts(rule: Rule, merge: Merge) -> list[str]:
-    """Returns a message about each choice of the user; it does not name the rule: a user has no rules."""
-    if rule.on_conflict is OnConflict.DENY:
-        return [f"{_difference(conflict)}; remove yours, or opt out" for conflict in merge.conflicts]
-    kept = "kept yours" if rule.on_conflict is OnConflict.KEEP else "replaced yours"
-    return [f"{kept}: {_difference(conflict)}" for conflict in merge.conflicts if not rule.quiet]
+_CONFLICTS: Final = {
+    OnConflict.KEEP: ("value-kept", "kept yours: {}"),
+    OnConflict.OVERRIDE: ("value-replaced", "replaced yours: {}"),
+    OnConflict.DENY: ("value-refused", "{}; remove yours, or opt out"),
+}
+"""Code and text of the message about a conflict."""
+
+
+def _conflicts(rule: Rule, merge: Merge) -> Iterator[Message]:
+    """Yields a message about each choice of the user; it does not name the rule: a user has no rules."""
+    code, text = _CONFLICTS[rule.on_conflict]
+    conflicts = () if rule.quiet and rule.on_conflict is not OnConflict.DENY else merge.conflicts
+    return coded(code, (text.format(_difference(conflict)) for conflict in conflicts))
 
 
 def _difference(conflict: Conflict) -> str:

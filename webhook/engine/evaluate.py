@@ -14,8 +14,9 @@ from webhook.engine.faults import faults
 from webhook.engine.identity import first_uid, job_id
 from webhook.engine.jobs import Job
 from webhook.engine.match import SWITCHED_OFF
+from webhook.engine.messages import Message, bounded
 from webhook.engine.opening import kind_of, opened
-from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome, State, bounded
+from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome, State
 from webhook.engine.script import with_script
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import placeholder_values
@@ -58,7 +59,12 @@ def _decided(table: Table, off: Off, request: Request) -> Outcome:
             after, operations = patched(request.object, templates)
             outcome = replace(outcome, after=after, operations=tuple(operations))
     except (JobError, WrongTypeError) as error:
-        return Outcome(table.revision, "invalid job", request.object, denials=bounded([str(error)]))
+        return Outcome(
+            table.revision,
+            "invalid job",
+            request.object,
+            denials=bounded([Message("invalid-job", str(error))]),
+        )
     return outcome
 
 
@@ -123,7 +129,7 @@ def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outc
     job.off = off
     progress = Progress({group.path: group.template for group in job.groups})
     progress.warnings += [
-        OVERDONE.format(field_name((*group.path, *record.ANNOTATIONS, group.key)))
+        Message("record-ignored", OVERDONE.format(field_name((*group.path, *record.ANNOTATIONS, group.key))))
         for group in job.groups
         if group.overdone
     ]
@@ -182,7 +188,7 @@ def _write_records(job: Job, progress: Progress) -> None:
             progress.templates[group.path] = record.write(progress.templates[group.path], written, group.key)
 
 
-def _not_taken_over(job: Job, templates: Templates) -> Iterator[str]:
+def _not_taken_over(job: Job, templates: Templates) -> Iterator[Message]:
     """Yields messages about the user's own marks that were removed from the templates."""
     for group in job.groups:
         ours = record.claims(templates[group.path]) if group.claimed else {}
@@ -190,4 +196,5 @@ def _not_taken_over(job: Job, templates: Templates) -> Iterator[str]:
             if not same(theirs, ours.get(place)):
                 what = "replaced" if place in ours else "removed"
                 at = field_name((*group.path, *parse_pointer(place)))
-                yield f"{what} yours: {at} is the webhook's own, not {shown(theirs, 40)}"
+                text = f"{what} yours: {at} is the webhook's own, not {shown(theirs, 40)}"
+                yield Message("own-key", text)

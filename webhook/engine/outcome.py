@@ -1,17 +1,14 @@
 """The input and the result of an evaluation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import inf
 from typing import Final, NamedTuple
 
-from common.texts import cut
+from webhook.engine.messages import Message
 from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, Path
-
-MOST_MESSAGES: Final = 40
-"""Most warnings, or denials, of one evaluation."""
 
 
 class Verdict(StrEnum):
@@ -146,11 +143,11 @@ class Outcome:
     after: Json
     operations: tuple[Operation, ...] = ()
     rules: tuple[RuleOutcome, ...] = ()
-    warnings: tuple[str, ...] = ()
-    denials: tuple[str, ...] = ()
+    warnings: tuple[Message, ...] = ()
+    denials: tuple[Message, ...] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     refusing: tuple[str, ...] = ()
-    unplaced: tuple[str, ...] = ()
+    unplaced: tuple[Message, ...] = ()
     would: "Outcome | None" = None
     untouched: Kind = Kind.UNCHANGED
     setters: Mapping[Path, str] | None = None
@@ -188,11 +185,3 @@ class Outcome:
         if not would or self.denials or not (rules or would.denials):
             return None
         return Summary(str(would.verdict), rules, would.refusing)
-
-
-def bounded(messages: Iterable[str]) -> tuple[str, ...]:
-    """Returns messages, each once and of limited length and number; the last one counts the others."""
-    different = tuple(dict.fromkeys(map(cut, messages)))
-    if len(different) <= MOST_MESSAGES:
-        return different
-    return (*different[: MOST_MESSAGES - 1], f"and {len(different) - MOST_MESSAGES + 1} more")

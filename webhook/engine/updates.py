@@ -12,8 +12,9 @@ from common.pointers import field_name
 from common.texts import cut
 from contract import keys
 from webhook.engine.evaluate import evaluate
+from webhook.engine.messages import Message, bounded, coded
 from webhook.engine.opening import groups_of, injection, kind_of, open_job
-from webhook.engine.outcome import JobError, Outcome, Request, bounded
+from webhook.engine.outcome import JobError, Outcome, Request
 from webhook.objects.patch import patched
 from webhook.objects.templates import main_container
 from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same
@@ -111,22 +112,21 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
         return "nothing was added to the stored object, so there is nothing to put back"
     before = open_job(stored, old_groups, replace(request, object=stored), workload, table)
     now = open_job(new, groups, request, workload, table)
-    warnings: tuple[str, ...] = ()
+    warnings: list[Message] = []
     resized = now.has_workers and before.nodes != now.nodes
     if resized and isinstance(states, Suspending) and suspended(states, stored):
         if not now.generate_name:
             return _resized(table, request, templates, states.keeps)
-        warnings = (UNNAMED,)
+        warnings.append(Message("size-kept", UNNAMED))
     budget = Budget(new)
     after, patch = patched(
         new, {path: put_back(was, get(new, path), path, budget) for _, path, was in templates}
     )
     reason = "put back what the update took out" if patch else "the update takes nothing out"
-    warnings += tuple(
-        COPIES.format(cut(field_name(path)))
-        for _, path, was in templates
-        if _copied(table, workload, was, get(new, path))
+    copied = (
+        cut(field_name(path)) for _, path, was in templates if _copied(table, workload, was, get(new, path))
     )
+    warnings += coded("copies-kept", map(COPIES.format, copied))
     outcome = Outcome(table.revision, reason, after, tuple(patch), warnings=bounded(warnings))
     return replace(outcome, facts={"workload": workload.name}, setters={} if request.explain else None)
 
@@ -159,7 +159,8 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
         role == keeps and not same(get(was, spec), get(after, (*path, *spec)))
         for role, path, was in templates
     )
-    warning = [STAYS.format(f"{get(new, ('metadata', 'name'))}-{keeps}")] if stays else []
+    launcher = f"{get(new, ('metadata', 'name'))}-{keeps}"
+    warning = [Message("launcher-kept", STAYS.format(launcher))] if stays else []
     return replace(
         outcome,
         reason=f"its size changed while it was suspended; {outcome.reason}",

@@ -115,6 +115,11 @@ def report(
         "rules": list(_rules(table, outcome, all_rules=all_rules)),
         "warnings": list(outcome.warnings),
         "denials": list(outcome.denials),
+        "messages": [
+            {"severity": severity, "code": one.code, "text": one}
+            for severity, messages in (("denial", outcome.denials), ("warning", outcome.warnings))
+            for one in messages
+        ],
         "patch": list(outcome.operations),
         "policy": facts.get("policy"),
         "shadow": _shadow(outcome),

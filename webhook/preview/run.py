@@ -14,8 +14,9 @@ from common.texts import cut
 from webhook import limits
 from webhook.documents import Document, DocumentError, expand_lists
 from webhook.engine import Outcome, Request, admit
+from webhook.engine.messages import bounded, coded
 from webhook.engine.opening import kind_of, opened
-from webhook.engine.outcome import JobError, bounded
+from webhook.engine.outcome import JobError
 from webhook.engine.pods import pods_of
 from webhook.objects.tree import Json, WrongTypeError, get
 from webhook.preview.hints import hints, refusals
@@ -82,7 +83,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         outcome = unseen(outcome, each.value, where) if note and where in SYSTEM else outcome
         # A review has text there, because the API server has read the object.
         more = refusals(table, each.value, outcome.denials)
-        outcome = replace(outcome, warnings=bounded([*outcome.warnings, *more]))
+        outcome = replace(outcome, warnings=bounded([*outcome.warnings, *coded("invalid-field", more)]))
         seen = Seen(table, each, where, each.value, outcome, stored, _hint(each, outcome))
         made, notes = _pods(seen, now, numbers, tell) if pods else (None, ())
         notes = (note, *notes) if note else notes

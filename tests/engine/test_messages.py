@@ -1,0 +1,43 @@
+"""The codes of messages."""
+
+import ast
+import pickle
+from collections.abc import Iterator
+
+from testbed.mpijob import mpijob
+from tests.docs.blocks import REPOSITORY
+from tests.helpers import requested
+from webhook.engine import evaluate
+from webhook.engine.messages import CODES, Message, bounded
+from webhook.objects.tree import put
+from webhook.rules.load import load_default
+
+
+def written() -> Iterator[str]:
+    """Yields each code that the product writes, as a text at the place where a message is created."""
+    for path in sorted((REPOSITORY / "webhook").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(ast.Name("Message" | "coded"), [ast.Constant(code), *_]):
+                    yield code
+
+
+def test_the_reference_has_every_code_and_no_other() -> None:
+    """Protects programs that look a code up."""
+    through_variables = {"value-kept", "value-replaced", "value-refused", "not-mutated", "other-table"}
+    assert set(CODES) == {*written()} | through_variables
+
+
+def test_a_message_of_a_row_has_the_rows_name_and_others_a_code() -> None:
+    """Protects programs from texts, which a release may change."""
+    table, config = load_default(), {"ultraserver-webhook.io/node-config": "3"}
+    refused = evaluate(table, requested(put(mpijob(4), ("metadata", "annotations"), config)))
+    assert [message.code for message in refused.denials] == ["invalid-job"]
+    late = evaluate(table, requested(put(mpijob(4), ("spec", "runPolicy"), {"activeDeadlineSeconds": 5})))
+    assert [message.code for message in late.warnings] == ["deadline-while-waiting"]
+
+
+def test_a_message_keeps_its_code_where_it_is_cut_or_copied() -> None:
+    """Protects the answers of long reviews, which another process sends."""
+    (one,) = bounded([Message("own-key", "x" * 5000), Message("own-key", "x" * 5000)])
+    assert (one.code, pickle.loads(pickle.dumps(one)).code) == ("own-key", "own-key")  # noqa: S301 - our own
