@@ -108,10 +108,10 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
 def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  # noqa: FBT001 - a flag
     """In an emergency, admit JOB (namespace/name) now.
 
-    Its pods go wherever the scheduler puts them, which may be in part or across UltraServers.
+    The scheduler places its pods anywhere: some may get no node, and the job may straddle UltraServers.
     """
     if bool(job) == everything:
-        raise click.UsageError("name one job as namespace/name, or give --all")
+        raise click.UsageError("name one job as namespace/name, or use --all")
     try:
         api = connect(kubeconfig)
         waiting = list(by_hand.waiting(api, job))

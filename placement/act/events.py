@@ -108,5 +108,7 @@ class Reporter:
 def _pods_with_events(job: Job) -> list[Pod]:
     """Returns the pods that users look at: the first worker, and the first pod that is no worker."""
     waiting = job.gated or job.pods
-    workers = sorted((one.pod for one in waiting if one.place is not None), key=lambda pod: pod.number)
-    return [*workers[:1], *[one.pod for one in waiting if one.place is None][:1]]
+    workers = sorted(
+        (member.pod for member in waiting if member.place is not None), key=lambda pod: pod.number
+    )
+    return [*workers[:1], *[member.pod for member in waiting if member.place is None][:1]]

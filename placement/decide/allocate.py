@@ -15,13 +15,13 @@ from placement.observe.model import Demand, JobKey, Node
 
 Members = Sequence[Member]
 
-MOST_DEMANDS: Final = 4  # kinds of node that the workers of one job may ask for
-MOST_COMPARED: Final = 1000  # conditions of one namespace's waiting jobs, in a decision
-OF_A_KIND: Final = 10  # conditions that a further kind of node counts as: every node is looked at
+MOST_DEMANDS: Final = 4  # different demands on nodes that the workers of one job may have
+MOST_COMPARED: Final = 1000  # conditions of one namespace's waiting jobs that a decision compares
+OF_A_KIND: Final = 10  # conditions as which another demand counts, because every node is examined
 
 
 class UnplacedError(Exception):
-    """A job gets no unit for some of its blocks now; with a ranking: too few of these are free."""
+    """Some blocks of a job get no unit now; with a ranking, because too few of its units are free."""
 
     def __init__(self, why: str, ranking: Ranking | None = None) -> None:
         super().__init__(why)
@@ -47,7 +47,7 @@ class Allocator:
             UnplacedError: There is none.
         """
         units, unplaced = dict[int, str](), list(job.blocks.values())
-        if any(one.pin is not None or one.pod.node or not one.pod.gated for one in job.workers):
+        if any(worker.pin is not None or worker.pod.node or not worker.pod.gated for worker in job.workers):
             self._check_pins(job)
             there = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
             unplaced = [job.blocks[block] for block, unit in there.items() if unit is None]
@@ -58,7 +58,7 @@ class Allocator:
         return Opening(job, units)
 
     def _check_pins(self, job: Job) -> None:
-        """See that pins of two leaders at a time do not contradict each other: none can be taken back."""
+        """Checks that pins of two simultaneous leaders do not contradict each other: pins stay."""
         owners: dict[str, int] = {}
         for block, pods in job.blocks.items():
             units = {unit for member in pods if (unit := self._cluster.unit_of(member))}
@@ -70,7 +70,7 @@ class Allocator:
                     raise UnplacedError(f"blocks {owners[unit]} and {block} are both pinned to {unit}")
 
     def _rejoin(self, job: Job, pods: Members) -> str | None:
-        """The unit where others of the block are; None where none are."""
+        """Returns the unit where other workers of the block are; None if there are none."""
         for member in pods:
             pod = member.pod
             if not pod.gated and self._cluster.unit_of(member) is None:
@@ -90,16 +90,16 @@ class Allocator:
         return None
 
     def _crowded(self, job: Job, unit_id: str, there: Members, coming: Members) -> str | None:
-        """Why those of a block that have no node yet cannot all get one in a unit; None where they can."""
+        """Returns why the workers of a block without a node cannot all get one in a unit; or None."""
         unplaced = [member for member in (*there, *coming) if not member.pod.node]
         unit = self._cluster.topology.unit(job.place.unit, unit_id)
-        taken = {member.pod.node for member in there}
-        nodes = [node for node in unit.nodes if node.name not in taken] if unit else []
-        whys = [why for node in nodes if (why := self._unfit(job, node, unplaced))]
-        if len(nodes) - len(whys) >= len(unplaced):
+        used = {member.pod.node for member in there}
+        nodes = [node for node in unit.nodes if node.name not in used] if unit else []
+        reasons = [reason for node in nodes if (reason := self._unfit(job, node, unplaced))]
+        if len(nodes) - len(reasons) >= len(unplaced):
             return None
-        why = whys[0] if whys else f"it has {len(nodes)} more nodes"
-        return f"{unplaced[0].pod.name} has to go to {unit_id}, where its block is: {why}"
+        why = reasons[0] if reasons else f"it has {len(nodes)} more nodes"
+        return f"{unplaced[0].pod.name} needs a node in {unit_id}, where its block is: {why}"
 
     def _unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
         """Why a node of a job's own unit does not suit its pods."""
@@ -117,7 +117,7 @@ class Allocator:
     def _settle(
         self, job: Job, blocks: Sequence[Members], failure: Failure | None, *, patient: bool
     ) -> dict[int, str]:
-        """Free units for whole blocks, by their numbers."""
+        """Returns free units for whole blocks, by the numbers of the blocks."""
         ranking = self._ranking(job)
         avoided = failure.units if failure else ()
         units, free = ranking.take(job, len(blocks), avoided, self._doubtful)
@@ -126,13 +126,13 @@ class Allocator:
                 self._keep(job, ranking, len(blocks))
             keeps = self.keeper == job.key
             raise UnplacedError(shortage(ranking, len(blocks), free, keeps=keeps), ranking)
-        given: dict[int, str] = {}
+        by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
-            given[pods[0].block] = unit.id
+            by_block[pods[0].block] = unit.id
             self._cluster.hold(unit, job.key, job.place, pods[0].demand, pods[0].block)
             for other in self._rankings.values():
                 other.touched(unit.nodes)
-        return given
+        return by_block
 
     def _keep(self, job: Job, ranking: Ranking, count: int) -> None:
         """Keep units for a job that nobody may pass any longer, if it can have enough of them one day."""
@@ -146,14 +146,18 @@ class Allocator:
             self._cluster.kept.update((node.name, job.key) for node in unit.nodes)
 
     def _ranking(self, job: Job) -> Ranking:
-        """The units that suit a job, unless it or its namespace asks too much."""
+        """Returns the units that suit a job.
+
+        Raises:
+            UnplacedError: The conditions of the job, or of its namespace's jobs, cost too much to compare.
+        """
         place = job.place
         demands = tuple(dict.fromkeys(member.demand for member in job.unpinned))
         if len(demands) > MOST_DEMANDS:
             kinds = f"{len(demands)} different kinds of node: at most {MOST_DEMANDS}"
             raise UnplacedError(f"its workers ask for {kinds}")
-        found = self._rankings.get((place.unit, place.size, demands))
-        if found is None:
+        ranking = self._rankings.get((place.unit, place.size, demands))
+        if ranking is None:
             namespace = job.key[0]
             parts = OF_A_KIND + sum(demand.parts for demand in demands)
             before = self._compared[namespace]
@@ -163,6 +167,6 @@ class Allocator:
                     f"names {parts} more: at most {MOST_COMPARED} are compared at a time"
                 )
             self._compared[namespace] += parts
-            found = Ranking(self._cluster, place, demands)
-            self._rankings[(place.unit, place.size, demands)] = found
-        return found
+            ranking = Ranking(self._cluster, place, demands)
+            self._rankings[(place.unit, place.size, demands)] = ranking
+        return ranking

@@ -1,4 +1,4 @@
-"""What kube-scheduler could allocate of devices: what nodes offer, what pods ask for, and what is taken."""
+"""Devices for kube-scheduler to allocate: which nodes offer, which pods request, and which are in use."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,19 +11,19 @@ from placement.observe.inventory import Inventory, Slice, key_of
 from placement.observe.model import Ask, Device, JobKey, Node, Pod, are_neuron
 
 CLAIMED: Final = "claimed devices"
-"""The resource by which devices of a node count as used that are not chosen yet: they may be any."""
+"""The resource that counts devices of a node that a claim will get but that are not chosen yet."""
 
 MOST_ASKS: Final = 8
 """Requests for Neuron devices in all claims of a pod."""
 
 
 class Taken(NamedTuple):
-    """Devices of a node that a claim has."""
+    """Devices of a node that are allocated to a claim."""
 
-    claim: JobKey  # namespace and name of the claim, as those of a pod without a job: ``claim/NAME``
+    claim: JobKey  # namespace and name of the claim, in the form for a pod without a job: ``claim/NAME``
     node: str
-    used: Mapping[str, int]  # by them, in thousandths, beside what requests of its pods count already
-    stranger: bool  # whether they are Neuron's, and no pod that is there has them
+    used: Mapping[str, int]  # amounts in thousandths, without those that requests of its pods already count
+    stranger: bool  # whether they are Neuron devices that no existing pod uses
 
 
 class ClaimError(Exception):
@@ -31,11 +31,12 @@ class ClaimError(Exception):
 
 
 def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int]) -> Ask | None:
-    """The first of a pod's asks for which too few devices are left of a node's; None where there are enough.
+    """Returns the first of a pod's requests for which a node has too few devices left; None if it has enough.
 
-    The asks that say most choose first, and what suits the fewest. Of all that there are, none may be used.
+    The request with the most conditions chooses first, and takes the devices that suit the fewest requests.
+    A request for all devices needs all of them unused.
     """
-    given = {device.key for device in devices if device.tainted}
+    chosen = {device.key for device in devices if device.tainted}
     suiting = {
         kind: [device.key for device in devices if kind <= device.attributes]
         for kind in {ask.conditions for ask in asks}
@@ -43,22 +44,23 @@ def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int
     wanted = Counter(chain.from_iterable(suiting.values()))
     for ask in sorted(asks, key=lambda ask: -len(ask.conditions)):
         there = suiting[ask.conditions]
-        free = [key for key in there if key not in used and key not in given]
+        free = [key for key in there if key not in used and key not in chosen]
         count = ask.count or max(len(there), 1)
         if len(free) - used.get(CLAIMED, 0) // 1000 < count:
             return ask
         if len(suiting) > 1:
             free.sort(key=wanted.__getitem__)
-        given.update(free[:count])
+        chosen.update(free[:count])
     return None
 
 
 def offered(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
-    """The nodes with their devices, and with the extended resources that these serve."""
+    """Returns the nodes with their devices, and with the extended resources that the devices serve."""
     if inventory.lost:
         return nodes
     there: defaultdict[str, list[Device]] = defaultdict(list)
-    # Of classes with one extendedResourceName the newest counts, then the first by name (API reference).
+    # If several classes have the same extendedResourceName, the newest counts, then the first by name (API
+    # reference).
     ordered = sorted(sorted(inventory.classes.items(), reverse=True), key=lambda item: item[1].created)
     newest = {kind.resource: kind for _, kind in ordered if kind.resource}
     serving = [kind for kind in newest.values() if not kind.fault]
@@ -70,20 +72,20 @@ def offered(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Nod
 
 
 def _devices(slices: Iterable[Slice]) -> Iterator[tuple[str, Device]]:
-    """Node and device, of each pool whose newest generation is all there."""
+    """Yields node and device of each pool whose newest generation is complete."""
     pools: defaultdict[tuple[str, str], defaultdict[int, list[Slice]]]
     pools = defaultdict(lambda: defaultdict(list))
-    for one in slices:
-        pools[one.pool][one.generation].append(one)
+    for piece in slices:
+        pools[piece.pool][piece.generation].append(piece)
     for generations in pools.values():
         newest = generations[max(generations)]
-        if all(one.slices == len(newest) for one in newest):
-            yield from ((one.node, device) for one in newest for device in one.devices)
+        if all(piece.slices == len(newest) for piece in newest):
+            yield from ((piece.node, device) for piece in newest for device in piece.devices)
 
 
 def _offering(node: Node, devices: list[Device]) -> Node:
     served = Counter(resource for device in devices for resource in device.resources)
-    # A node whose kubelet counts a resource itself has it from a device plugin.
+    # If a node's kubelet counts a resource itself, a device plugin provides it.
     own = {name: amount for name, amount in node.allocatable.items() if amount}
     return replace(
         node,
@@ -93,16 +95,18 @@ def _offering(node: Node, devices: list[Device]) -> Node:
 
 
 def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Taken]:
-    """Who has which devices of nodes."""
+    """Yields the devices of each node that are allocated to claims."""
     if not inventory.claims:
         return
     there = {device.key: (name, device) for name, node in nodes.items() for device in node.devices}
     known = {pod.uid: pod for pod in pods}
     for (namespace, name), claim in inventory.claims.items():
         by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for driver, pool, called in claim.devices:
-            key = key_of(driver, pool, called)
-            node, device = there.get(key, (pool, None))  # a slice that has gone leaves the pool's name
+        for driver, pool, device_name in claim.devices:
+            key = key_of(driver, pool, device_name)
+            node, device = there.get(
+                key, (pool, None)
+            )  # without its slice, only the name of the pool is known
             by_node[node].update(dict.fromkeys((key, *(device.resources if device else ())), 1000))
         users = [known[uid] for uid in claim.users if uid in known]
         counted = Counter[str]()
@@ -113,10 +117,10 @@ def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) 
 
 
 def asked(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
-    """What the claims that were made for a pod ask for of Neuron devices.
+    """Returns the requests for Neuron devices in the claims that were created for a pod.
 
     Raises:
-        ClaimError: They cannot be compared with nodes.
+        ClaimError: The claims cannot be compared with nodes.
     """
     if inventory.lost and pod.gated:
         raise ClaimError("lost", inventory.lost)
@@ -127,7 +131,7 @@ def asked(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
 
 
 def _asked(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator[Ask]:
-    """What an entry of a pod's claims asks for; what is of a network, say, is left to the scheduler."""
+    """Yields the Neuron requests of an entry of a pod's claims; other devices are left to the scheduler."""
     what, claim = f"ResourceClaimTemplate {template}", inventory.claims.get((pod.namespace, name))
     if not template:
         raise ClaimError("shared", name)

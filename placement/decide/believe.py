@@ -1,6 +1,6 @@
-"""What pods say, as far as it counts: the place of a pod is what its author, or another writer, claims.
+"""Which placement annotations of pods count: anyone who can write a pod can write its annotation.
 
-A pod that is not believed holds what it truly has, its node and its devices, and nothing more. It counts for
+A pod whose annotation is not believed holds only what it really has: its node and its devices. It counts for
 no job, and the commands show why.
 """
 
@@ -41,20 +41,20 @@ class Member:
 
 
 def unjudged(pod: Pod, units: Units) -> Member:
-    """A pod as one that cannot be looked at further: it may have all that it says."""
+    """Returns a pod that cannot be examined further: it may have everything that it names."""
     neuron = pod.demand.uses(units.devices) or bool(pod.claims)
     return Member(pod, pod.key, pod.place, pod.demand, claimed=False, neuron=neuron, pin=pod.pin, problem="")
 
 
 class Belief:
-    """What a decision believes of pods, by all that is seen.
+    """Decides which annotations of pods count, by what the watches show.
 
     Args:
-        bound: For so long after it was opened a pod counts as having what it claims: the watch that shows
-            its node may be ahead of the one that shows its devices. After that only devices count.
+        bound: The time after its admission for which a pod counts as having the devices that it claims: the
+            watch of pods may be ahead of the watch of claims. After that, only allocated devices count.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - all that it is formed by
+    def __init__(  # noqa: PLR0913, PLR0917 - all inputs of the decision
         self,
         pods: Sequence[Pod],
         inventory: Inventory,
@@ -70,7 +70,7 @@ class Belief:
         self._planned = self._plans(pods)
 
     def of(self, pod: Pod) -> Member:
-        """Returns a pod as far as it is believed."""
+        """Returns a pod with those facts that are believed."""
         member = self.claiming(pod)
         if pod.place is None:
             return member
@@ -82,16 +82,16 @@ class Belief:
         return member
 
     def claiming(self, pod: Pod) -> Member:
-        """Returns a pod with what it claims and has, whether its place is believed or not."""
+        """Returns a pod with the devices that it claims and has; its annotation need not be believed."""
         demand, claimed, problem = pod.demand, False, ""
-        if not (pod.claims or pod.fault or self._having):  # as of most pods, which are many
+        if not (pod.claims or pod.fault or self._having):  # the most frequent case
             uses = demand.uses(self._units.devices)
             return Member(pod, pod.key, pod.place, demand, claimed, uses, pod.pin, problem)
         claimed, problem = (pod.namespace, pod.uid) in self._having, text(*pod.fault) if pod.fault else ""
         if pod.claims and not claimed and (not pod.node or self._is_new(pod)):
             asks, why = self._asks(pod)
             problem = problem or why
-            # What it takes of a node that it is on stands in its claims, or comes to stand there.
+            # If it has a node, its claims list the devices that it takes there, or will list them.
             claimed = bool(pod.node and asks)
             if asks and not claimed:
                 demand = demand_of(demand.selector, demand.terms, demand.tolerations, demand.requests, asks)
@@ -102,15 +102,15 @@ class Belief:
         return pod.opened is not None and abs(self._now - pod.opened) < self._bound
 
     def _asks(self, pod: Pod) -> tuple[tuple[Ask, ...], str]:
-        """What a pod's claims ask for, and why that cannot be said."""
+        """Returns the requests of a pod's claims, and why they cannot be determined."""
         try:
             return asked(self._inventory, pod), ""
         except ClaimError as error:
-            # Once it was opened it has what it was pinned to, whatever has become of its claims.
+            # After its admission it holds the unit to which it is pinned, even if its claims are gone.
             return ((Ask("its claims", OURS, 0),) if pod.opened else ()), text(*error.args)
 
     def _plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
-        """The units that unfinished openings have for blocks of which nothing stands, and since when."""
+        """Returns the units, and the times, that unfinished admissions plan for blocks without pods."""
         plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
         for pod in pods:
             if pod.opened is not None and pod.plan and not pod.deleting and self._is_new(pod):
@@ -123,6 +123,6 @@ class Belief:
         return plans
 
     def _due(self, pod: Pod) -> str | None:
-        """The planned unit of a pod that was there: a later one was recreated, its unit may be why."""
+        """Returns the planned unit of a pod that existed then; a recreated pod may need another unit."""
         unit, since = self._planned.get((pod.key, pod.block), (None, self._now))
         return unit if pod.created <= since else None

@@ -1,7 +1,7 @@
-"""Which of the free units a job gets: those that are the least loss to larger jobs.
+"""Chooses the free units for a job: those whose loss costs larger jobs least.
 
-Jobs of fewer nodes fill UltraServers that are broken into already, so that whole ones stay free. Among
-equals the first by name is taken, so that every run of the same decision says the same.
+Smaller jobs fill UltraServers that are already in use, so that whole ones stay free. Among equal units the
+first by name is chosen, so that a decision always has the same result.
 """
 
 from collections import defaultdict
@@ -18,29 +18,30 @@ from placement.observe.model import Demand, Kind, Node
 
 Rank = tuple[tuple[bool, ...], int, int]
 Entry = tuple[Rank, tuple[str, ...]]
-"""Rank, then the units that it is in, the largest first, and itself: of equals neighbours are taken."""
+"""The rank; then the ids of the larger units that contain the unit, and its own: neighbours come together."""
 
 
 class Ranking:
-    """The units that suit pods of equal demands, the least loss first.
+    """The units that suit pods with equal demands, those with the least loss first.
 
-    A heap whose entries go out of date: one whose rank is no longer the unit's is dropped when it comes up,
-    because `touched` has put in another.
+    This is a heap with entries that can be outdated: `take` drops an entry whose rank is no longer the
+    unit's, because `touched` has added a new one.
     """
 
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
-        # Every unit that suits the pods, held or not, by id; and why the others do not.
+        # Every unit that suits the pods, held or not, by id; and why the others do not suit them.
         kind = cluster.units.kinds.get(place.unit, Kind(place.size))
         self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
-        # Of wider units, and of one that jobs share itself, it matters what is left.
+        # The rank depends on what is left in wider units, and in the unit itself if jobs share it.
         shared = [place.unit] if kind.shared else []
-        sizes = {key: each.nodes for key, each in cluster.units.kinds.items()}
+        sizes = {key: known.nodes for key, known in cluster.units.kinds.items()}
         self._wider = [*shared, *(key for key in cluster.units.labels if sizes[key] > kind.nodes)]
-        # Nothing becomes free while this is decided, so what is full is not ranked, whatever comes of others.
+        # Nothing becomes free during a decision, so full units are not ranked.
         free = [unit for unit in self.fitting.values() if cluster.taken(unit, place, demands) is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
-        # What is kept from the last that asked, and may not be from the next, of another namespace.
+        # Units that are reserved against the last job; they may be free for the next one, of another
+        # namespace.
         self._aside: list[Entry] = []
         self._inside: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
         for unit in free:
@@ -50,15 +51,15 @@ class Ranking:
     def take(
         self, job: Job, count: int, avoided: Collection[str] = (), doubtful: Collection[str] = ()
     ) -> tuple[list[Unit], int]:
-        """The best units for a job that needs so many.
+        """Returns the best units for a job that needs a number of them.
 
-        Those with doubtful nodes, by name, or unclear ones come after all others, and those that are avoided,
-        by id, last.
+        Units with doubtful nodes (given by name), and unclear units, come after all others; avoided units
+        (given by id) come last.
 
         Returns:
-            The units, none if there are too few; and how many there are, counted up to what is needed.
+            The units, none if there are too few; and the number of units, counted up to the needed number.
         """
-        found: list[Entry] = []
+        best: list[Entry] = []
         last: list[Entry] = []
         repelled: list[Entry] = []
         if self._aside and not self._is_kept(self._aside[0], job):
@@ -66,7 +67,7 @@ class Ranking:
                 heappush(self._heap, entry)
             self._aside.clear()
         seen: set[str] = set()
-        while self._heap and len(found) < count:
+        while self._heap and len(best) < count:
             entry = heappop(self._heap)
             unit_id = entry[1][-1]
             if unit_id in seen or not self._good(entry):
@@ -80,15 +81,15 @@ class Ranking:
             else:
                 unsure = unit_id in avoided or self._cluster.repelling.unclear(unit.nodes, job.key[0])
                 is_last = unsure or not unit.names.isdisjoint(doubtful)
-                (last if is_last else found).append(entry)
+                (last if is_last else best).append(entry)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
-        both = found + last[: max(count - len(found), 0)]
-        for entry in chain(found, last, repelled):
+        both = best + last[: max(count - len(best), 0)]
+        for entry in chain(best, last, repelled):
             heappush(self._heap, entry)
         return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
 
     def touched(self, nodes: Iterable[Node]) -> None:
-        """Rank the units of some nodes' UltraServers again: these nodes were taken."""
+        """Ranks the units of some nodes' UltraServers again, after a job has got these nodes."""
         for server in {self._server(node) for node in nodes}:
             for unit in self._inside.get(server, ()):
                 if self._cluster.taken(unit, self.place, self.demands) is None:
@@ -96,7 +97,7 @@ class Ranking:
 
     @cached_property
     def possible(self) -> tuple[Unit, ...]:
-        """The units that a job could have once other jobs have ended."""
+        """The units that a job could have after other jobs have ended."""
         cluster, size = self._cluster, self.place.size
         return tuple(
             unit
@@ -140,7 +141,7 @@ class Ranking:
         return self._rank(unit), (*(node.unit(key) or "" for key in labels), unit.id)
 
     def _rank(self, unit: Unit) -> Rank:
-        """Order: the largest units broken into, then the next, the fullest first."""
+        """Returns the rank: units in large units that are already in use come first, the fullest before."""
         node, cluster = unit.nodes[0], self._cluster
         free = {key: cluster.free(key, node.unit(key)) for key in self._wider}
         whole = tuple(left >= cluster.units.kinds[key].usable for key, left in free.items())
@@ -149,6 +150,6 @@ class Ranking:
         return whole, first, cluster.neuron_left(node) if single else 0
 
     def _server(self, node: Node) -> tuple[str, str]:
-        """The largest unit that a node is in; a node in none is one by itself."""
-        found = ((key, unit) for key in self._cluster.units.labels if (unit := node.unit(key)))
-        return next(found, ("", node.name))
+        """Returns the largest unit that contains a node; a node in no unit counts as its own."""
+        units = ((key, unit) for key in self._cluster.units.labels if (unit := node.unit(key)))
+        return next(units, ("", node.name))

@@ -1,4 +1,4 @@
-"""Who holds which nodes, and why a unit cannot be used."""
+"""The holders of nodes and units, and why a job cannot use a unit."""
 
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
@@ -22,32 +22,33 @@ MOST: Final = 10_000
 
 @dataclass(slots=True)
 class Part:
-    """What a block has of a unit that several jobs share."""
+    """The part of a block in a unit that several jobs share."""
 
     size: int
-    demand: Demand  # what its pods ask of a node
-    there: set[str]  # the nodes that they are on
+    demand: Demand  # the demand of its pods on a node
+    there: set[str]  # the nodes of its pods
 
     @property
     def due(self) -> int:
-        """How many of its pods have no node yet, or have to come back."""
+        """The number of its pods without a node: not bound yet, or to be recreated."""
         return max(self.size - len(self.there), 0)
 
 
 class Cluster:
-    """The nodes, and who holds them; fills up as openings are decided."""
+    """The nodes and their holders; a decision adds the jobs that it admits."""
 
     def __init__(self, topology: Topology, resting: Container[JobKey], units: Units = UNITS) -> None:
         self.topology, self.units = topology, units
-        # Of units that jobs share, by label and id: the blocks that have a part of one.
+        # By label and id of a unit that jobs share: the blocks that have a part of it.
         self.parts: defaultdict[tuple[str, str], dict[tuple[JobKey, int], Part]] = defaultdict(dict)
-        # For each node that is held, the jobs (or pods, where they are of no job) that do, and the size of
-        # the unit that each needs to itself.
+        # For each node with holders: the jobs (or the pods without a job), and the size of the unit that each
+        # needs for itself.
         self.holders: dict[str, dict[JobKey, int]] = {}
-        # What the pods on a node have, in thousandths, by resource; and those of no job, which may stay.
+        # The amounts that the pods on a node use, in thousandths, by resource; and those of pods without a
+        # job, which may stay.
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        # Nodes with namespaces of pods there that hold them for no job, whatever they say.
+        # Nodes, each with the namespace of pods there that hold it for no believed job.
         self.lodgers: set[tuple[str, str]] = set()
         # Nodes that are kept for a job which waited too long; and whether from its own namespace's jobs only.
         self.kept: dict[str, JobKey] = {}
@@ -58,13 +59,13 @@ class Cluster:
         self.repelling = Repelling(topology)
 
     def stand(self, member: Member) -> None:
-        """Count a pod in, where it stands or is about to."""
+        """Adds a pod to the node that it has, or to the unit to which it is pinned."""
         pod, key, place, demand, neuron = member.pod, member.key, member.place, member.demand, member.neuron
         if pod.node:
             _add(self.used[pod.node], demand)
             self.repelling.there[pod.node].append(member)
             if pod.apart:
-                # Who has the whole unit to itself keeps nobody off that could have it.
+                # The holder of a whole unit keeps no other job off it that could have it.
                 alone = place and place.size > 1 and neuron and not pod.deleting
                 if not (place and alone and all(term.key == place.unit for term in pod.apart)):
                     self.repelling.stand(member)
@@ -74,13 +75,13 @@ class Cluster:
                 self.lodgers.add((pod.node, pod.namespace))
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
                 self._held(pod.node, key, self._needed(place) if place else 1)
-        # Of those that wait, most are nowhere yet; without devices it takes no unit.
+        # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
         there = pod.node or (member.pin and not (pod.gated and key in self.resting))
         if place is not None and there and neuron and not pod.deleting:
-            self._stand_in(member, place)
+            self._hold_unit(member, place)
 
-    def _stand_in(self, member: Member, place: Place) -> None:
-        """Hold the unit of a worker while it is there: another of its block may have to come back."""
+    def _hold_unit(self, member: Member, place: Place) -> None:
+        """Holds the unit of a worker while the worker exists: others of its block may be recreated there."""
         pod, key, unit_id = member.pod, member.key, self.unit_of(member)
         alone, shares = place.size == 1 and not self.divides(place.unit), self.shares(place.unit)
         known = (alone and pod.node) or (not alone and (key, unit_id) in self._given)
@@ -94,7 +95,7 @@ class Cluster:
             self.parts[place.unit, unit.id][key, member.block].there.add(pod.node)
 
     def take(self, taken: Taken) -> None:
-        """Count devices in that a claim has."""
+        """Adds the devices that are allocated to a claim."""
         for counts in (self.used, self.staying) if taken.stranger else (self.used,):
             used = counts[taken.node]
             used.update((name, used.get(name, 0) + amount) for name, amount in taken.used.items())
@@ -102,7 +103,7 @@ class Cluster:
             self._held(taken.node, taken.claim, 1)
 
     def hold_by_name(self, member: Member, units: Units) -> None:
-        """Hold what a pod with devices names, its node and its pin, where more cannot be found out."""
+        """Holds the node and the pin of a pod with devices that cannot be examined further."""
         place, pinned = member.place, None
         if place and (kind := units.kinds.get(place.unit)) and kind.takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
@@ -110,7 +111,7 @@ class Cluster:
             self._held(name, member.key, MOST)
 
     def unit_of(self, member: Member) -> str | None:
-        """The unit of a worker: the one of its node, whose label may have changed, or the one of its pin."""
+        """Returns the unit of a worker: that of its node, whose label may change, or that of its pin."""
         node = self.topology.nodes.get(member.pod.node) if member.place else None
         return (node.unit(member.place.unit) if node and member.place else None) or member.pin
 
@@ -155,10 +156,10 @@ class Cluster:
         return full
 
     def _crowded(self, unit: Unit, place: Place, demands: tuple[Demand, ...]) -> Cause | None:
-        """Why a unit that others are on has no part for one more block.
+        """Returns why a shared unit has no part for one more block; None if it has one.
 
-        The scheduler may put any of those that have no node yet on any node that suits it, so each kind of
-        pod has to find enough nodes for all of them.
+        The scheduler may bind each pod without a node to any node that suits it, so there must be enough
+        nodes for all of these pods, whichever pods are bound first.
         """
         parts = self.parts.get((place.unit, unit.id), {})
         due = {part.demand: 0 for part in parts.values() if part.due}
@@ -177,12 +178,12 @@ class Cluster:
         return None
 
     def _open(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> list[Node]:
-        """The nodes that nobody holds and that have enough left."""
+        """Returns the nodes without a holder that have enough resources left."""
         free = (node for node in nodes if node.name not in self.holders)
         return [node for node in free if _short((node,), demands, self.used) is None]
 
     def holder(self, unit: Unit, size: int) -> JobKey | None:
-        """Who is on a unit; one of a single node may be shared by those who need no more."""
+        """Returns a job that holds a unit; jobs that need a single node may share it."""
         if self.holders.keys().isdisjoint(unit.names):
             return None
         for node in unit.nodes:
@@ -192,7 +193,7 @@ class Cluster:
         return None
 
     def cause(self, unit: Unit, demands: tuple[Demand, ...], job: Job) -> Cause | None:
-        """Why a job cannot have a unit that suits its pods; None where it can."""
+        """Returns why a job cannot have a unit that suits its pods; None if it can."""
         return (
             self.taken(unit, job.place, demands)
             or self.repelled(unit.nodes, job)
@@ -200,9 +201,10 @@ class Cluster:
         )
 
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
-        """Why kube-scheduler binds no worker of a job to some nodes: anti-affinity, others' or its own.
+        """Returns why kube-scheduler binds no worker of a job to some nodes, by any anti-affinity.
 
-        With ``always`` only that of pods of no job, which may stay for ever, and of its own namespace.
+        With ``always``, only anti-affinity of pods without a job, which may stay forever, and of its
+        namespace.
         """
         for whose in self.repelling.off(nodes, job):
             if is_pod(whose) or not always or whose[0] == job.key[0]:
@@ -227,7 +229,7 @@ class Cluster:
         return able >= size and (self.shares(key) or not stays)
 
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
-        """Of which resource too little is left on nodes."""
+        """Returns the resource of which too little is left on some nodes; None if there is enough."""
         return _short(nodes, demands, self.used)
 
     def kept_from(self, unit: Unit, job: JobKey) -> Cause | None:
@@ -239,24 +241,24 @@ class Cluster:
         return None
 
     def neuron_left(self, node: Node) -> int:
-        """What is left of a node's devices together, in thousandths."""
+        """Returns the amount that is left of all devices of a node, in thousandths."""
         used, devices = self.used.get(node.name, {}), self.units.devices
         return sum(amount - used.get(name, 0) for name, amount in node.allocatable.items() if name in devices)
 
     def free(self, key: str, unit_id: str | None) -> int:
-        """Nodes of a unit that are usable and that nobody holds, or has a part in."""
+        """Returns the number of usable nodes of a unit without a holder or a part of a job."""
         unit = self.topology.unit(key, unit_id)
         free = len((unit.names & self.topology.usable).difference(self.holders)) if unit else 0
         parts = self.parts.get((key, unit_id), {}) if unit_id else {}
         return max(free - sum(part.due for part in parts.values()), 0)
 
     def whole(self, key: str, size: int) -> tuple[int, int]:
-        """How many units have so many nodes free, and how many only some."""
+        """Returns the number of units with ``size`` free nodes or more, and of those with fewer, but some."""
         counts = [self.free(key, unit_id) for unit_id in self.topology.units_by(key)]
         return sum(count >= size for count in counts), sum(0 < count < size for count in counts)
 
     def _has_devices(self, pod: Pod) -> bool:
-        """Whether its node has what a pod asks for: a kubelet runs it without what no plugin there offers."""
+        """Returns whether a pod's node offers the requested devices; a kubelet may run a pod without."""
         node = self.topology.nodes.get(pod.node)
         wanted = pod.demand.requests
         return node is not None and any(
@@ -265,7 +267,7 @@ class Cluster:
 
     def _held(self, node: str, job: JobKey, size: int) -> None:
         held = self.holders.setdefault(node, {})
-        if size > held.get(job, 0):  # where its pods disagree, the largest counts
+        if size > held.get(job, 0):  # if its pods disagree, the largest size counts
             held[job] = size
 
 
@@ -281,7 +283,7 @@ def _short(
 
 
 def _add(used: dict[str, int], demand: Demand) -> None:
-    """Count one more pod in."""
+    """Adds the amounts of one more pod."""
     for ask in demand.claims:
         used[CLAIMED] = used.get(CLAIMED, 0) + 1000 * (ask.count or MOST)
     used["pods"] = used.get("pods", 0) + 1000
@@ -291,7 +293,7 @@ def _add(used: dict[str, int], demand: Demand) -> None:
 
 @lru_cache(maxsize=4096)
 def shown(job: JobKey) -> str:
-    """A job, or a pod or claim without one, for people: ``namespace/name`` where the label says the name."""
+    """Returns the name of a job, pod or claim: ``namespace/name`` if the label has the name."""
     namespace, label = job
     if label.startswith("claim/"):
         return f"claim {namespace}/{label.removeprefix('claim/')}"

@@ -37,7 +37,7 @@ from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
 
 
-def decide(  # noqa: PLR0913, PLR0917 - all that a decision is made from
+def decide(  # noqa: PLR0913, PLR0917 - all inputs of a decision
     nodes: Topology,
     pods: Iterable[Pod | Ended],
     now: datetime,
@@ -45,23 +45,24 @@ def decide(  # noqa: PLR0913, PLR0917 - all that a decision is made from
     memory: Memory | None = None,
     inventory: Inventory | None = None,
 ) -> Decision:
-    """Say what to do now; the memory is of the decision before, None where there was none.
+    """Returns what to do now; the memory is that of the previous decision, or None.
 
-    The pods are all that have not ended, with what was written already and is not seen yet (`assume`), and
-    the workers that have.
+    The pods are those that have not ended, with writes that no watch shows yet (`assume`), and the workers
+    that have ended.
     """
     tuning, memory = tuning or Tuning(), memory or Memory()
-    resting = {key for key, found in memory.failures.items() if found.refused and now < found.again(tuning)}
+    failures = memory.failures.items()
+    resting = {key for key, failure in failures if failure.refused and now < failure.again(tuning)}
     return _Round(Cluster(nodes, resting, tuning.units), now, tuning, memory).run(
         list(pods), inventory or Inventory()
     )
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
-    """The pods as they are, where the watch is behind what this program wrote itself.
+    """Returns the pods with this program's own writes, which the watch may not show yet.
 
-    A pod only ever goes forward: gated, pinned, open, bound. Of two sightings, by the watch and in the API
-    server's answer to a write, the later one counts.
+    The state of a pod only moves forward: gated, pinned, without gate, bound. If the watch and the API
+    server's answer to a write differ, the later state counts.
     """
     later = {pod.uid: pod for pod in written}
     return [max(pod, later.get(pod.uid, pod), key=_stage) for pod in pods]
@@ -88,18 +89,18 @@ class _Round:
         self._parked: dict[JobKey, datetime] = {}
         self._hasty = {name: each for name, each in memory.hasty.items() if now - each[1] < REMEMBERED}
         self._begun: dict[JobKey, datetime] = {}
-        # Of namespaces with admissions in vain the job that has been admitted, and has its time still.
+        # By namespace, the admitted job whose time for getting its nodes has not ended.
         self._trying: dict[str, JobKey] = {}
 
     def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
-        """Count all pods in, then go through the jobs once, those that have their units first."""
+        """Returns the decision: adds all pods, then considers each job once, in order."""
         seen = self._counted_in(pods, inventory)
         jobs = sorted(map(self._with_ended, jobs_of(seen)), key=self._turn)
         self._trying = {job.key[0]: job.key for job in jobs if not job.settled and self._has_time(job)}
         for job in jobs:
             try:
                 self._consider(job)
-            except Exception as error:  # noqa: BLE001 - a mistake of ours about one job
+            except Exception as error:  # noqa: BLE001 - a bug in this program about one job
                 self._mistaken(job, error)
         self._blame_for_the_gone(jobs)
         doubted = [
@@ -137,11 +138,11 @@ class _Round:
         return max(failure.at, since) if failure and failure.count and not failure.refused else since
 
     def _goes_first(self, job: Job) -> bool:
-        """Whether it only gets what it has, and nothing was in vain or refused since."""
+        """Returns whether it only needs units that it has, without a failed admission or a refused write."""
         return job.returns and job.key not in self._failures
 
     def _counted_in(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> list[Member]:
-        """The pods as far as they are believed, where they stand; without those of jobs that made us fail."""
+        """Adds all pods to the cluster; returns the believed ones, except of jobs that caused a bug."""
         topology, units = self._cluster.topology, self._tuning.units
         live = [pod for pod in pods if isinstance(pod, Pod)]
         belief = Belief(live, inventory, topology, units, self._now, self._tuning.bound)
@@ -151,7 +152,7 @@ class _Round:
             try:
                 member = belief.of(pod)
                 self._cluster.stand(member)
-                if member.place or pod.gated or member.problem:  # others are of no job
+                if member.place or pod.gated or member.problem:  # other pods belong to no job
                     seen.append(member)
             except Exception as error:  # noqa: BLE001 - as above
                 member = unjudged(pod, units)
@@ -166,11 +167,11 @@ class _Round:
         return [member for member in seen if member.key not in failed] if failed else seen
 
     def _with_ended(self, job: Job) -> Job:
-        """The job with its workers that have ended, if it goes on without them.
+        """Returns the job with its ended workers, if it continues without them.
 
-        While all are recreated, after a failure or by a new job of the same name, those from before may
-        still be there: they count where another is at work, or none has come for as long as an opened job
-        may take.
+        While an operator recreates all workers, after a failure or for a new job with the same name, ended
+        workers of before may still exist. So ended workers only count if another worker runs, or if no worker
+        was created for the time in which an admitted job must get its nodes.
         """
         ended = self._ended.get(job.key)
         newest = max(member.pod.created for member in job.pods)
@@ -183,7 +184,7 @@ class _Round:
         self._waiting.append(Waiting(job, f"the program cannot decide about it, see its log: {error!r}"))
 
     def _explained(self) -> tuple[Waiting, ...]:
-        """Why jobs wait; what is opened counts, whatever comes of this."""
+        """Returns why jobs wait; a bug here does not affect the admissions."""
         try:
             return tuple(explain(self._cluster, self._waiting, self._allocator.keeper))
         except Exception as error:  # noqa: BLE001 - a mistake of ours
@@ -214,10 +215,10 @@ class _Round:
                 self._waiting.append(Waiting(job, str(error), error.ranking))
                 fitting = error.ranking.fitting.values() if error.ranking else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
-                    self._park(job, str(error))  # by an obstacle that its author can take away at any time
+                    self._park(job, str(error))  # its author can remove this obstacle at any time
 
     def _park(self, job: Job, trouble: str | None) -> None:
-        """Count no time for which a job could not be admitted; all of it where nothing is remembered."""
+        """Excludes from a job's age the time in which it could not be admitted; all without a memory."""
         since, before = self._memory.parked.get(job.key), self._memory.at
         if trouble:
             since = min((since or job.created) + (self._now - before), self._now) if before else self._now
@@ -225,29 +226,29 @@ class _Round:
             self._parked[job.key] = since
 
     def _late(self, job: Job) -> tuple[Member, ...]:
-        """The workers of a job that was opened and did not get its nodes in time, as far as none started."""
+        """Returns the workers without a start, of an admitted job that did not get its nodes in time."""
         if job.settled or not any(member.pod.opened for member in job.workers):
             return ()
         late = tuple(member for member in job.workers if member.pod.opened and not member.pod.started)
         placed = len({member.pod.number for member in job.workers if member.pod.node})
         lacks = self._memory.unsettled.get(job.key)
-        # Its time begins with what is let through, and again when more have nodes than ever: an author who
-        # deletes pods would else have a unit for ever, and use nothing of it.
+        # The time begins with the admission, and again when more workers have nodes than ever before.
+        # Otherwise an author who deletes pods could hold a unit forever without using it.
         if not (lacks and late and placed <= lacks.placed):
             lacks = Unsettled(self._now, placed)
         self._unsettled[job.key] = lacks
-        # Those that are not there get no node by taking it from others, which may still pull their images.
+        # If workers are only missing, evicting the others, which may still pull images, would not help.
         return late if job.coming and self._now - lacks.since >= self._tuning.bound else ()
 
     def _give_up(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
         seconds = int(self._tuning.bound.total_seconds())
         before = self._failures.get(job.key, Failure(0, self._now - self._tuning.bound, frozenset()))
         topology = self._cluster.topology
-        late = self._now - before.at >= self._tuning.bound  # else a deletion is tried again that was refused
+        late = self._now - before.at >= self._tuning.bound  # otherwise a refused deletion is tried again
         if late or before.refused:
             pins = (topology.unit(job.place.unit, member.pin) for member in pods if not member.pod.node)
             nodes = {node.name: node for unit in pins if unit for node in unit.nodes}
-            # That terms are too many to look at is not its fault, the first time on these nodes.
+            # Too many terms to examine are not the job's fault, the first time on these nodes.
             new = [node for name, node in nodes.items() if name not in self._doubtful]
             fault = not self._cluster.repelling.unclear(new, job.key[0])
             self._doubtful |= dict.fromkeys(nodes, self._now)
@@ -283,9 +284,10 @@ class _Round:
         return since is not None and self._now - since < self._tuning.bound
 
     def _pause(self, job: Job) -> str | None:
-        """Until when a job waits that was opened twice without getting its nodes, or cannot be written to.
+        """Returns until when a job backs off, after failed admissions or a refused write; or None.
 
-        Where jobs of its namespace were admitted in vain, one has units at a time until all of it have nodes.
+        In a namespace with failed admissions, only one job at a time has units, until all its workers have
+        nodes.
         """
         trying = self._trying.get(job.key[0], job.key)
         if trying != job.key and job.key[0] in self._vain and not job.begun:
@@ -304,7 +306,7 @@ class _Round:
         return f"{what}; tried again at {again:%H:%M:%S} UTC"
 
     def _was_refused(self, job: Job) -> bool:
-        """Whether a write to its pods was refused just now: it holds nodes no longer than others for that."""
+        """Returns whether a write to its pods was refused just now; then it is not evicted for lateness."""
         failure = self._memory.failures.get(job.key)
         resting = job.key in self._cluster.resting
         return resting and failure is not None and self._now - failure.at < self._tuning.bound

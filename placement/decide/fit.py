@@ -1,10 +1,10 @@
-"""Whether a node suits a pod, as kube-scheduler sees it.
+"""Decides whether a node suits a pod, as kube-scheduler does.
 
 Sources: ``k8s.io/component-helpers/scheduling/corev1`` (``nodeaffinity`` for selectors and required node
 affinity, ``helpers.go`` for tolerations) and the scheduler's plugins ``noderesources``, ``nodeports`` and
-``interpodaffinity`` (required anti-affinity, of the pod and of those that are there). Two
-rules are stricter than the scheduler's: a cordoned node and one that is not Ready suit nobody, whatever is
-tolerated, because a job that starts there now loses a node soon.
+``interpodaffinity`` (required anti-affinity of the pod and of existing pods). Two rules are stricter than the
+scheduler's: a node that is cordoned or not Ready suits no pod, even if the pod tolerates that, because a job
+that starts there now will soon lose the node.
 """
 
 import re
@@ -28,27 +28,27 @@ from placement.observe.model import (
 )
 
 ANY_LABEL: Final = ("", "")
-"""In place of a label and its value, for terms about all pods: no label is called so."""
+"""In place of a label and its value, for terms about all pods; no label has an empty name."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class Cause(NamedTuple):
-    """Why a node, or a unit, cannot be used: in a word or two, to count equal ones, and in full."""
+    """Why a node or a unit cannot be used: the kind, by which equal causes are counted, and details."""
 
     kind: str
     detail: str
 
 
 def unusable(node: Node) -> str | None:
-    """Why a node suits nobody; None where it suits some."""
+    """Returns why a node suits no pod; None if it may suit some."""
     if not node.ready:
         return "not ready"
     return "cordoned" if node.cordoned else None
 
 
 def misfit(demand: Demand, node: Node) -> Cause | None:
-    """Why a node that is usable does not suit a pod; None where it does. Other pods are not looked at."""
+    """Returns why a usable node does not suit a pod, apart from other pods; None if it does."""
     name = f"node {node.name}"
     for taint in node.taints:
         if taint.effect in HARD and not any(tolerates(held, taint) for held in demand.tolerations):
@@ -64,9 +64,9 @@ def misfit(demand: Demand, node: Node) -> Cause | None:
 
 
 def lacking(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
-    """The resource of which too little is left on a node; None where there is enough.
+    """Returns the resource of which too little is left on a node; None if there is enough.
 
-    What the pods there have already is given in thousandths, by resource.
+    ``used`` has the amounts that the pods there use, in thousandths, by resource.
     """
     for name, amount in demand.requests.items():
         offered = node.allocatable.get(name, 0)
@@ -76,14 +76,14 @@ def lacking(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
             return name
     if demand.claims and (ask := unmet(demand.claims, node.devices, used)):
         return f"of what {ask.name} asks for"
-    # Every pod takes one of a node's pods; a node that does not say how many it can have takes any number.
+    # Every pod counts as one of a node's pods; a node without this resource accepts any number.
     if "pods" in node.allocatable and node.allocatable["pods"] - used.get("pods", 0) < 1000:  # noqa: PLR2004
         return "pods"
     return None
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration covers a taint (``ToleratesTaint`` in ``k8s.io/api/core/v1/toleration.go``)."""
+    """Returns whether a toleration covers a taint (``ToleratesTaint`` in ``core/v1/toleration.go``)."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -94,10 +94,10 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def selects(term: Apart, own: str, namespace: str, labels: Mapping[str, str]) -> bool:
-    """Whether a term of a pod of the namespace ``own`` is about a pod with labels in a namespace.
+    """Returns whether a term of a pod in the namespace ``own`` selects a pod with labels in a namespace.
 
-    Of a namespace only the name is known: what a term asks of its other labels counts as met, and so does
-    what it asks of labels of a pod that are not kept.
+    Only the name of a namespace is known: conditions on its other labels count as met, and so do conditions
+    on labels of a pod that were not stored.
     """
     if term.labels is None or not all(
         _holds_of(labels, item) or _hides(labels, item) for item in term.labels
@@ -112,7 +112,7 @@ def selects(term: Apart, own: str, namespace: str, labels: Mapping[str, str]) ->
 
 
 def pair_of(term: Apart) -> tuple[str, str] | None:
-    """The one label, with its value, that a term selects pods by; None where it takes more to say."""
+    """Returns the label and the value if a term selects pods by one label only; None otherwise."""
     match term.labels:
         case ():
             return ANY_LABEL
@@ -125,7 +125,7 @@ def _holds(term: Term, node: Node) -> bool:
     # "A null or empty node selector term matches no objects" (API reference, NodeSelectorTerm).
     if not term.labels and not term.fields:
         return False
-    fields = {"metadata.name": node.name}  # the only one; the API server takes no operators but In and NotIn
+    fields = {"metadata.name": node.name}  # the only field; the API server accepts only In and NotIn for it
     return all(_holds_of(node.labels, expression) for expression in term.labels) and all(
         _holds_of(fields, expression) for expression in term.fields
     )
@@ -153,9 +153,9 @@ def _hides(labels: Mapping[str, str], expression: Expression) -> bool:
 
 
 def _compares(expression: Expression, value: str | None) -> bool:
-    """Gt and Lt: both sides are integers, and there is one to compare with."""
+    """Returns whether Gt or Lt holds; both sides must be integers, and there must be one value."""
     texts = (value or "", *expression.values)
     if len(expression.values) != 1 or not all(_INTEGER.fullmatch(text) for text in texts):
         return False
-    found, wanted = (int(text) for text in texts)
-    return found > wanted if expression.operator == "Gt" else found < wanted
+    number, limit = (int(text) for text in texts)
+    return number > limit if expression.operator == "Gt" else number < limit

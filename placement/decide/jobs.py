@@ -1,4 +1,4 @@
-"""Jobs: the pods that carry one job label in one namespace."""
+"""Jobs: the pods that have the same job label in a namespace."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -15,17 +15,17 @@ from placement.decide.fit import ANY_LABEL, selects
 from placement.observe.model import Apart, JobKey, is_pod
 
 MOST_OWN: Final = 16
-"""Terms of anti-affinity that the workers of a job may have between them; those by host name do not count."""
+"""Different terms of anti-affinity that the workers of a job may have; terms by host name do not count."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """The pods of a job that are there and are not being deleted."""
+    """The existing pods of a job that are not being deleted."""
 
     key: JobKey
     pods: tuple[Member, ...]  # by name
-    # The numbers of workers that have ended and are not waited for: a Job does not replace one that
-    # succeeded, so another that failed comes back without it.
+    # The numbers of workers that have ended and are not recreated: a Job does not replace a pod that
+    # succeeded, so a failed one is recreated alone.
     ended: Collection[int] = ()
 
     @cached_property
@@ -56,17 +56,17 @@ class Job:
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
-        """Their labels, for terms that select by one or by none."""
+        """The labels of its workers without a node, for terms that select by one label or by none."""
         return frozenset({ANY_LABEL}.union(*(member.pod.labels.items() for member in self.coming)))
 
     @property
     def begun(self) -> bool:
-        """Whether a part of it was opened: a worker whose gate somebody else took off gives no turn."""
+        """Whether a part of it was admitted; a worker whose gate was removed by hand does not count."""
         return any(member.pod.opened and member.neuron for member in self.workers)
 
     @cached_property
     def returns(self) -> bool:
-        """Whether it was opened and all that wait have units: by the stored plan, or their block's."""
+        """Whether it was admitted and all gated workers have units: by the stored plan, or by their block."""
         if not self.begun:
             return False
         stands = {member.block for member in self.workers if member.neuron and member.pin is not None}
@@ -74,23 +74,23 @@ class Job:
 
     @cached_property
     def order(self) -> tuple[int, datetime, JobKey]:
-        """Whose turn it is: by the lowest priority of its workers, then age, then name."""
+        """The sort key among waiting jobs: the lowest priority of its workers, then age, then name."""
         return -min(member.pod.priority for member in self.workers or self.pods), self.created, self.key
 
     @cached_property
     def created(self) -> datetime:
-        """When the last of its workers that wait was created: it could not have been admitted before."""
+        """When the last of its gated workers was created: the job could not have been admitted before."""
         waiting = [member for member in self.workers if member.pod.gated]
         return max(member.pod.created for member in waiting or self.pods)
 
     @property
     def settled(self) -> bool:
-        """Whether every worker is there and bound."""
+        """Whether every worker exists and is bound to a node."""
         return not self.missing and all(member.pod.node and not member.pod.gated for member in self.workers)
 
     @property
     def place(self) -> Place:
-        """What its workers agree on; only where `trouble` finds nothing.
+        """The placement annotation of its workers, which is valid only if `trouble` returns None.
 
         Raises:
             LookupError: It has no workers.
@@ -103,14 +103,14 @@ class Job:
     @cached_property
     def blocks(self) -> Mapping[int, tuple[Member, ...]]:
         """The workers of each unit, by the block's number."""
-        found: defaultdict[int, list[Member]] = defaultdict(list)
+        blocks: defaultdict[int, list[Member]] = defaultdict(list)
         for member in self.workers:
-            found[member.block].append(member)
-        return {block: tuple(found[block]) for block in sorted(found)}
+            blocks[member.block].append(member)
+        return {block: tuple(blocks[block]) for block in sorted(blocks)}
 
     @cached_property
     def missing(self) -> str | None:
-        """Why its workers, and those that have ended, are not all it needs; None where each is, once."""
+        """Why its workers, with those that have ended, are incomplete; None if each number exists once."""
         if self.unlike:
             return self.unlike
         total = self.place.workers
@@ -120,15 +120,15 @@ class Job:
 
     @cached_property
     def unlike(self) -> str | None:
-        """Why its workers cannot be those of one job; None where they can."""
+        """Why its workers cannot be those of one job; None if they can."""
         places = [member.place for member in self.workers if member.place is not None]
         if not places:
             return "none of its workers exists yet"
         agreed = {(place.workers, place.size, place.unit) for place in places}
         if len(agreed) > 1:
             shown = sorted(agreed)[:2]
-            said = " and ".join(f"{count} workers of node config {size}" for count, size, _ in shown)
-            return f"its workers disagree: {said}; delete those that are not of this job"
+            sizes = " and ".join(f"{count} workers of node config {size}" for count, size, _ in shown)
+            return f"its workers disagree: {sizes}; delete those that are not of this job"
         total = places[0].workers
         seen: dict[int, str] = {}
         for pod in (member.pod for member in self.workers):
@@ -141,15 +141,15 @@ class Job:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it is at work and those that wait go back to units that it has, even if others are there.
+        """Whether it runs, and all gated workers return to its units, even if other workers are missing.
 
-        Of a worker that is missing nobody can say that it will come: a Job recreates none that succeeded, and
-        the Pod of one that did is deleted with its node.
+        It is unknown whether a missing worker will be recreated: a Job does not recreate a worker that
+        succeeded, and the Pod of such a worker is deleted with its node.
         """
         if self.unlike or not any(member.pod.opened and member.pod.started for member in self.workers):
             return False
         stands = {member.block for member in self.workers if member.pod.node or member.pod.opened}
-        # A unit of one node is none to go back to: it may be another, so all of the job come first.
+        # A worker cannot return to a unit of one node: it may get another unit, so all workers must exist.
         return all(member.place and member.block in stands for member in self.gated)
 
     def trouble(self) -> str | None:
@@ -161,8 +161,8 @@ class Job:
             if pod.gated and is_pod(member.key):
                 return f"{pod.name} has the gate {GATE} but no job label: delete it, so that it is recreated"
             if pod.gated and place and place.placer is not Placer.WHOLE_JOB:
-                said = f"its place says {str(place).split()[0]}"
-                return f"{pod.name} has the gate {GATE}, but {said}: remove the gate"
+                placer = str(place).split()[0]
+                return f"{pod.name} has the gate {GATE}, but its place says {placer}: remove the gate"
             if pod.gated and (others := [gate for gate in pod.gates if gate != GATE]):
                 return f"{pod.name} waits for another gate as well: {others[0]}"
         if self.workers and not any(member.neuron for member in self.workers):
@@ -175,15 +175,15 @@ class Job:
         return self._repels_itself()
 
     def _repels_itself(self) -> str | None:
-        """By which term its workers keep each other off nodes, so that it never runs whole.
+        """Returns the anti-affinity by which its workers keep each other off nodes; None if none does.
 
-        Each worker has a node of its own, and each block a unit. About wider labels nothing is known.
+        Each worker has its own node, and each block its own unit. Wider labels are not checked.
         """
         own, terms = self.key[0], [term for term in self.apart if term.key != HOSTNAME]
         if len(terms) > MOST_OWN:
             return f"its workers have {len(terms)} terms of anti-affinity: at most {MOST_OWN} are looked at"
         for term in terms:
-            # Their labels differ in a number at most: those that are alike in what it names are asked once.
+            # The labels of workers mostly differ in a number only: one of several equal workers is examined.
             names = [item.key for item in term.labels or ()]
             kinds = {tuple(map(member.pod.labels.get, names)): member.pod.labels for member in self.workers}
             selected = {kind for kind, labels in kinds.items() if selects(term, own, own, labels)}
@@ -197,9 +197,9 @@ class Job:
 
 
 def jobs_of(pods: Iterable[Member]) -> list[Job]:
-    """The jobs of which a pod, of those that have not ended, waits or takes a node."""
-    found: defaultdict[JobKey, list[Member]] = defaultdict(list)
+    """Returns the jobs with a pod that waits or takes a node, among pods that have not ended."""
+    by_key: defaultdict[JobKey, list[Member]] = defaultdict(list)
     for member in pods:
         if not member.pod.deleting and (member.place is not None or member.pod.gated):
-            found[member.key].append(member)
-    return [Job(key, tuple(sorted(own, key=lambda member: member.pod.name))) for key, own in found.items()]
+            by_key[member.key].append(member)
+    return [Job(key, tuple(sorted(own, key=lambda member: member.pod.name))) for key, own in by_key.items()]

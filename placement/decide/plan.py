@@ -1,4 +1,4 @@
-"""What is wanted, what is to be done, and what one decision tells the next."""
+"""The inputs and results of a decision: settings, memory, admissions, deletions and reasons."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,15 +10,15 @@ from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job
 from placement.observe.model import UNITS, JobKey, Pod, Units
 
-# A job opened without getting its nodes is tried again at once, then after pauses that double up to the
-# longest; after a write that was refused they begin with the first.
+# A job that was admitted and did not get its nodes is tried again at once, then after pauses that double up
+# to the longest. After a refused write, the first pause comes at once.
 FIRST_PAUSE: Final = timedelta(seconds=10)
 LONGEST_PAUSE: Final = timedelta(minutes=30)
-# How long it is known that a job, or an admission to some nodes, came to nothing.
+# How long failures of jobs, and of admissions to nodes, are remembered.
 REMEMBERED: Final = 2 * LONGEST_PAUSE
 
-MOST_PLANNED: Final = 256  # blocks whose units stand on one pod: a fourteenth of its room for annotations
-LONGEST_REFUSAL: Final = 400  # characters of what the API server said, which may quote a whole object
+MOST_PLANNED: Final = 256  # blocks whose units are on one pod: a fourteenth of its room for annotations
+LONGEST_REFUSAL: Final = 400  # characters of the API server's message, which may quote a whole object
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Tuning:
 
 
 class Unsettled(NamedTuple):
-    """Since when an opened job has lacked nodes; and how many workers had one since, at most."""
+    """Since when an admitted job lacks nodes, and the largest number of workers with a node since then."""
 
     since: datetime
     placed: int
@@ -41,22 +41,22 @@ class Unsettled(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Openings of a job that came to nothing."""
+    """Admissions of a job that failed."""
 
-    count: int  # one after the other; of those that were nobody's fault none
-    at: datetime  # when the last was given up
-    units: frozenset[str]  # that it had, which are avoided
-    refused: str = ""  # what the API server said to the last write; empty where the job was given up
+    count: int  # the number of consecutive failures, without those for which the job is not to blame
+    at: datetime  # the time of the last failure
+    units: frozenset[str]  # the units of these admissions, which are avoided
+    refused: str = ""  # the API server's refusal of the last write; empty if the job was evicted
 
     def again(self, tuning: Tuning) -> datetime:
-        """When the job is tried again: the first time at once, but for a write that was refused."""
+        """Returns when the job is tried again: the first time at once, except after a refused write."""
         pause, before = (FIRST_PAUSE, 1) if self.refused else (tuning.bound, 2)
         if self.count < before:
             return self.at
         return self.at + min(pause * 2.0 ** min(self.count - before, 16), LONGEST_PAUSE)
 
     def counts(self, now: datetime) -> bool:
-        """Whether it is remembered still."""
+        """Returns whether it is still remembered."""
         return now - self.at < REMEMBERED
 
 
@@ -82,13 +82,13 @@ class Keeping:
 
 
 def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
-    """Returns those of the times that are remembered still."""
+    """Returns those times that are still remembered."""
     return {name: at for name, at in times.items() if now - at < REMEMBERED}
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What one decision tells the next; a leader that knows nothing of it decides well, if later."""
+    """What a decision remembers for the next one; a new leader decides well without it, but later."""
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
@@ -104,17 +104,17 @@ class Memory:
     at: datetime | None = None  # when it was
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
-        """The same, and that a write to a job's pods was refused."""
+        """Returns the memory with a refused write to a job's pods."""
         before = self.failures.get(job, Failure(0, now, frozenset()))
         failure = replace(before, count=before.count + 1, at=now, refused=why[:LONGEST_REFUSAL])
         return replace(self, failures={**self.failures, job: failure})
 
 
 class Opening(NamedTuple):
-    """A job that is let through: first the units of all blocks, then, when these are stored, every pod."""
+    """An admission: first the units of all blocks are stored, then every pod loses its gate."""
 
     job: Job  # its unpinned workers get their pins, and its gated pods lose the gate
-    blocks: Mapping[int, str]  # for the number of each with an unpinned worker the unit that it is pinned to
+    blocks: Mapping[int, str]  # by number of a block with an unpinned worker, the unit to which it is pinned
 
     @property
     def plans(self) -> tuple[tuple[Pod, Mapping[int, str]], ...]:
@@ -131,7 +131,7 @@ class Opening(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """A job's pods that their operator is to recreate: none of them ever started."""
+    """Pods of a job to delete, so that their operator recreates them: none of them has started."""
 
     job: Job
     pods: tuple[Pod, ...]
@@ -143,8 +143,8 @@ class Waiting:
     """A job that waits."""
 
     job: Job
-    why: str  # as a sentence without its end
-    ranking: Ranking | None = None  # of which it lacks units; None where it waits for something else
+    why: str  # a sentence without a full stop
+    ranking: Ranking | None = None  # the units of which it needs more; None if it waits for something else
 
 
 @dataclass(frozen=True)
@@ -154,8 +154,10 @@ class Decision:
     openings: tuple[Opening, ...]  # in this order
     deletions: tuple[Deletion, ...]
     waiting: tuple[Waiting, ...]
-    doubted: tuple[Waiting, ...]  # pods that are not believed and do not wait, as jobs of one, and why
-    errors: tuple[tuple[Job, Exception], ...]  # about which this program made a mistake; they wait, too
+    doubted: tuple[
+        Waiting, ...
+    ]  # pods that are not believed and do not wait, each as a job of its own, and why
+    errors: tuple[tuple[Job, Exception], ...]  # jobs about which this program has a bug; they wait, too
     memory: Memory
-    cluster: Cluster  # as it will be then
+    cluster: Cluster  # the cluster after these admissions
     units: Units

@@ -1,4 +1,4 @@
-"""Why a pod cannot be placed, whatever is free: what it says cannot be read, looked at or believed."""
+"""Why a pod cannot be placed even if all units were free: its fields cannot be read, compared or believed."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from placement.observe.read import MOST_ANNOTATIONS, MOST_CLAIMS, MOST_CONDITION
 from placement.observe.selectors import MOST_COMPARED
 
 TEXTS: Final = {
-    # Of what is written on it, as it was read.
+    # Problems of the pod's own fields.
     "place": "{}",
     "gates": f"it has {{}} scheduling gates: at most {MOST_GATES} are looked at",
     "conditions": (
@@ -20,7 +20,7 @@ TEXTS: Final = {
     "annotations": f"its annotations have {{}} bytes: at most {MOST_ANNOTATIONS}, so that its unit has room",
     "labels": f"its labels have {{}} characters: at most {MOST_TEXT} are looked at",
     "claims": f"it has {{}} resourceClaims: at most {MOST_CLAIMS} are looked at",
-    # Of what it claims.
+    # Problems of its claims.
     "lost": "claims cannot be followed: {}",
     "shared": (
         "claim {} is one for all pods that name it: use a resourceClaimTemplateName, so that each has its own"
@@ -36,20 +36,20 @@ TEXTS: Final = {
         "its selector {!r} is not understood: only comparisons with == are, and && between them, "
         f"up to {MOST_COMPARED}"
     ),
-    # Of its place, where that is not believed.
+    # Reasons for which its placement annotation is not believed.
     "units": f"annotation {PLACE} names units of {{}} nodes by the label {{!r}}: there are none here",
     "devices": "it asks for no Neuron devices: it does not need a place",
     "unlabelled": "it is on node {}, which has no label {}: that is in no unit",
 }
 
 
-def text(kind: str, *said: object) -> str:
+def text(kind: str, *values: object) -> str:
     """Returns a `Fault` in words."""
-    return TEXTS[kind].format(*(text(*one) if isinstance(one, tuple) else one for one in said))
+    return TEXTS[kind].format(*(text(*value) if isinstance(value, tuple) else value for value in values))
 
 
 def doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
-    """Why a worker's place is not believed; empty where it is."""
+    """Returns why a worker's placement annotation is not believed; empty if it is."""
     place = pod.place
     if place is None:
         return ""

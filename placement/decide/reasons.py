@@ -17,7 +17,7 @@ LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""
 
 LISTED: Final = 4
-"""As many units are named one by one; more are counted by the kind of their cause."""
+"""The number of units that are listed by name; if there are more, they are counted by the kind of cause."""
 
 NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
 
@@ -36,12 +36,12 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting], keeper: JobKey | None)
 
 
 def listed(causes: Iterable[tuple[str, Cause]]) -> str:
-    """What keeps units from being used: each by name where they are few, counted where they are many."""
-    found = list(causes)
-    if len(found) <= LISTED:
-        return "; ".join(f"{name}: {cause.detail}" for name, cause in found)
+    """Returns why units cannot be used: a few units by name, many by their number."""
+    every = list(causes)
+    if len(every) <= LISTED:
+        return "; ".join(f"{name}: {cause.detail}" for name, cause in every)
     kinds: defaultdict[str, list[tuple[str, Cause]]] = defaultdict(list)
-    for name, cause in found:
+    for name, cause in every:
         kinds[cause.kind].append((name, cause))
     return "; ".join(_counted(kind, alike) for kind, alike in kinds.items())
 
@@ -61,7 +61,7 @@ def shortage(ranking: Ranking, wanted: int, free: int, *, keeps: bool) -> str:
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
-    """Why a job cannot have units, by id: first those that do not suit its pods."""
+    """Yields why a job cannot have units, by id: first the units that do not suit its pods."""
     yield from ranking.unfit.items()
     for unit in ranking.fitting.values():
         cause = cluster.cause(unit, ranking.demands, job)

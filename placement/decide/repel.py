@@ -1,4 +1,4 @@
-"""Who keeps whom off nodes by required anti-affinity, as kube-scheduler will see it."""
+"""Which pods keep jobs off nodes by required anti-affinity, as kube-scheduler decides it."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
@@ -11,17 +11,18 @@ from placement.decide.jobs import Job
 from placement.decide.topology import Topology
 from placement.observe.model import HIDDEN, POSITIVE, Apart, JobKey, Node, is_pod
 
-# Of one namespace's pods: terms of anti-affinity that are looked at where nodes share a label's value (those
-# that select by one label or by none are looked up), and pods that they are compared with in a decision.
+# Limits for the pods of one namespace: the terms of anti-affinity that are examined for one value of a node
+# label (terms that select by one label or by none are looked up instead), and the comparisons with pods in a
+# decision.
 MOST_TERMS: Final = 200
 MOST_COMPARED: Final = 200_000
 
 Where = tuple[str, str, str]
-"""A node label, its value, and the namespace that terms are about; empty for several."""
+"""A node label, its value, and the namespace whose pods terms select; empty for several namespaces."""
 
 
 class Repelling:
-    """The terms of the pods that have nodes, and those pods; fills up as they are counted in."""
+    """The pods that have nodes, and their terms of anti-affinity."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -31,15 +32,15 @@ class Repelling:
         self._terms: defaultdict[Where, defaultdict[str, dict[Apart, JobKey]]]
         self._terms = defaultdict(lambda: defaultdict(dict))
         self._unclear: set[Where] = set()
-        # Terms about pods with a label: by this, whose they are, a job's or a pod's of none.
+        # The owners of terms about pods with one label, by this label: a job, or a pod without a job.
         self._exact: defaultdict[Where, dict[tuple[str, str], dict[bool, JobKey]]] = defaultdict(dict)
-        # What was looked up in this decision, and with how many pods the terms of a namespace were compared.
+        # The results of this decision, and the number of pods with which terms of a namespace were compared.
         self._met: dict[tuple[str, Apart, JobKey], bool] = {}
         self._near: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
         self._compared: Counter[str] = Counter()
 
     def stand(self, member: Member) -> None:
-        """Count in whom a pod that has a node keeps off."""
+        """Adds the anti-affinity of a pod that has a node."""
         node = self._topology.nodes.get(member.pod.node)
         for term in member.pod.apart if node else ():
             if node and term.labels is not None and (value := node.labels.get(term.key)) is not None:
@@ -59,7 +60,7 @@ class Repelling:
             self._unclear.add(where)
 
     def off(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
-        """Whose pods kube-scheduler keeps a job's off nodes for: by terms of theirs, or of the job's own."""
+        """Yields the jobs whose pods keep a job off nodes, by their anti-affinity or by the job's own."""
         yield from self.others(nodes, job)
         ours = (self._avoids(term, value, job) for term in job.apart for value in _values(nodes, term.key))
         yield from filter(None, ours)
@@ -82,7 +83,7 @@ class Repelling:
                     yield whose
 
     def unclear(self, nodes: Iterable[Node], namespace: str) -> bool:
-        """Whether pods may keep those of a namespace off some nodes by terms that are too many to look at."""
+        """Returns whether too many terms exist to know if a namespace's pods are kept off some nodes."""
         return bool(self._unclear) and any(
             (key, node.labels.get(key), about) in self._unclear
             for node in nodes
@@ -91,26 +92,26 @@ class Repelling:
         )
 
     def _meets(self, own: str, term: Apart, job: Job) -> bool:
-        """Whether a term of a pod of a namespace is about any worker of a job that has no node yet."""
+        """Returns whether a term of a namespace's pod selects any worker of a job that has no node yet."""
         key = (own, term, job.key)
         if key not in self._met:
             self._met[key] = self._selected(term, own, job.coming) is not None
         return self._met[key]
 
     def _avoids(self, term: Apart, value: str, job: Job) -> JobKey | None:
-        """Whose pod is where a term of a job's own keeps it off nodes; the last where all are too many."""
+        """Returns the job of a pod that a job's term avoids; of the last pod if there are too many."""
         key, own = (job.key, term, value), job.key[0]
         if key not in self._near:
             near = chain.from_iterable(map(self.there.__getitem__, self._topology.near(term.key, value)))
             has = next((item.key for item in term.labels or () if item.operator in POSITIVE), None)
-            pods = [one for one in near if has is None or not {has, HIDDEN}.isdisjoint(one.pod.labels)]
+            pods = [pod for pod in near if has is None or not {has, HIDDEN}.isdisjoint(pod.pod.labels)]
             whose = self._selected(term, own, pods)
             full = self._compared[own] >= MOST_COMPARED
             self._near[key] = whose or (pods[-1].key if pods and full else None)
         return self._near[key]
 
     def _selected(self, term: Apart, own: str, pods: Iterable[Member]) -> JobKey | None:
-        """Whose the first pod is that a term of a namespace's pods selects."""
+        """Returns the job of the first pod that a term of a namespace's pods selects; or None."""
         for member in pods:
             if self._compared[own] >= MOST_COMPARED:
                 return None
@@ -121,5 +122,5 @@ class Repelling:
 
 
 def _values(nodes: Collection[Node], key: str) -> set[str]:
-    """The values of a label of nodes; empty text for those without it."""
+    """Returns the values of a label of nodes; an empty text for nodes without it."""
     return {node.labels.get(key, "") for node in nodes}

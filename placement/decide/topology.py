@@ -1,4 +1,4 @@
-"""The nodes, and which of them work as one unit: what changes only when a node does."""
+"""The nodes and their units, which change only when a node changes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from placement.observe.model import Demand, Node
 
 
 class Unit(NamedTuple):
-    """The nodes that share a value of a topology label, which is its id, by name; and their names."""
+    """The nodes that share a value of a topology label, which is the unit's id."""
 
     id: str
     nodes: tuple[Node, ...]
@@ -18,7 +18,7 @@ class Unit(NamedTuple):
 
 
 class Topology:
-    """The nodes of a cluster, by name. Kept from decision to decision while no node changes."""
+    """The nodes of a cluster, by name. Decisions use the same object until a node changes."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
@@ -27,28 +27,28 @@ class Topology:
         self.suited = lru_cache(maxsize=64)(self._suited)
 
     def _units_by(self, key: str) -> Mapping[str, Unit]:
-        """Every unit that a topology label makes, by id."""
-        found: defaultdict[str, dict[str, Node]] = defaultdict(dict)
+        """Returns the units of a topology label, by id."""
+        by_value: defaultdict[str, dict[str, Node]] = defaultdict(dict)
         for name, node in sorted(self.nodes.items()):
             if value := node.unit(key):
-                found[value][name] = node
+                by_value[value][name] = node
         return {
             value: Unit(value, tuple(nodes.values()), frozenset(nodes))
-            for value, nodes in sorted(found.items())
+            for value, nodes in sorted(by_value.items())
         }
 
     def _near(self, key: str, value: str) -> tuple[str, ...]:
-        """The names of the nodes with a label's value, whether they make a unit or not."""
+        """Returns the names of the nodes with a value of a label, even if they form no unit."""
         return tuple(name for name, node in self.nodes.items() if node.labels.get(key) == value)
 
     def unit(self, key: str, unit_id: str | None) -> Unit | None:
-        """The unit with an id; None where there is none."""
+        """Returns the unit with an id; None if there is none."""
         return self.units_by(key).get(unit_id) if unit_id else None
 
     def _suited(
         self, key: str, size: int, most: int, demands: tuple[Demand, ...]
     ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
-        """The units that suit pods, whoever is on them, by id; and why the others do not."""
+        """Returns the units that suit pods, apart from their holders, by id; and why the others do not."""
         fitting, unfit = {}, {}
         for unit in self.units_by(key).values():
             part, cause = _fitting(unit, size, most, demands)
@@ -65,14 +65,14 @@ class Topology:
 
 
 def unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
-    """Why a node does not suit pods, whoever is on it; None where it does."""
+    """Returns why a node does not suit pods, apart from its holders; None if it does."""
     if state := unusable(node):
         return Cause(state, f"node {node.name} {state}")
     return next((cause for demand in demands if (cause := misfit(demand, node))), None)
 
 
 def _fitting(unit: Unit, size: int, most: int, demands: tuple[Demand, ...]) -> tuple[Unit, Cause | None]:
-    """The nodes of a unit that suit pods, and why there are too few; a unit has so many nodes at most."""
+    """Returns the nodes of a unit that suit pods, and why they are too few; ``most`` nodes form a unit."""
     if len(unit.nodes) < size or len(unit.nodes) > most:
         return unit, Cause("incomplete", f"{len(unit.nodes)} of {most} nodes present")
     causes = {node.name: unsuited(node, demands) for node in unit.nodes}

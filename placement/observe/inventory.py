@@ -121,14 +121,14 @@ def read_claim(raw: Object) -> Claim:
     owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
     owner = next((item.get("uid", "")[:MOST_NAME] for item in owners), "")
-    asked = (raw.get("spec") or {}).get("devices") or {}
-    requests = tuple(_requests(asked)) if owner and not results else ()
-    count = sum(1 + len(one.conditions) for one in requests)
+    devices = (raw.get("spec") or {}).get("devices") or {}
+    requests = tuple(_requests(devices)) if owner and not results else ()
+    count = sum(1 + len(request.conditions) for request in requests)
     many = count > MOST_COMPARED
     return Claim(
         requests=() if many else requests,
         fault=("requests", count) if many else None,
-        mode=_mode(asked),
+        mode=_mode(devices),
         owner=owner,
         devices=tuple(
             (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
@@ -152,8 +152,9 @@ READERS: Final[Mapping[str, Callable[[Object], Any]]] = {
 
 def _mode(devices: Object) -> int:
     opaque = (item.get("opaque") or {} for item in devices.get("config") or ())
-    parameters = [one.get("parameters") for one in opaque if one.get("driver") == DRIVER]  # whatever it takes
-    modes = (one.get("ultraserverMode") for one in reversed(parameters) if isinstance(one, dict))
+    # Any JSON value: only the driver knows the type of its parameters.
+    parameters = [item.get("parameters") for item in opaque if item.get("driver") == DRIVER]
+    modes = (values.get("ultraserverMode") for values in reversed(parameters) if isinstance(values, dict))
     return next((mode for mode in modes if type(mode) is int), 0)
 
 

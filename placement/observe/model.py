@@ -1,8 +1,8 @@
-"""What a decision is made from: nodes and pods, with only what matters of them.
+"""The inputs of a decision: nodes and pods, with only the fields that matter.
 
-The program knows no kind of job; all that it needs is on the pods (`contract.keys`), put there through the
-job's pod templates. A pod without a place, such as a launcher, is opened when its job's workers are, and goes
-where the scheduler likes.
+The program knows no kinds of job: everything that it needs is on the pods (`contract.keys`), because
+admission writes it into the job's pod templates. A pod without a placement annotation, such as a launcher,
+is admitted together with the job's workers, and the scheduler chooses its node.
 """
 
 from collections import defaultdict
@@ -16,19 +16,19 @@ from weakref import WeakValueDictionary
 from contract import keys
 from contract.place import Place
 
-# The program: its Lease, its Deployment, and what its Events come from.
+# The name of the program: of its Lease, of its Deployment, and in its Events.
 COMPONENT: Final = "ultraserver-placement"
-# The label of each namespace that says its name.
+# The label that every namespace has, with its name.
 NAMESPACE: Final = "kubernetes.io/metadata.name"
-# A resource of this name stands for very many host ports, one whose name begins so for one of them.
+# A resource with this name is for very many host ports; a resource whose name begins with it is for one port.
 PORT: Final = "host port"
-# Labels by which the table's anti-affinity selects pods: of every pod they are kept.
+# Labels by which the table's anti-affinity selects pods; they are stored for every pod.
 MARKS: Final = frozenset(
     {keys.JOB, keys.BLOCK, keys.LOOSE, keys.TRAINING + "job-role", keys.TRAINING + "job-name"}
 )
-# In place of labels that are not kept: no label is called so.
+# In place of labels that are not stored; no label has an empty name.
 HIDDEN: Final = ""
-# Operators that hold of pods which have the label.
+# Operators that hold only for pods with the label.
 POSITIVE: Final = ("In", "Exists")
 # The effects of taints that keep pods off a node.
 HARD: Final = ("NoSchedule", "NoExecute")
@@ -43,11 +43,11 @@ class Kind(NamedTuple):
 
     @property
     def usable(self) -> int:
-        """How many nodes of a unit a job can have."""
+        """The number of nodes of a unit that a job can have."""
         return self.most or self.nodes
 
     def takes(self, size: int) -> bool:
-        """Whether so many workers of a job may share a unit."""
+        """Returns whether a number of workers of a job may share a unit."""
         return 1 <= size <= self.most if self.most else size == self.nodes
 
 
@@ -59,23 +59,24 @@ class Units:
     devices: frozenset[str] = keys.DEVICES
 
     def __or__(self, other: Self) -> Self:
-        """Both; of two kinds by one label the other's."""
+        """Returns both; if both have the same label, the other's kind counts."""
         return type(self)({**self.kinds, **other.kinds}, self.devices | other.devices)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The labels of several nodes, those of the largest units first."""
+        """The labels of units of several nodes, those of the largest units first."""
         sizes = {key: kind.nodes for key, kind in self.kinds.items() if kind.nodes > 1}
         return tuple(sorted(sizes, key=lambda key: (-sizes[key], key)))
 
 
-# Those of the packaged table.
+# The units of the packaged table.
 UNITS: Final = Units({keys.SERVER_4: Kind(4), keys.SERVER_2: Kind(2), keys.HOSTNAME: Kind(1)})
-# What a family says that is not for the cluster; a bare off is false to YAML.
+# The modes of a family that is switched off; YAML reads a bare off as false.
 OFF: Final = ("off", False)
-# Namespace and job label of a job; a pod without the label is a job of its own, called ``pod/NAME``.
+# Namespace and job label of a job; a pod without the label counts as a job with the name ``pod/NAME``.
 JobKey = tuple[str, str]
-# What cannot be read or looked at: a key of `placement.decide.problems.TEXTS`, and what that names.
+# Why something cannot be read or compared: a key of `placement.decide.problems.TEXTS`, and the values for its
+# text.
 Fault = tuple[str, *tuple[object, ...]]
 # Attributes of devices, by domain and name, and ``driver``; each with its value.
 Conditions = frozenset[tuple[str, str | int | bool]]
@@ -89,7 +90,7 @@ class Ended(NamedTuple):
 
 
 def units_of(families: Iterable[Mapping[str, Any]]) -> Units:
-    """The units of families as a rule table has them, and those of the packaged table.
+    """Returns the units of families of a rule table, and those of the packaged table.
 
     Raises:
         ValueError: A family cannot be read.
@@ -103,7 +104,7 @@ def units_of(families: Iterable[Mapping[str, Any]]) -> Units:
 
 
 def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:
-    """The units of a family; several jobs may be on one if no shape keeps others off it."""
+    """Yields the units of a family; several jobs may share one if no shape keeps other jobs off it."""
     units = sorted(family.get("units") or (), key=lambda unit: unit["nodes"])
     rows = defaultdict[str, list[tuple[int, Mapping[str, Any]]]](list)
     for shape in family.get("shapes") or ():
@@ -120,7 +121,7 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:
 
 
 def is_pod(job: JobKey) -> bool:
-    """Whether this is a pod without a job label, or a claim without a pod: no label value has a slash."""
+    """Returns whether a key is of a pod without a job label, or of a claim: no label value has a slash."""
     return job[1].startswith(("pod/", "claim/"))
 
 
@@ -133,7 +134,7 @@ class Taint(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """A toleration of a pod; fields as in the API, empty where not given."""
+    """A toleration of a pod; fields as in the API, empty if missing."""
 
     key: str
     operator: str
@@ -150,7 +151,7 @@ class Expression(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A node selector term: all of its expressions have to hold."""
+    """A node selector term: all of its expressions must hold."""
 
     labels: tuple[Expression, ...] = ()
     fields: tuple[Expression, ...] = ()
@@ -158,36 +159,38 @@ class Term(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Apart:
-    """A term of a pod's required anti-affinity. Whoever reads pods makes equal ones the same."""
+    """A term of a pod's required anti-affinity. `placement.observe.read` uses one object for equal terms."""
 
-    key: str  # the node label by whose value nodes are near each other
-    labels: tuple[Expression, ...] | None  # what it selects pods by; None where it selects none
-    namespaces: frozenset[str] = frozenset()  # of these pods, by name; empty where only `spaces` says
-    # The same by labels of namespaces, as far as it is by their names; None where only `namespaces` says.
+    key: str  # the topology key: the pod keeps off nodes with the same value of this label
+    labels: tuple[Expression, ...] | None  # the label selector; None if the term selects no pods
+    namespaces: frozenset[str] = (
+        frozenset()
+    )  # the namespaces of these pods; empty if only `spaces` selects them
+    # The namespace selector, reduced to conditions on names; None if only `namespaces` selects them.
     spaces: tuple[Expression, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that pods have by claims."""
+    """A device that pods can claim."""
 
-    key: str  # its name among all, and that of the resource by which it counts as used
-    attributes: Conditions  # what it is: attributes with their values, and its driver
-    resources: tuple[str, ...] = ()  # extended resources that it serves, too
-    tainted: bool = False  # whether nobody gets it
+    key: str  # its unique name, which is also the resource by which it counts as used
+    attributes: Conditions  # its attributes with their values, and its driver
+    resources: tuple[str, ...] = ()  # the extended resources that it also serves
+    tainted: bool = False  # whether no pod gets it
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Devices of its node that a pod claims."""
+    """A request of a pod's claim for devices of its node."""
 
-    name: str  # of what the claim is made from, for people
-    conditions: Conditions  # what each of them is
-    count: int  # how many; 0 for all there are
+    name: str  # the name of the claim's template, for messages
+    conditions: Conditions  # the conditions that each device must meet
+    count: int  # the number of devices; 0 for all
 
 
 def are_neuron(conditions: Iterable[tuple[str, str | int | bool]]) -> bool:
-    """Whether devices that meet all conditions are the Neuron driver's: by its name, or by its attributes."""
+    """Returns whether devices that meet all conditions are the Neuron driver's, by name or attributes."""
     drivers = [value for key, value in conditions if key == "driver"]
     return (
         keys.DRIVER in drivers if drivers else any(key.startswith(f"{keys.DRIVER}/") for key, _ in conditions)
@@ -199,12 +202,12 @@ class Node:
     """A node."""
 
     name: str
-    labels: Mapping[str, str]  # all of them: selectors may name any
+    labels: Mapping[str, str]  # all labels, because selectors may name any
     ready: bool = True
     cordoned: bool = False
     taints: tuple[Taint, ...] = ()
-    allocatable: Mapping[str, int] = field(default_factory=dict)  # to its pods, in thousandths, by resource
-    devices: tuple[Device, ...] = ()  # what they can claim
+    allocatable: Mapping[str, int] = field(default_factory=dict)  # amounts in thousandths, by resource
+    devices: tuple[Device, ...] = ()  # the devices that pods can claim
 
     @property
     def driven(self) -> bool:
@@ -212,7 +215,7 @@ class Node:
         return any(("driver", keys.DRIVER) in device.attributes for device in self.devices)
 
     def unit(self, key: str) -> str | None:
-        """The value of a topology label; None where the node is in no unit that works."""
+        """Returns the value of a topology label; None if the node is in no working unit."""
         value = self.labels.get(key)
         if (
             not value
@@ -225,27 +228,29 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """What a pod asks of a node. Compared by identity: `demand_of` makes equal ones the same."""
+    """The demand of a pod on a node. `demand_of` returns one object for equal demands."""
 
     selector: Mapping[str, str] = field(default_factory=dict)
-    terms: tuple[Term, ...] | None = None  # of required node affinity, one has to hold; None for no affinity
+    terms: tuple[Term, ...] | None = None  # required node affinity: one term must hold; None for no affinity
     tolerations: tuple[Toleration, ...] = ()
     requests: Mapping[str, int] = field(default_factory=dict)  # in thousandths; ``pods`` not counted
     claims: tuple[Ask, ...] = ()
 
     def uses(self, devices: Iterable[str]) -> bool:
-        """Whether it takes some of these devices, or claims some."""
-        asked = any(map(self.requests.get, devices))
-        return asked or any(are_neuron(ask.conditions) for ask in self.claims)
+        """Returns whether it requests some of these devices, or claims Neuron devices."""
+        requested = any(map(self.requests.get, devices))
+        return requested or any(are_neuron(ask.conditions) for ask in self.claims)
 
     @cached_property
     def parts(self) -> int:
-        """How many conditions it compares with every node, or what costs as much."""
+        """The cost of comparing it with a node, as a number of conditions."""
         terms = self.terms or ()
         expressions = [item for term in terms for item in (*term.labels, *term.fields)]
         values = sum(len(item.values) for item in expressions)
         claimed = sum(len(ask.conditions) for ask in self.claims)
-        claimed += 4 * len(self.claims) ** 2  # measured: of eight asks each is met beside seven others
+        claimed += (
+            4 * len(self.claims) ** 2
+        )  # measured: each of eight requests is compared with the seven others
         return len(self.selector) + len(self.tolerations) + len(terms) + len(expressions) + values + claimed
 
 
@@ -259,42 +264,43 @@ def demand_of(
     requests: Mapping[str, int],
     claims: tuple[Ask, ...] = (),
 ) -> Demand:
-    """A demand; of equal ones the same, for as long as a pod has it."""
+    """Returns a demand; equal demands are one object, for as long as a pod has it."""
     key = (tuple(sorted(selector.items())), terms, tolerations, tuple(sorted(requests.items())), claims)
     return _demands.setdefault(key, Demand(selector, terms, tolerations, requests, claims))
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod that has not ended, as it was read. It says what its writers claim (`Member`)."""
+    """A pod that has not ended, as it was read; `Member` has the facts that are believed."""
 
     namespace: str
     name: str
     uid: str
     job: str = ""  # its job label
-    loose: bool = False  # whether jobs are kept off the whole UltraServer that it is on
-    place: Place | None = None  # what admission says about it; None where it takes no node for a job
+    loose: bool = False  # whether it keeps jobs off its whole UltraServer
+    place: Place | None = None  # its placement annotation; None if it takes no node for a job
     number: int = 0  # its number among the pods of the job that take nodes
-    fault: Fault | None = None  # why that cannot be read, or a node not be sought
+    fault: Fault | None = None  # why the annotation cannot be read, or the pod cannot be compared with nodes
     gates: tuple[str, ...] = ()
     demand: Demand = field(default_factory=Demand)
-    claims: tuple[tuple[str, str], ...] = ()  # of a worker: the template and the claim of each entry
-    # All that it has of a worker without a fault, and of a pod that has a node and few; else the `MARKS`.
+    claims: tuple[tuple[str, str], ...] = ()  # for a worker: the template and the claim of each entry
+    # All labels of a worker without a fault, and of a pod with a node and few labels; otherwise only the
+    # `MARKS`.
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
-    apart: tuple[Apart, ...] = ()  # the pods that it keeps off its own node, its UltraServer or more
-    node: str = ""  # that it is bound to
+    apart: tuple[Apart, ...] = ()  # its required anti-affinity
+    node: str = ""  # the node to which it is bound
     opened: datetime | None = None  # when the program pinned it
-    plan: str = ""  # the units that were decided on with its own, by block, as `placement.act.write` has them
-    started: bool = False  # whether any of its containers ever ran: such a pod is never touched
+    plan: str = ""  # the units of further blocks, in the form of `placement.act.write`
+    started: bool = False  # whether any of its containers ever ran: such a pod is never changed or deleted
     deleting: bool = False
     priority: int = 0
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)  # whether it waits for the program
-    key: JobKey = field(init=False, compare=False)  # its job, or for one without a job itself
-    pin: str | None = field(init=False, compare=False)  # the unit that the program pinned it to
+    key: JobKey = field(init=False, compare=False)  # its job; for a pod without a job, the pod itself
+    pin: str | None = field(init=False, compare=False)  # the unit to which the program pinned it
 
     def __post_init__(self) -> None:
-        """See once what is asked for in every decision."""
+        """Computes once what every decision needs."""
         object.__setattr__(self, "gated", keys.GATE in self.gates)
         pin = self.demand.selector.get(self.place.unit) if self.opened and self.place else None
         object.__setattr__(self, "pin", pin)

@@ -1,8 +1,8 @@
-"""Nodes and pods as the API server has them, made into what a decision needs.
+"""Reads nodes and pods of the API server, and keeps only what a decision needs.
 
-Labels and annotations of pods are what people and other programs write: anything may stand there. What
-cannot be read, or would cost too much, becomes the pod's `fault`, and its job waits. Of a pod
-that takes no node for a job only who it is and what it takes is kept: it may be as large as it likes.
+Users and other programs write labels and annotations of pods, so these can have any content. If they cannot
+be read, or would cost too much, the reason becomes the pod's `fault`, and its job waits. For a pod that
+takes no node for a job, only its identity and its resources are stored, so that a large pod costs nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,36 +38,41 @@ from placement.observe.model import (
 )
 
 ENDED: Final = ("Succeeded", "Failed")
-"""Phases of pods that hold nothing any more."""
+"""Phases of pods that no longer hold anything."""
 
-# The queries of lists of pods: for those that have not ended, and for those of jobs that have.
+# The queries of two lists of pods: those that have not ended, and those of jobs that have ended.
 LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 OVER: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
 
-# Of one pod. Its conditions are compared with every node, and kept: 10,000 Pods of 200 parts take 150 MB.
-MOST_CONDITIONS: Final = 200  # parts of them: a value is one, all others are four
-MOST_TEXT: Final = 4096  # characters of these together, of its labels, and of its anti-affinity
-MOST_APART: Final = 16  # terms of anti-affinity; the guard accepts no more from anybody
-MOST_APART_TEXT: Final = 1024  # characters of these, without a place: bound ones are kept, whosever they are
-MOST_LABELS: Final = 32  # of one without a place, and as many characters: of more only the `MARKS` are kept
-MOST_ANNOTATIONS: Final = 240_000  # bytes, while it waits: of 262,144 a plan takes up to 18,300
-MOST_RESOURCES: Final = 32  # names of resources that it asks for
+# Limits for one pod. Its conditions are compared with every node, and stored: 10,000 Pods with 200 parts take
+# 150 MB.
+MOST_CONDITIONS: Final = 200  # parts of conditions: a value counts as one, everything else as four
+MOST_TEXT: Final = 4096  # characters of all conditions, of its labels, and of its anti-affinity
+MOST_APART: Final = 16  # terms of anti-affinity; the guard never accepts more
+MOST_APART_TEXT: Final = 1024  # characters of these, for a pod without a placement annotation
+MOST_LABELS: Final = (
+    32  # labels of a pod without a placement annotation; if it has more, only the `MARKS` are stored
+)
+MOST_ANNOTATIONS: Final = (
+    240_000  # bytes while it waits: the API server permits 262,144, and a plan needs 18,300
+)
+MOST_RESOURCES: Final = 32  # names of resources that it requests
 MOST_PORTS: Final = 16  # host ports
 MOST_CLAIMS: Final = 8  # entries of its `resourceClaims`
 MOST_GATES: Final = 16
 
 _KINDS: Final = ("matchExpressions", "matchFields")
-"""Of expressions in a node selector term."""
+"""The keys with expressions in a node selector term."""
 
 CORE: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
-"""Resources that are kept of a pod that asks for more than any node has."""
+"""Resources that are stored for a pod that requests more resources than any node has."""
 
 _aparts: WeakValueDictionary[tuple[Any, ...], Apart] = WeakValueDictionary()
 
 
-def read_node(found: Object) -> Node:
-    """A node."""
-    metadata, spec, status = (found.get(part) or {} for part in ("metadata", "spec", "status"))
+def read_node(raw: Object) -> Node:
+    """Returns a node."""
+    metadata, spec, status = (raw.get(part) or {} for part in ("metadata", "spec", "status"))
     conditions = status.get("conditions") or ()
     return Node(
         name=metadata.get("name", ""),
@@ -82,9 +87,9 @@ def read_node(found: Object) -> Node:
     )
 
 
-def read_pod(found: Object) -> Pod | None:
-    """A pod; None for one that has ended."""
-    metadata, spec, status = (found.get(part) or {} for part in ("metadata", "spec", "status"))
+def read_pod(raw: Object) -> Pod | None:
+    """Returns a pod; None if it has ended."""
+    metadata, spec, status = (raw.get(part) or {} for part in ("metadata", "spec", "status"))
     if status.get("phase") in ENDED:
         return None
     gates = tuple(gate.get("name", "") for gate in spec.get("schedulingGates") or ())
@@ -96,7 +101,7 @@ def read_pod(found: Object) -> Pod | None:
     except ContractError as error:
         fault = "place", str(error)
     claims = spec.get("resourceClaims") or () if place else ()
-    # kube-scheduler keeps a node for a Pod that it preempts others for.
+    # kube-scheduler reserves a node for a Pod for which it preempts others.
     node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
     opened, plan = _opened(metadata, place, spec)
     if len(gates) > MOST_GATES:
@@ -114,7 +119,7 @@ def read_pod(found: Object) -> Pod | None:
         demand=read_demand(spec, status, conditions=bool(place) and not fault),
         claims=tuple(_entries(claims[:MOST_CLAIMS], status)),
         labels=labels if place and not fault else _kept(labels, there=bool(node)),
-        # One without a place or a node keeps nobody off yet.
+        # A pod with neither an annotation nor a node keeps no other pod off.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
         node=node,
         opened=opened,
@@ -126,63 +131,63 @@ def read_pod(found: Object) -> Pod | None:
     )
 
 
-def read_ended(found: Object) -> Ended | None:
-    """Which worker of which job has ended; None for what is not such a worker, or is being deleted."""
-    metadata = found.get("metadata") or {}
-    if (found.get("status") or {}).get("phase") not in ENDED or metadata.get("deletionTimestamp"):
+def read_ended(raw: Object) -> Ended | None:
+    """Returns the job and the number of an ended worker; None for other pods, and during deletion."""
+    metadata = raw.get("metadata") or {}
+    if (raw.get("status") or {}).get("phase") not in ENDED or metadata.get("deletionTimestamp"):
         return None
     try:
-        place, number = read_place(found)
+        place, number = read_place(raw)
     except ContractError:
         return None
     job = contract.job(metadata, place.group) if place else ""
     return Ended((metadata.get("namespace", ""), job), number) if job else None
 
 
-def read_place(found: Object) -> tuple[Place | None, int]:
-    """What admission says about a pod, and its number; None for one that takes no node for a job.
+def read_place(raw: Object) -> tuple[Place | None, int]:
+    """Returns the placement annotation of a pod, and its number; None if it takes no node for a job.
 
     Raises:
-        ContractError: It cannot be read.
+        ContractError: The annotation cannot be read.
     """
-    place = contract.read(found.get("metadata") or {})
+    place = contract.read(raw.get("metadata") or {})
     if place is None:
         return None, 0
     try:
-        number = place.number(found)
+        number = place.number(raw)
     except ContractError:
         if place.placer is Placer.WHOLE_JOB:
             raise
         number = None
     if number is None and place.placer is Placer.WHOLE_JOB:
         raise ContractError("its place says no index: placement needs the number of each pod")
-    return place, number or 0  # others stay off the unit that it is in, whichever number it has
+    return place, number or 0  # without whole-job admission, the number does not change which unit it holds
 
 
 def read_demand(spec: Object, status: Object | None = None, *, conditions: bool = True) -> Demand:
-    """What a pod asks of a node; the same object for every pod that asks for the same.
+    """Returns the demand of a pod on a node; pods with equal demands share one object.
 
-    Without ``conditions`` its node selector, node affinity and tolerations are not kept.
+    Without ``conditions``, its node selector, node affinity and tolerations are not stored.
     """
-    said = spec if conditions else {}
-    required = _required(said, "nodeAffinity")
+    selecting = spec if conditions else {}
+    required = _required(selecting, "nodeAffinity")
     terms = None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
     tolerations = tuple(
         Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
-        for item in said.get("tolerations") or ()
+        for item in selecting.get("tolerations") or ()
     )
-    asked = {name: amount for name, amount in requests(spec, status).items() if amount}
-    if len(asked) > MOST_RESOURCES:  # no node has so many
-        asked = {name: amount for name, amount in asked.items() if name in CORE}
-    asked |= ports(spec)
-    return demand_of(said.get("nodeSelector") or {}, terms, tolerations, asked)
+    wanted = {name: amount for name, amount in requests(spec, status).items() if amount}
+    if len(wanted) > MOST_RESOURCES:  # no node has so many
+        wanted = {name: amount for name, amount in wanted.items() if name in CORE}
+    wanted |= ports(spec)
+    return demand_of(selecting.get("nodeSelector") or {}, terms, tolerations, wanted)
 
 
 def read_apart(spec: Object, most: int = MOST_TEXT) -> tuple[Apart, ...]:
-    """The terms of a pod's required anti-affinity.
+    """Returns the terms of a pod's required anti-affinity.
 
-    Longer ones than so many characters are about all pods that have one of the labels they select by, in no
-    more namespaces. Of a pod that has more than are looked at, each is about all pods.
+    If they have more than ``most`` characters, each counts as selecting all pods with one of its labels, in
+    the same namespaces or more. If there are too many terms, each counts as selecting all pods.
     """
     terms = _required(spec, "podAntiAffinity") or ()
     if not terms:
@@ -207,16 +212,16 @@ def _read_term(term: Object, *, long: bool) -> Apart:
     return _apart(term.get("topologyKey") or "", labels, names, spaces)
 
 
-def _apart(*said: Any) -> Apart:  # noqa: ANN401 - as the fields of one
-    return _aparts.setdefault(said, Apart(*said))
+def _apart(*fields: Any) -> Apart:  # noqa: ANN401 - the fields of `Apart`
+    return _aparts.setdefault(fields, Apart(*fields))
 
 
-def _selector(found: Object | None) -> tuple[Expression, ...] | None:
-    """A label selector; None where there is none, which selects nothing."""
-    if found is None:
+def _selector(raw: Object | None) -> tuple[Expression, ...] | None:
+    """Returns a label selector; None if there is none, which selects nothing."""
+    if raw is None:
         return None
-    equal = (Expression(key, "In", (value,)) for key, value in (found.get("matchLabels") or {}).items())
-    return (*equal, *_expressions(found.get("matchExpressions")))
+    equal = (Expression(key, "In", (value,)) for key, value in (raw.get("matchLabels") or {}).items())
+    return (*equal, *_expressions(raw.get("matchExpressions")))
 
 
 def _required(spec: Object, kind: str) -> Any:  # noqa: ANN401 - a list or a map, by kind
@@ -225,7 +230,7 @@ def _required(spec: Object, kind: str) -> Any:  # noqa: ANN401 - a list or a map
 
 
 def _excess(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | None:
-    """What of a worker costs too much to find a node for, or leaves no room for its unit."""
+    """Returns what makes a worker too expensive to compare with nodes, or leaves no room for its pin."""
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
     terms = (_required(spec, "nodeAffinity") or {}).get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
@@ -248,19 +253,20 @@ def _excess(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | N
 
 
 def ports(spec: Object) -> dict[str, int]:
-    """The host ports that a pod takes, as resources of which a node has one each; addresses do not count."""
-    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
-    found = {
+    """Returns the host ports of a pod, as resources of which a node has one each; addresses do not count."""
+    init = spec.get("initContainers") or ()
+    sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
+    resources = {
         f"{PORT} {port['hostPort']}/{port.get('protocol') or 'TCP'}": 1000
         for container in (*(spec.get("containers") or ()), *sidecars)
         for port in container.get("ports") or ()
         if port.get("hostPort")
     }
-    return found if len(found) <= MOST_PORTS else {PORT: 1000}
+    return resources if len(resources) <= MOST_PORTS else {PORT: 1000}
 
 
 def _kept(labels: Mapping[str, str], *, there: bool) -> Mapping[str, str]:
-    """The labels by which a job may keep off a pod: of one that is on a node all, where they are few."""
+    """Returns the labels by which anti-affinity may select a pod: all, if it has a node and few labels."""
     few = len(labels) <= MOST_LABELS and sum(map(len, map(str, labels.items()))) <= MOST_APART_TEXT
     if there and few:
         return _equal(tuple(labels.items()))
@@ -270,36 +276,35 @@ def _kept(labels: Mapping[str, str], *, there: bool) -> Mapping[str, str]:
 
 @lru_cache(maxsize=1024)
 def _equal(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Labels that many pods have are one object."""
+    """Returns labels as a map; pods with equal labels share one object."""
     return dict(labels)
 
 
 def _entries(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str]]:
-    """The template and the claim of each entry: of a template the one that was made, as the status says."""
-    made = {
-        each.get("name"): each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()
-    }
+    """Yields the template and the claim of each entry; the status names the claim of a template."""
+    statuses = status.get("resourceClaimStatuses") or ()
+    created = {item.get("name"): item.get("resourceClaimName") for item in statuses}
     for entry in claims:
         template, own = entry.get("resourceClaimTemplateName") or "", entry.get("resourceClaimName")
-        yield template, (made.get(entry.get("name")) if template else own) or ""
+        yield template, (created.get(entry.get("name")) if template else own) or ""
 
 
-def _term(found: Object) -> Term:
-    return Term(*(_expressions(found.get(kind)) for kind in _KINDS))
+def _term(raw: Object) -> Term:
+    return Term(*(_expressions(raw.get(kind)) for kind in _KINDS))
 
 
-def _expressions(found: Iterable[Object] | None) -> tuple[Expression, ...]:
+def _expressions(items: Iterable[Object] | None) -> tuple[Expression, ...]:
     return tuple(
         Expression(item.get("key", ""), item.get("operator", ""), tuple(item.get("values") or ()))
-        for item in found or ()
+        for item in items or ()
     )
 
 
 def _opened(metadata: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
-    """When the program pinned a pod, and the plan.
+    """Returns when the program pinned a pod, and the plan.
 
-    It writes pin and note in one patch: one without the other is not its. Nor is anything on a pod that
-    others place.
+    The program writes pin and note in one patch, so one without the other is not from it. Nor is a note on a
+    pod that another placer places.
     """
     if (
         place is None
@@ -307,12 +312,12 @@ def _opened(metadata: Object, place: Place | None, spec: Object) -> tuple[dateti
         or place.unit not in (spec.get("nodeSelector") or {})
     ):
         return None, ""
-    said, _, plan = str((metadata.get("annotations") or {}).get(OPENED, "")).partition(" ")
-    return time_of(said), plan
+    time, _, plan = str((metadata.get("annotations") or {}).get(OPENED, "")).partition(" ")
+    return time_of(time), plan
 
 
 def _started(status: Object) -> bool:
-    """Whether a container runs or ran: phase Pending lasts through image pulls and init containers."""
+    """Returns whether a container runs or ran: the phase stays Pending during image pulls, for example."""
     if status.get("phase") == "Running":
         return True
     kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
