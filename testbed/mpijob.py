@@ -39,15 +39,19 @@ def mpijob(  # noqa: PLR0913 - each is something that a job may say
     metadata: dict[str, Any] = {"name": name} if generate_name is None else {"generateName": generate_name}
     metadata |= {"namespace": namespace} if namespace else {}
     metadata |= {"annotations": annotations} if annotations else {}
-    asked: dict[str, Any] = {}
+    resources: dict[str, Any] = {}
     claimed: dict[str, Any] = {}
     if claim:
-        asked = {"resources": {"claims": [{"name": "neurons"}]}}
+        resources = {"resources": {"claims": [{"name": "neurons"}]}}
         claimed = {"resourceClaims": [{"name": "neurons", "resourceClaimTemplateName": claim}]}
     elif resource:
-        asked = {"resources": {"limits": {resource: amount or NODE.get(resource, 16)}}}
+        resources = {"resources": {"limits": {resource: amount or NODE.get(resource, 16)}}}
     launcher = {"containers": [{"name": "mpitest", "image": IMAGE}], **(launcher_spec or {})}
-    worker = {"containers": [{"name": "mpitest", "image": IMAGE, **asked}], **claimed, **(worker_spec or {})}
+    worker = {
+        "containers": [{"name": "mpitest", "image": IMAGE, **resources}],
+        **claimed,
+        **(worker_spec or {}),
+    }
     return {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",

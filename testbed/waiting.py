@@ -38,7 +38,7 @@ def left(seconds: float) -> float:
 
 
 def until(condition: Callable[[], T], what: str, seconds: float = PATIENCE, every: float = EVERY) -> T:
-    """Waits for what has no event to follow: what a file, a log, a port or a program of its own says.
+    """Waits for something without an event to follow: a file, a log, a port or a program.
 
     What the API server has is followed by a watch instead: ``Kubectl.wait_for``.
 

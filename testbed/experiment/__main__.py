@@ -22,7 +22,7 @@ from testbed.plane.process import ClusterError
 
 
 def main() -> int:
-    """Runs it, and end with one line: ``whole W straddle S stuck K held H of N``."""
+    """Runs the experiment; the last line is ``whole W straddle S stuck K held H of N``."""
     if any(argument.split("=")[0] == "--trace" for argument in sys.argv[1:]):
         return command.main(sys.argv[1:])
     parser = argparse.ArgumentParser(prog="python -m testbed.experiment", description=__doc__)

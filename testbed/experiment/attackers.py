@@ -39,8 +39,8 @@ def repelling(term: Object) -> Object:
 
 def pod(name: str, **spec: Any) -> Object:
     """Returns a Pod with one core, if it names no node."""
-    asked = {} if "nodeName" in spec else {"limits": {"aws.amazon.com/neuroncore": "1"}}
-    containers = [{"name": "c", "image": "example.invalid/c", "resources": asked}]
+    resources = {} if "nodeName" in spec else {"limits": {"aws.amazon.com/neuroncore": "1"}}
+    containers = [{"name": "c", "image": "example.invalid/c", "resources": resources}]
     metadata = {"name": name}
     return {
         "apiVersion": "v1",
@@ -83,13 +83,13 @@ def launcher(_: Stage) -> list[Object]:
 def queue(_: Stage) -> list[Object]:
     """Returns jobs of a node that name a queue which is not there."""
     made = [mpijob(1, name=f"queue-{at}", worker_spec=NO_VOLUME) for at in range(8)]
-    for each in made:
-        each["metadata"]["labels"] = {kueue.QUEUE: "none"}
+    for job in made:
+        job["metadata"]["labels"] = {kueue.QUEUE: "none"}
     return made
 
 
 USERS: dict[str, Callable[[Stage], list[Object]]] = {
-    each.__name__: each for each in (idle, core, words, vain, launcher, queue)
+    user.__name__: user for user in (idle, core, words, vain, launcher, queue)
 }
 
 
@@ -113,7 +113,7 @@ def attack(stage: Stage, names: list[str]) -> Iterator[list[int]]:
         _send(editor, counted, "POST", _path(document), document)
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as ending:
         going = pool.submit(
-            _goes_on, editor, [one for one in made if one["kind"] == "MPIJob"], ended, counted
+            _goes_on, editor, [document for document in made if document["kind"] == "MPIJob"], ended, counted
         )
         ending.callback(going.result)
         ending.callback(ended.set)
@@ -122,9 +122,9 @@ def attack(stage: Stage, names: list[str]) -> Iterator[list[int]]:
 
 def _goes_on(editor: Kubectl, jobs: list[Object], ended: threading.Event, counted: list[int]) -> None:
     for turn in itertools.count(1):
-        for each in editor.get_json("pods")["items"]:
+        for pod in editor.get_json("pods")["items"]:
             change = {"metadata": {"annotations": {"x": str(time.monotonic())}}}
-            _send(editor, counted, "PATCH", f"{PODS}/{each['metadata']['name']}", change)
+            _send(editor, counted, "PATCH", f"{PODS}/{pod['metadata']['name']}", change)
             if ended.wait(PAUSE):
                 return
         if ended.wait(PAUSE):

@@ -86,11 +86,11 @@ class Tenant:
         if 403 in self.answers:
             return
         self.kubectl.wait_for(
-            lambda events: [one for one in events["items"] if text in one["message"]], "events"
+            lambda events: [event for event in events["items"] if text in event["message"]], "events"
         )
 
     def clear(self) -> None:
-        """Ends all that is the user's."""
+        """Deletes all objects of the user."""
         self.kubectl.delete("resourcequotas")
         for pod in self.kubectl.get_json("pods")["items"]:
             if "finalizers" in pod["metadata"]:

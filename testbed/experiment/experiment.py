@@ -107,20 +107,18 @@ def burst(
         settle: Seconds without any change after which jobs are final.
         patience: The same while something could be done still; see `Stage.quiet`.
     """
-    healthy, asked, number = len(stage.healthy), 0, 0
+    healthy, needed, number = len(stage.healthy), 0, 0
     fits = tuple(size for size in SIZES["burst"] if size <= healthy)
-    while asked < OVERLOAD * healthy:
+    while needed < OVERLOAD * healthy:
         workers = chance.choice(fits)
         stage.apply(f"job-{number}", workers, chance.choice(TEAMS))
-        asked, number = asked + workers, number + 1
+        needed, number = needed + workers, number + 1
     result = Result()
     now = stage.quiet(settle, patience=patience)
     result.held = sum(standing.held for standing in now.values())
     result.overlooked = len(overlooked(now, stage.usable, stage.labels))
     result.at_work = (sum(standing.workers for standing in now.values() if standing.whole), healthy)
-    say(
-        f"{number} jobs for {asked} nodes: {result.at_work[0]} of {healthy} nodes at work, {result.held} held"
-    )
+    say(f"{number} jobs for {needed} nodes: {result.at_work[0]} of {healthy} at work, {result.held} held")
     while done := [key for key, standing in now.items() if standing.placed]:
         for key in done:
             result.count(now[key])

@@ -131,7 +131,7 @@ class Stage:
         del self.jobs[key]
 
     def clear(self) -> None:
-        """Ends every job, uncordon every node, and wait until nothing is left that a job owned.
+        """Ends every job, uncordons every node, and waits until nothing is left that a job owned.
 
         mpi-operator gives a new job no pods while a Service, say, of its name is still the old one's, and
         looks again after pauses that double.
@@ -164,7 +164,7 @@ class Stage:
         return pods
 
     def end(self, namespace: str, name: str) -> None:
-        """Takes a pod away at once."""
+        """Deletes a pod at once."""
         self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0")
 
     def standings(self) -> dict[Key, Standing]:
@@ -246,7 +246,7 @@ class Stage:
 
     @contextlib.contextmanager
     def _explained(self) -> Iterator[None]:
-        """Adds to an error what the programs say that place jobs."""
+        """Adds the logs of the programs that place jobs to an error."""
         try:
             yield
         except NotYetError as error:
@@ -310,7 +310,7 @@ def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
         document = webhook.configuration(server, values={"kinds": ["all"]} if claims else None)
         stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
         ours = [node["metadata"] for node in fleet if node["kind"] == "Node"]
-        labels = {each["name"]: each["labels"] for each in ours}
+        labels = {metadata["name"]: metadata["labels"] for metadata in ours}
         stage = Stage(running, connect(running.kubeconfig), labels, policy=policy, rules=rules, claims=claims)
         if policy == "kueue":
             kueue.start(running)
@@ -321,7 +321,7 @@ def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
 
 def _nobodys(objects: Object) -> bool:
     """Returns whether nothing is left that a job owned."""
-    owners = [owner for each in objects["items"] for owner in each["metadata"].get("ownerReferences") or ()]
+    owners = [owner for item in objects["items"] for owner in item["metadata"].get("ownerReferences") or ()]
     return not any(owner["kind"] == "MPIJob" for owner in owners)
 
 

@@ -18,7 +18,7 @@ from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_
 
 
 def main() -> int:
-    """Starts everything, says how to use it, and waits for Ctrl-C."""
+    """Starts everything, prints how to use it, and waits for Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m testbed.nodes", description=__doc__)
     parser.add_argument("--nodes", type=int, choices=(1, 2, 4), default=4, help="how many (default: 4)")
     more = "and how many of another UltraServer, with a DRA driver in place of the plugin (default: 0)"

@@ -1,4 +1,4 @@
-"""Who has which address in the network of a plane. It is a network of its own, the same in every plane."""
+"""The addresses in the network of a plane. The network is the same in every plane, and isolated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 PLANE = "10.98.0.1"
-"""The plane's own: API server and CoreDNS, and the way from one node to the Pods of another."""
+"""The plane's address: of the API server and CoreDNS, and the route from a node to the Pods of others."""
 SERVICES = "10.96.0.0/16"
 KUBERNETES = "10.96.0.1"
 """The Service ``kubernetes``: the API server, as Pods know it."""

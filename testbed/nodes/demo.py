@@ -16,7 +16,7 @@ from testbed.plane.process import ClusterError, end_as_by_ctrl_c
 
 
 def main() -> int:
-    """Tells the story once, and leaves nothing behind."""
+    """Runs the demo once, and removes everything at the end."""
     end_as_by_ctrl_c()
     start = time.monotonic()
     try:
@@ -25,7 +25,7 @@ def main() -> int:
     except KeyboardInterrupt:
         say("stopped; nothing is left running")
         return 130
-    # What is waited for and does not come about is an AssertionError.
+    # A wait that ends without its event raises an AssertionError.
     except (ClusterError, KubectlError, AssertionError) as error:
         sys.stderr.write(f"the demo failed: {error}\n")
         return 1
@@ -75,7 +75,7 @@ def doing(pod: Object) -> str:
     waits = status.get("initContainerStatuses", [])
     if status["phase"] != "Pending" or not waits:
         return str(status["phase"])
-    ended = sum("terminated" in each["state"] for each in waits)
+    ended = sum("terminated" in status["state"] for status in waits)
     return f"Pending, {ended} of {len(waits)} init containers have ended"
 
 

@@ -27,7 +27,7 @@ async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def serve(listeners: list[socket.socket]) -> None:
-    """Accepts on every listener for ever."""
+    """Accepts connections on every listener, forever."""
     for listener in listeners:
         port = listener.getsockname()[1]
 

@@ -121,7 +121,7 @@ def _remove(folder: Path, by: Callable[[Path], None]) -> None:
 
 
 def main() -> None:
-    """Makes the namespaces, says the id of their first process, and cleans up when standard input ends."""
+    """Creates the namespaces, prints their first process, and cleans up when standard input ends."""
     # Ctrl-C in a terminal is for the starter, which may still want to stop things itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     folder, cgroup = Path(sys.argv[1]), sys.argv[2]

@@ -68,7 +68,7 @@ class Node:
         self._running["containerd"].wait_ready(self._runtime_answers, PATIENCE)
 
     def start_kubelet(self) -> None:
-        """Starts the kubelet and kube-proxy; the API server says when the node is ready."""
+        """Starts the kubelet and kube-proxy; the API server shows when the node is ready."""
         place = self.place
         cgroup = f"/{self._namespaces.cgroup}/{place.name}"
         resolv = self._write("resolv.conf", "")
@@ -80,7 +80,7 @@ class Node:
         self._running["kubelet"] = self._start("kubelet", kubelet)
 
     def wait_kubelet(self, ready: Callable[[], bool]) -> None:
-        """Waits until the API server says that the node is ready.
+        """Waits until the API server shows that the node is ready.
 
         Raises:
             ClusterError: it ended, or the time is over; the message quotes its log.

@@ -1,4 +1,4 @@
-"""What tells a kubelet of devices in tests: a device plugin with faults on demand, or a DRA driver."""
+"""Offers devices to a kubelet in tests: a device plugin with faults on demand, or a DRA driver."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from testbed.topology import trn2u, write
 RESOURCE = "aws.amazon.com/neuron"
 DEVICES = 16
 SYSFS = [trn2u(server, node) for server in ("9000000000000000", "8000000000000000") for node in (2, 3, 1, 0)]
-"""What the nodes' drivers say: two UltraServers, handed out in an order that is not the topology's."""
+"""The facts of the nodes' drivers: two UltraServers, whose nodes are not in the order of the topology."""
 
 
 def machines(plugged: int = 4, driven: int = 0) -> list[Object]:
@@ -53,11 +53,11 @@ class NeuronPlugin:
         self.start()
 
     def start(self) -> None:
-        """Starts it; the constructor does, and what has stopped it may."""
+        """Starts the plugin, in the constructor or after it was stopped."""
         self._node.start_program("neuron", ["neuron", str(self._folder)])
 
     def stop(self) -> None:
-        """Ends it; the kubelet has no devices then."""
+        """Stops the plugin; then the kubelet has no devices."""
         self._node.kill("neuron")
 
     def say(self, **files: str) -> None:
@@ -72,7 +72,7 @@ class NeuronPlugin:
         fresh.replace(self._folder / "devices")
 
     def mend(self) -> None:
-        """Takes every fault back."""
+        """Removes every fault."""
         self.sysfs = {}
         self.say(**self._healthy)
         for file in self._class.iterdir():

@@ -18,7 +18,7 @@ from testbed.plane.process import ClusterError, end_as_by_ctrl_c, wait_for_ctrl_
 
 
 def main() -> int:
-    """Starts everything, says how to use it, and waits to be told to stop."""
+    """Starts everything, prints how to use it, and waits for a signal."""
     parser = argparse.ArgumentParser(prog="python -m testbed.plane", description=__doc__)
     parser.add_argument(
         "--ultraservers", type=int, default=24, help="how many, of four nodes each (default: 24)"

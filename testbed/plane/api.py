@@ -160,9 +160,9 @@ class Client:
         Raises:
             ApiError: it was refused.
         """
-        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
-        answer = self._api.create(path, {**asked, "spec": {"expirationSeconds": 4 * 3600}})
+        answer = self._api.create(path, {**request, "spec": {"expirationSeconds": 4 * 3600}})
         return str(answer["status"]["token"])
 
     def text(self, path: str) -> str:
@@ -269,7 +269,7 @@ class Client:
         if kind not in known:
             listed = (self._api.get(_root(version)) or {}).get("resources", [])
             known = {
-                each["kind"]: (each["name"], each["namespaced"]) for each in listed if "/" not in each["name"]
+                kind["kind"]: (kind["name"], kind["namespaced"]) for kind in listed if "/" not in kind["name"]
             }
             self._resources[version] = known
         if kind not in known:
@@ -287,13 +287,13 @@ class Client:
             for version in (group["preferredVersion"], *group["versions"])
         ]
         for root in ("/api/v1", *(f"/apis/{version}" for version in versions)):
-            for each in (self._api.get(root) or {}).get("resources", []):
-                if "/" in each["name"]:
+            for kind in (self._api.get(root) or {}).get("resources", []):
+                if "/" in kind["name"]:
                     continue
                 group = root.split("/")[2] if root != "/api/v1" else ""
-                plain = (each["name"], each["singularName"], each["kind"], *each.get("shortNames", ()))
-                for name in (*plain, *(f"{one}.{group}" for one in plain)):
-                    kinds.setdefault(name.lower(), (f"{root}/{each['name']}", each["namespaced"]))
+                plain = (kind["name"], kind["singularName"], kind["kind"], *kind.get("shortNames", ()))
+                for name in (*plain, *(f"{word}.{group}" for word in plain)):
+                    kinds.setdefault(name.lower(), (f"{root}/{kind['name']}", kind["namespaced"]))
         return kinds
 
 

@@ -95,13 +95,13 @@ class Controllers:
 
     def __init__(self, plane: ControlPlane, *names: str) -> None:
         self._plane = plane
-        self._chosen = [each for each in CONTROLLERS if not names or each.name in names]
+        self._chosen = [controller for controller in CONTROLLERS if not names or controller.name in names]
         self._tools = build.CONTROLLERS.directory()
         self._folder = plane.folder / "controllers"
         # The default place of a webhook's certificates, below TMPDIR.
         self._certificates = self._folder / "k8s-webhook-server" / "serving-certs"
         ports = iter(free_ports(2 * len(self._chosen)))
-        self._ports = {each.name: (next(ports), next(ports)) for each in self._chosen}
+        self._ports = {controller.name: (next(ports), next(ports)) for controller in self._chosen}
         self._webhooks: dict[str, list[Object]] = {}
 
     def define(self) -> None:
@@ -115,54 +115,54 @@ class Controllers:
         self._certificates.mkdir(parents=True)
         webhook.development_certificates(self._certificates)
         every: list[Object] = []
-        for each in self._chosen:
-            port, _ = self._ports[each.name]
-            parts = [part for part in self._namespaced(each) if part["metadata"]["name"] not in UNUSED]
+        for controller in self._chosen:
+            port, _ = self._ports[controller.name]
+            parts = [part for part in self._namespaced(controller) if part["metadata"]["name"] not in UNUSED]
             at = managers.at(parts, f"https://127.0.0.1:{port}", self._certificates / "ca.crt")
-            self._webhooks[each.name] = [part for part in at if part["kind"] in managers.WEBHOOKS]
+            self._webhooks[controller.name] = [part for part in at if part["kind"] in managers.WEBHOOKS]
             every += at
         managers.install(self._plane, every)
 
     def start(self) -> None:
         """Starts them, and waits until all are ready and the API server asks their webhooks."""
-        started = [(each, self._start(each)) for each in self._chosen]
-        for each, program in started:
-            url = f"http://127.0.0.1:{self._ports[each.name][1]}/readyz"
+        started = [(controller, self._start(controller)) for controller in self._chosen]
+        for controller, program in started:
+            url = f"http://127.0.0.1:{self._ports[controller.name][1]}/readyz"
             program.wait_ready(lambda url=url: answers_ok(url), PATIENCE)  # type: ignore[misc]
-            for part in self._webhooks[each.name]:
+            for part in self._webhooks[controller.name]:
                 self._plane.kubectl.create(part)
-        for each, _ in started:
-            names = [hook["name"] for part in self._webhooks[each.name] for hook in part["webhooks"]]
-            webhook.asked(self._plane.kubectl.in_namespace("default"), names, each.probe)
+        for controller, _ in started:
+            names = [hook["name"] for part in self._webhooks[controller.name] for hook in part["webhooks"]]
+            webhook.asked(self._plane.kubectl.in_namespace("default"), names, controller.probe)
 
-    def _namespaced(self, each: Controller) -> list[Object]:
-        folder = self._folder / each.name
+    def _namespaced(self, controller: Controller) -> list[Object]:
+        folder = self._folder / controller.name
         folder.mkdir()
         # kustomize takes folders by their relative paths only.
-        resources = [os.path.relpath(self._tools / part, folder.resolve()) for part in each.manifests]
-        text = json.dumps({"namespace": each.namespace, "resources": resources})
+        resources = [os.path.relpath(self._tools / part, folder.resolve()) for part in controller.manifests]
+        text = json.dumps({"namespace": controller.namespace, "resources": resources})
         (folder / "kustomization.yaml").write_text(text, encoding="utf-8")
         parts = managers.manifests(self._plane, folder)
         if not any(part["kind"] == "Namespace" for part in parts):
-            name = {"name": each.namespace}
+            name = {"name": controller.namespace}
             parts.insert(0, {"apiVersion": "v1", "kind": "Namespace", "metadata": name})
         return parts
 
-    def _start(self, each: Controller) -> Any:
-        port, health = self._ports[each.name]
-        command = [str(self._tools / each.name), *self._arguments(each, port, health)]
+    def _start(self, controller: Controller) -> Any:
+        port, health = self._ports[controller.name]
+        command = [str(self._tools / controller.name), *self._arguments(controller, port, health)]
         env = {
             "HOME": str(self._plane.folder),
             "PATH": "/usr/bin:/bin",
             "TMPDIR": str(self._folder),
-            "KUBECONFIG": str(self._plane.account(each.namespace, each.account)),
+            "KUBECONFIG": str(self._plane.account(controller.namespace, controller.account)),
         }
         return self._plane.programs.start(
-            each.name, supervised(command), env=env, cwd=Path(self._plane.folder)
+            controller.name, supervised(command), env=env, cwd=Path(self._plane.folder)
         )
 
-    def _arguments(self, each: Controller, port: int, health: int) -> list[str]:
-        if each.name == "training-operator":
+    def _arguments(self, controller: Controller, port: int, health: int) -> list[str]:
+        if controller.name == "training-operator":
             return [
                 "--metrics-bind-address=0",
                 f"--health-probe-bind-address=127.0.0.1:{health}",
@@ -172,14 +172,14 @@ class Controllers:
                 "--kube-api-qps=200",
                 "--kube-api-burst=400",
             ]
-        management = "certManagement" if each.name == "trainer" else "internalCertManagement"
+        management = "certManagement" if controller.name == "trainer" else "internalCertManagement"
         group = {"jobset": "jobset.x-k8s.io", "lws": "lws.x-k8s.io", "trainer": "trainer.kubeflow.org"}
         webhook_at: dict[str, object] = {"host": "127.0.0.1", "port": port}
-        if each.name == "lws":
+        if controller.name == "lws":
             # By default it looks in a folder that the whole machine shares.
             webhook_at["certDir"] = str(self._certificates)
         arguments = {
-            "apiVersion": f"config.{group[each.name]}/v1alpha1",
+            "apiVersion": f"config.{group[controller.name]}/v1alpha1",
             "kind": "Configuration",
             "health": {"healthProbeBindAddress": f"127.0.0.1:{health}"},
             "metrics": {"bindAddress": "0"},
@@ -188,6 +188,6 @@ class Controllers:
             management: {"enable": False},
             "clientConnection": {"qps": 200, "burst": 400},
         }
-        path = self._folder / each.name / "configuration.json"
+        path = self._folder / controller.name / "configuration.json"
         path.write_text(json.dumps(arguments), encoding="utf-8")
         return [f"--config={path}"]

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-# Who talks to the API server, and the groups that its built-in roles know them by.
+# The clients of the API server, and the groups to which its built-in roles are bound.
 USERS = {
     "admin": ("cluster-admin", "system:masters"),
     "controller-manager": ("system:kube-controller-manager", ""),
@@ -136,7 +136,7 @@ def issue(
 
 
 _CA_NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "loopback control plane")])
-# Python 3.13 refuses an authority that does not say that it signs certificates.
+# Python 3.13 refuses an authority without the key usage for signing certificates.
 _SIGNS = x509.KeyUsage(
     digital_signature=False,
     content_commitment=False,

@@ -43,7 +43,7 @@ spec: {policyName: left-namespaces, validationActions: [Deny]}
 """An operator that is late creates a worker when its job is gone and the test is over. Without a kubelet such
 a Pod never ends, and its nodes are missing in a later test."""
 
-# What the API server writes itself, and a person who copies an object takes out.
+# The fields that the API server writes, and that a user who copies an object removes.
 SERVERS_OWN = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
 
@@ -120,7 +120,7 @@ def come_back(inside: Kubectl) -> None:
 
 
 def end(inside: Kubectl, kind: str, *select: str) -> None:
-    """Deletes what there is of a kind, and what controllers still make of it, until nothing is left.
+    """Deletes all objects of a kind, and those that controllers still create for them, until none is left.
 
     Pods at once: there is no kubelet that would end them.
     """

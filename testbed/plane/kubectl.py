@@ -154,8 +154,8 @@ class Kubectl:
         many = document["kind"] == "List"
         with _refused("create", "-f", "-", *args):
             made = [
-                self.api.create(each, self.namespace, **options)
-                for each in (document["items"] if many else [document])
+                self.api.create(item, self.namespace, **options)
+                for item in (document["items"] if many else [document])
             ]
         return listed(made) if many else made[0]
 
@@ -173,7 +173,7 @@ class Kubectl:
             self.api.delete(Wanted.of(*what), self.namespace, at_once=at_once)
 
     def wait_for(self, condition: Callable[[Object], object], *get: str, timeout: float = PATIENCE) -> Object:
-        """Follows what ``kubectl get`` would say until ``condition`` holds of it, and returns that.
+        """Follows what ``kubectl get`` would print until ``condition`` holds for it, and returns that.
 
         Raises:
             NotYetError: the time is over; the message has what was seen last.

@@ -71,29 +71,30 @@ class Load:
     @property
     def admissions(self) -> list[Admission]:
         """Those that were answered, in the order in which they were begun."""
-        return [each.result() for each in tuple(self._asked) if each.done() and not each.cancelled()]
+        return [call.result() for call in tuple(self._asked) if call.done() and not call.cancelled()]
 
     @property
     def failed(self) -> list[Admission]:
         """Those that the API server refused, or did not answer."""
-        return [each for each in self.admissions if each.error]
+        return [admission for admission in self.admissions if admission.error]
 
     @property
     def unmutated(self) -> list[Admission]:
         """Those that came through without the webhook."""
-        return [each for each in self.admissions if not each.error and not each.mutated]
+        return [admission for admission in self.admissions if not admission.error and not admission.mutated]
 
     @property
     def lost(self) -> list[str]:
         """Every one that failed or was not mutated, in words that say when."""
-        return [str(each) for each in self.admissions if each.error or not each.mutated]
+        return [str(admission) for admission in self.admissions if admission.error or not admission.mutated]
 
     def lost_outside(self, begin: float, end: float) -> list[str]:
         """Returns those of ``lost`` that were answered before a time or sent after another (``seconds``)."""
         return [
-            str(each)
-            for each in self.admissions
-            if (each.error or not each.mutated) and (each.at + each.seconds < begin or each.at > end)
+            str(admission)
+            for admission in self.admissions
+            if (admission.error or not admission.mutated)
+            and (admission.at + admission.seconds < begin or admission.at > end)
         ]
 
     @property
@@ -111,7 +112,7 @@ class Load:
 
         def answered() -> bool:
             later = self._asked[first:]
-            return sum(each.done() for each in tuple(later)) >= count
+            return sum(call.done() for call in tuple(later)) >= count
 
         until(answered, f"{count} more answers")
 
@@ -119,8 +120,8 @@ class Load:
         """Returns the numbers of docs/operations.md: admissions, failed, unmutated, seconds."""
         done = self.admissions
         numbers = f"{len(done)} admissions, {len(self.failed)} failed, {len(self.unmutated)} unmutated"
-        end = max((each.at + each.seconds for each in done), default=0.0)
-        slowest = max((each.seconds for each in done), default=0.0)
+        end = max((admission.at + admission.seconds for admission in done), default=0.0)
+        slowest = max((admission.seconds for admission in done), default=0.0)
         return f"{numbers}, {end:.0f} s, the slowest {slowest:.2f} s"
 
 

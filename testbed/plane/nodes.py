@@ -25,7 +25,7 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 TRN2U = "trn2u.48xlarge"
 NODES_PER_ULTRASERVER = 4
 
-# What the machines offer once the device plugin and the kubelet have spoken.
+# The resources of the machines after the device plugin and the kubelet have reported them.
 TRN2U_CAPACITY = {
     "cpu": "192",
     "memory": "2097152Mi",
@@ -130,7 +130,7 @@ def claim_template(mode: int, name: str = "", *, told: bool = True) -> Node:
     """
     text = CLAIMS.read_text(encoding="utf-8")
     every: list[Node] = list(yaml.safe_load_all(text))
-    (chosen,) = (each for each in every if each["metadata"]["name"] == template_name(mode))
+    (chosen,) = (template for template in every if template["metadata"]["name"] == template_name(mode))
     if not told:
         del chosen["spec"]["spec"]["devices"]["config"]
     return chosen | {"metadata": {"name": name or template_name(mode)}}

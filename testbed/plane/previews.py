@@ -87,7 +87,7 @@ def previews(plane: ControlPlane, namespace: str, rules: Path | None = None) -> 
 
 
 def runs(namespace: Kubectl, pod: str) -> None:
-    """Says of a Pod what a kubelet says once its containers run, here at the address of this machine.
+    """Writes the status of a Pod whose containers run, as a kubelet does, with the address of this machine.
 
     The API server takes it a moment after a webhook is gone.
     """

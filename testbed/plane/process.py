@@ -104,7 +104,7 @@ class Program:
         return "\n".join(lines[-TAIL_LINES:])
 
     def wait_ready(self, probe: Callable[[], bool], timeout: float) -> None:
-        """Waits until ``probe`` says yes.
+        """Waits until ``probe`` returns true.
 
         Raises:
             ClusterError: the program ended, or the time is over; the message quotes the log.
@@ -217,7 +217,7 @@ def end_as_by_ctrl_c() -> None:
 
 
 def wait_for_ctrl_c() -> NoReturn:
-    """Waits for it, for ever.
+    """Waits for it, forever.
 
     A signal that comes just before a wait begins does not end it: it is looked at when the wait is over.
     """

@@ -56,7 +56,7 @@ def development_certificates(folder: Path) -> None:
 def start(
     programs: Programs, folder: Path, rules: Path | None = None, name: str = NAME, more: Sequence[str] = ()
 ) -> RunningWebhook:
-    """Starts a webhook and waits until it says that it is ready.
+    """Starts a webhook and waits until it reports that it is ready.
 
     Args:
         programs: what stops it again.
@@ -92,7 +92,7 @@ def configuration(
         namespaces: a selector of namespaces other than "all that are not opted out".
         values: of the chart, other than the default, which needs no Helm.
     """
-    (document,) = (one for one in chart.objects(values) if one["kind"] == "MutatingWebhookConfiguration")
+    (document,) = (item for item in chart.objects(values) if item["kind"] == "MutatingWebhookConfiguration")
     document["metadata"]["name"] = name
     for hook in document["webhooks"]:
         hook["name"] = hook["name"].replace(f".{NAME}.", f".{name}.")
@@ -114,7 +114,7 @@ def qualified(name: str) -> str:
 
 @contextlib.contextmanager
 def registered(inside: Kubectl, document: dict[str, Any], probe: dict[str, Any] = PROBE) -> Iterator[None]:
-    """Registers a webhook, waits until the API server asks it, and takes it away again at the end.
+    """Registers a webhook, waits until the API server calls it, and removes the registration at the end.
 
     Args:
         inside: kubectl for a namespace that the document selects; it is asked there by a dry run.
@@ -133,7 +133,7 @@ def registered(inside: Kubectl, document: dict[str, Any], probe: dict[str, Any] 
 
 
 def asked(inside: Kubectl, hooks: Collection[str], probe: dict[str, Any]) -> None:
-    """Waits until the API server asks one of these webhooks about a new object.
+    """Waits until the API server calls one of these webhooks for a new object.
 
     It learns of configurations by a watch of its own, a moment after it stored one: nothing else tells.
 

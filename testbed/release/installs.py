@@ -72,5 +72,5 @@ def pack(folder: Path, target: Path, date: int) -> None:
         gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
-        for each in sorted(folder.rglob("*")):
-            archive.add(each, f"{chart.NAME}/{each.relative_to(folder)}", recursive=False, filter=dated)
+        for path in sorted(folder.rglob("*")):
+            archive.add(path, f"{chart.NAME}/{path.relative_to(folder)}", recursive=False, filter=dated)

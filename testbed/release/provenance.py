@@ -1,4 +1,4 @@
-"""What a release was made of: a SLSA provenance, version 1, in an in-toto statement.
+"""The sources of a release: a SLSA provenance, version 1, in an in-toto statement.
 
 It has no time and no machine in it: the same commit and the same images give the same statement.
 """

@@ -16,7 +16,7 @@ FOLDER = source.REPOSITORY / "dist" / "soak"
 
 @dataclass
 class Record:
-    """What a soak found.
+    """The results of a soak.
 
     Attributes:
         commit: that was tried.

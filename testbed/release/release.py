@@ -1,4 +1,4 @@
-"""Writes what a release is: ``python -m testbed.release.release [--dirty [--keep] | --before] [--key FILE]``.
+"""Writes a release: ``python -m testbed.release.release [--dirty [--keep] | --before] [--key FILE]``.
 
 A release is a folder with all that an installation needs, without a clone: wheel and sdist,
 the kubectl plugin as one file, the two images as archives, the bill of materials, the chart, a file for

@@ -29,7 +29,7 @@ def sign(sums: Path, key: Path) -> None:
 
 def refused(sums: Path, signers: Path = SIGNERS) -> str:
     """Returns why the signature of the checksums is not valid; empty if it is by one of the signers."""
-    asked = ["ssh-keygen", "-Y", "verify", "-n", NAMESPACE, "-I", IDENTITY]
-    command = [*asked, "-f", str(signers), "-s", f"{sums}.sig"]
+    verify = ["ssh-keygen", "-Y", "verify", "-n", NAMESPACE, "-I", IDENTITY]
+    command = [*verify, "-f", str(signers), "-s", f"{sums}.sig"]
     done = subprocess.run(command, check=False, input=sums.read_bytes(), capture_output=True)
     return f"{signers}: {(done.stdout + done.stderr).decode().strip()}" if done.returncode else ""

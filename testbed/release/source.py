@@ -19,7 +19,7 @@ class ReleaseError(RuntimeError):
 
 @dataclass(frozen=True)
 class Source:
-    """What a release is made of.
+    """The sources of a release.
 
     Attributes:
         commit: the last one in it.

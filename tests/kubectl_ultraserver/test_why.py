@@ -143,7 +143,7 @@ def test_a_worker_whose_block_stands_elsewhere_is_told_which_node_is_in_the_way(
     nodes = changed(THREE, n1_3={"cordoned": True})
     scheduler, places = why(case(work(pods, nodes, job=stored())))
     assert scheduler.name == "train-worker-3"
-    assert places.text == "train-worker-3 has to go to us-01, where its block is: node n1-3 cordoned"
+    assert places.text == "train-worker-3 needs a node in us-01, where its block is: node n1-3 cordoned"
 
 
 def test_room_that_the_scheduler_does_not_see_is_said() -> None:

@@ -82,7 +82,7 @@ def test_all_are(api: FakeApi) -> None:
 def test_which_has_to_be_said(api: FakeApi, arguments: list[str]) -> None:
     done = call("open", *arguments)
     assert done.exit_code == 2
-    assert "name one job as namespace/name, or give --all" in done.output
+    assert "name one job as namespace/name, or use --all" in done.output
     assert len(waiting(api)) == 3
 
 

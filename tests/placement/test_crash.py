@@ -42,7 +42,7 @@ def test_a_job_that_was_begun_is_finished_before_an_older_and_more_important_one
     [
         ({}, "us-01 us-04 us-05"),
         ({"opened": NOW - timedelta(minutes=3)}, "us-01 us-02 us-03"),
-        ({"plan": "1=us-04 two=us-05 2=gone"}, "a-worker-10 has to go to gone, where its block is"),
+        ({"plan": "1=us-04 two=us-05 2=gone"}, "a-worker-10 needs a node in gone, where its block is"),
         ({"plan": f"9=us-02 2={'x' * 64}"}, "us-01 us-02 us-03"),
     ],
     ids=["as written", "too old", "a unit that is gone", "words of no block"],

@@ -399,14 +399,14 @@ CASES = [
         changed(TWO, n1_3={"cordoned": True}),
         bound(job("a", 4), on(TWO, "n1-0", "n1-1", "n1-2", "n2-0"), started=True)[:3] + job("a", 4)[3:],
         {},
-        {"a": "a-worker-3 has to go to us-01, where its block is: node n1-3 cordoned"},
+        {"a": "a-worker-3 needs a node in us-01, where its block is: node n1-3 cordoned"},
     ),
     Case(
         "it waits where another stands on its node",
         ONE.values(),
         [*bound(job("a", 4), ONE.values(), started=True)[:3], *job("a", 4)[3:], *held("n1-3")],
         {},
-        {"a": "a-worker-3 has to go to us-01, where its block is: node n1-3 held by other/xn1-3"},
+        {"a": "a-worker-3 needs a node in us-01, where its block is: node n1-3 held by other/xn1-3"},
     ),
     Case(
         "a block that straddles gets its worker back where there is room",
@@ -473,7 +473,7 @@ CASES = [
         changed(TWO, n1_0={"ready": False}),
         [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)],
         {},
-        {"a": "a-worker-0 has to go to us-01, where its block is: node n1-0 not ready"},
+        {"a": "a-worker-0 needs a node in us-01, where its block is: node n1-0 not ready"},
     ),
     Case(
         "a block that two leaders pinned apart is not admitted",

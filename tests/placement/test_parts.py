@@ -74,7 +74,7 @@ def sizes(kind: Kind) -> list[int]:
     return [*range(1, kind.usable + 1)] if kind.nodes < 36 else sorted(edges)
 
 
-@pytest.mark.limit(10, "every size of job beside every filling")
+@pytest.mark.limit(10, "every size of job with every filling")
 @pytest.mark.parametrize("name", KINDS)
 def test_a_job_gets_a_part_of_the_fullest_unit_that_has_room_and_whole_units_stay_whole(name: str) -> None:
     kind = KINDS[name]
@@ -92,7 +92,7 @@ def test_a_job_gets_a_part_of_the_fullest_unit_that_has_room_and_whole_units_sta
             assert room[placed(decision)["new"]] == least, (left, right, size)
 
 
-@pytest.mark.limit(10, "every pair of sizes beside every number of sick nodes")
+@pytest.mark.limit(10, "every pair of sizes with every number of sick nodes")
 @pytest.mark.parametrize("name", KINDS)
 def test_jobs_of_any_two_sizes_share_a_unit_as_far_as_its_nodes_go_and_no_further(name: str) -> None:
     kind = KINDS[name]
@@ -129,7 +129,7 @@ def test_a_worker_that_comes_back_finds_its_node_free_in_a_full_unit() -> None:
 
 
 def test_pods_that_the_scheduler_has_still_to_bind_find_nodes_whichever_others_take() -> None:
-    """Of two jobs of which one can use few nodes, the other might take these."""
+    """If one of two jobs can use few nodes, the other might take these."""
     kind, nodes = KINDS["18 of which 16 count"], rack("a", 18)
     few = Demand({"type": "chips", "fast": "yes"}, None, (), {CHIP: 4_000})
     quick = [replace(node, labels={**node.labels, "fast": "yes"}) for node in nodes[:6]]

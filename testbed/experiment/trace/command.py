@@ -25,7 +25,7 @@ SECONDS = 5.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs a trace for each policy and seed, and print tables; draw the first run."""
+    """Runs a trace for each policy and seed, prints tables, and draws the first run."""
     options = _options(arguments)
     every = read(options.trace)
     drawn: Run | None = None
@@ -100,7 +100,7 @@ def _alone(
 
 
 def _teller(name: str, total: int) -> Callable[[int, float, int], None]:
-    """Says now and then on stderr how far a run is."""
+    """Prints the progress of a run on stderr from time to time."""
     began = time.monotonic()
     shown_at = began
 

@@ -1,4 +1,4 @@
-"""What a run comes to: waits by size, utilisation, and what tenants lose or gain by sharing."""
+"""The figures of a run: waits by size, utilisation, and the loss or gain of tenants by sharing."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def mean(all_figures: Sequence[Figures]) -> Figures:
     count = len(all_figures)
 
     def average(name: str) -> float:
-        return float(sum(getattr(each, name) for each in all_figures)) / count
+        return float(sum(getattr(figures, name) for figures in all_figures)) / count
 
-    sizes = [size for size in SIZES if any(size in each.waits for each in all_figures)]
+    sizes = [size for size in SIZES if any(size in figures.waits for figures in all_figures)]
     means = {}
     for size in sizes:
-        hours = [each.waits[size] for each in all_figures if size in each.waits]
+        hours = [figures.waits[size] for figures in all_figures if size in figures.waits]
         means[size] = sum(hours) / len(hours)
     return Figures(
         means,
@@ -110,7 +110,7 @@ def mean(all_figures: Sequence[Figures]) -> Figures:
         average("utilisation"),
         average("fragmented"),
         average("reserved"),
-        sum(each.unplaced for each in all_figures),
+        sum(figures.unplaced for figures in all_figures),
     )
 
 

@@ -48,7 +48,7 @@ class Sample(NamedTuple):
 
 @dataclass
 class Run:
-    """What happened.
+    """The events of a run.
 
     Attributes:
         starts: When each job started, by its number.
@@ -109,14 +109,14 @@ def simulate(  # noqa: PLR0913, PLR0917 - all that a simulation is
             run.decisions += 1
             decided, is_due = now, False
             tell(arrived, now, len(waiting))
-        asked = sum(job.nodes for job in waiting.values())
+        requested = sum(job.nodes for job in waiting.values())
         busy = fleet.usable - fleet.count
-        run.samples.append(Sample(now, busy, asked, fleet.fragmented, len(policy.reserved)))
+        run.samples.append(Sample(now, busy, requested, fleet.fragmented, len(policy.reserved)))
     return run
 
 
 def _check(job: Job, nodes: Sequence[int]) -> None:
-    """Sees that a job is placed whole.
+    """Checks that a job is placed whole.
 
     Raises:
         ValueError: It is not.

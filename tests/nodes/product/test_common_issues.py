@@ -48,7 +48,7 @@ def test_a_launcher_waits_for_workers_tells_what_is_sick_and_goes_on_once_it_is_
     mended[lacking].offer(DEVICES - 1)
     story.offered(job.kubectl, lacking, RESOURCE, DEVICES - 1)
     made_anew(job, late)
-    waits(job, 3, f"{late} has to go to ")
+    waits(job, 3, f"{late} needs a node in ")
     job.touch(SSHD, *prompt)
     job.logged(WAIT, "3 of 4 workers answer ssh.*Could not resolve hostname")
     mended[lacking].mend()
