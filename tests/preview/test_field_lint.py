@@ -239,7 +239,7 @@ def test_more_devices_than_a_node_has_are_told_of(name: str, asked: Any, count: 
     resources = {"limits": {f"aws.amazon.com/{name}": asked}}
     found = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": resources}))
     assert len(found) == count
-    assert all(f"the job waits for ever: a worker requests {asked}, and" in text for text in found)
+    assert all(f"the job waits forever: a worker requests {asked}, and" in text for text in found)
 
 
 KEYS = {

@@ -132,7 +132,7 @@ POSSIBLE = {
 
 def selecting(spec: Any, workers: int = 4) -> list[str]:
     job = put(mpijob(workers, worker_spec=spec), (*WORKER, "metadata", "labels"), {"app": "train"})
-    return [text for text in outcome(TABLE, job).warnings if text.startswith("the job waits for ever: ")]
+    return [text for text in outcome(TABLE, job).warnings if text.startswith("the job waits forever: ")]
 
 
 @pytest.mark.parametrize("spec", IMPOSSIBLE.values(), ids=IMPOSSIBLE)

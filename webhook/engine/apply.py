@@ -153,7 +153,7 @@ def _warn(ready: Ready, warning: str, progress: Progress) -> None:
         message = Message(ready.rule.name, render(warning, known))
         if ready.rule.unplaced:
             progress.unplaced.append(message)
-            message = Message(message.code, f"the job waits for ever: {message}")
+            message = Message(message.code, f"the job waits forever: {message}")
         progress.warnings.append(message)
 
 

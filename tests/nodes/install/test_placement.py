@@ -57,7 +57,7 @@ def it_is_taken_out(installed: Installation) -> None:
     ]
     until(lambda: new_jobs_have_the_gate(installed) == {False}, "no gate on new jobs")
     pods_when(installed, "third", 17, gated)
-    installed.run(PLACEMENT, "Without the program, let them through")
+    installed.run(PLACEMENT, "Admit jobs without the program")
     pods_when(installed, "third", 17, lambda pod: not gated(pod))
     # One block of four has no nodes; a worker of it that is recreated waits again.
     workers = ("pods", "-l", f"{JOB_NAME}=third,{ROLE}=worker")
@@ -65,7 +65,7 @@ def it_is_taken_out(installed: Installation) -> None:
     name = next(pod["metadata"]["name"] for pod in items if not bound(pod))
     installed.team.run("delete", "pod", name, "--grace-period=0", "--force")
     installed.team.wait_for(lambda found: any(map(gated, found["items"])), *workers)
-    installed.run(PLACEMENT, "Letting jobs through by hand")
+    installed.run(PLACEMENT, "Admit jobs by hand")
     pods_when(installed, "third", 17, lambda pod: not gated(pod))
     installed.run(PLACEMENT, "Delete the program")
     until(lambda: "ultraserver-placement" not in everything(installed), "placement to be gone", every=1)
