@@ -224,6 +224,35 @@ def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowe
     assert_done(tries(ada.acting_as(people.OPERATOR), jobs.together(*of_job, claims)))
 
 
+def labelled(name: str, asks: Object | None = None, **spec: Any) -> Object:
+    """Returns a worker with a job label, as mpi-operator creates it from the template of a stored job."""
+    made = pod(name, labels=FORGED, **spec)
+    made["spec"]["containers"][0]["resources"] = asks or {}
+    return made
+
+
+def test_no_worker_without_devices_has_the_label_that_keeps_other_jobs_off(ada: Kubectl) -> None:
+    """24 such workers of a stored job kept all other jobs off six UltraServers, and used nothing."""
+    number_0 = labelled("leader")
+    number_0["metadata"]["labels"] = FORGED | {"leaderworkerset.sigs.k8s.io/worker-index": "0", INDEX: "0"}
+    term = computed(name="term", asks={})  # the term is the webhook's: the label of a leader does not help
+    term["metadata"]["labels"] |= number_0["metadata"]["labels"]
+    term["spec"] |= people.GATES
+    idle = [
+        labelled("idle"),
+        labelled("zero", {"requests": {NEURON: "0"}, "limits": {NEURON: "0"}}),
+        labelled("here", DEVICE, nodeName="ip-172-32-10-1"),
+        labelled("claims", **CLAIMS),
+        number_0,
+        term,
+    ]
+    refused = tries(ada.acting_as(people.OPERATOR), jobs.together(*idle))
+    assert_refused(refused, "requests no Neuron devices, or names its node", f"not {people.OPERATOR}")
+    assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-affinity'") == len(idle)
+    waits = labelled("waits", **people.GATES), labelled("claims", **CLAIMS, **people.GATES)
+    assert_done(tries(ada.acting_as(people.OPERATOR), jobs.together(labelled("asks", DEVICE), *waits)))
+
+
 def bound(
     inside: Kubectl, name: str, metadata: Object, door: str = "pods/{}/binding"
 ) -> CompletedProcess[str]:
