@@ -109,10 +109,9 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     reads again.
     """
     # Only this command needs prometheus_client.
-    from prometheus_client import start_http_server  # noqa: PLC0415
-
     from certs.metrics import Metrics  # noqa: PLC0415
     from certs.passes import Passes  # noqa: PLC0415
+    from kube.metrics import serve  # noqa: PLC0415
 
     logs.configure(options["log_format"], "certs")
     metrics = Metrics()
@@ -122,7 +121,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     with _errors():
         rotating = rotator(_log_step, **options)
         if port := options["metrics_port"]:
-            start_http_server(port, options["metrics_host"], metrics.registry)
+            serve(options["metrics_host"], port, metrics.registry)
     passes = Passes(rotating, metrics, options["interval_seconds"])
     while signal.sigtimedwait(ends, max(passes(), LEAST_SECONDS)) is None:
         pass

@@ -68,8 +68,7 @@ def main() -> None:
 def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named above
     """Decide which jobs start, until SIGTERM."""
     # prometheus_client is for this command only.
-    from prometheus_client import start_http_server  # noqa: PLC0415
-
+    from kube.metrics import serve  # noqa: PLC0415
     from placement.act.metrics import Metrics  # noqa: PLC0415
 
     logs.configure(given["log_format"], "placement")
@@ -80,7 +79,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         units = followed(given["rules"]).refresh
         api, *watched = (connect(given["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
         if port := given["metrics_port"]:
-            start_http_server(port, given["metrics_host"], metrics.registry)
+            serve(given["metrics_host"], port, metrics.registry)
     except (ApiError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]

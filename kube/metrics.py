@@ -1,0 +1,50 @@
+"""The port for a program's metrics and probes. Each Pod of the cluster may connect to it."""
+
+import contextlib
+import socket
+from collections import deque
+from socketserver import ThreadingMixIn
+from threading import Thread
+from typing import Any, Final
+from wsgiref.simple_server import WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.exposition import _SilentHandler as Handler
+
+MOST: Final = 64
+"""Connections at a time; each has a thread."""
+
+
+class Server(ThreadingMixIn, WSGIServer):
+    """Serves each connection in a thread; of too many connections it closes the oldest, which may be idle."""
+
+    daemon_threads = True
+    request_queue_size = 2 * MOST
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - as the base has them
+        self._connections = deque[socket.socket]()
+        super().__init__(*arguments, **options)
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the base has them
+        """Serves a connection."""
+        self._connections.append(request)
+        if len(self._connections) > MOST:
+            with contextlib.suppress(OSError):  # it has ended
+                self._connections.popleft().shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the base has them
+        """Logs nothing: the peer has closed the connection, or sent nonsense."""
+
+
+def serve(host: str, port: int, registry: CollectorRegistry) -> Server:
+    """Serves metrics at an address until the program ends.
+
+    Raises:
+        OSError: The address is not to be had.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    made = type("Metrics", (Server,), {"address_family": family})
+    server: Server = make_server(host, port, make_wsgi_app(registry), made, Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    return server
