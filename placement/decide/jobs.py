@@ -165,8 +165,9 @@ class Job:
                 return f"{pod.name} has the gate {GATE}, but its place says {placer}: remove the gate"
             if pod.gated and (others := [gate for gate in pod.gates if gate != GATE]):
                 return f"{pod.name} waits for another gate as well: {others[0]}"
-        if self.workers and not any(member.neuron for member in self.workers):
-            return f"none of its workers asks for Neuron devices: create it with {INJECT}: false"
+        for member in self.workers:
+            if member.pod.gated and not member.neuron:
+                return f"{member.pod.name} asks for no Neuron devices: create the job with {INJECT}: false"
         if self.missing and not self.goes_on:
             return self.missing
         workers, size = self.place.workers, self.place.size

@@ -267,7 +267,7 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
         (
             claim_spec(request("device.driver == 'efa.k8s.aws'", deviceClassName="efa")),
             {},
-            "none of its workers asks for Neuron devices: create it with",
+            "a-worker-0 asks for no Neuron devices: create the job with",
         ),
         (claim_spec(*[request()] * 17), {}, "it has 34 requests and comparisons: at most 32 are looked at"),
         (claim_spec(request(" && ".join([WHOLE] * 34))), {}, "is not understood"),
@@ -290,6 +290,19 @@ def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
     assert pinned(api, "a-worker") == {""}
     assert said in next(message for name, _, message in told(api) if name.startswith("a-"))
     assert pinned(api, "other-worker") == {"us-01"}
+
+
+def test_a_job_of_which_a_worker_claims_nothing_waits(api: FakeApi) -> None:
+    """By anti-affinity it had a unit to itself for the devices of one worker."""
+    put(api, "resourceclaimtemplates", "nothing", "team", spec={"spec": {"devices": {}}})
+    put_template(api)
+    first, *others = claiming("a")
+    for pod in others:
+        pod["spec"]["resourceClaims"] = [{"name": "neurons", "resourceClaimTemplateName": "nothing"}]
+    store(api, [first, *others])
+    Program(api).run()
+    assert pinned(api, "a-worker") == {""}
+    assert "a-worker-1 asks for no Neuron devices" in told(api)[-1][2]
 
 
 def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:
