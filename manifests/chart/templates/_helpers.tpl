@@ -240,6 +240,7 @@ request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraser
   || [object, oldObject].exists(pod, pod.metadata.?annotations.orValue({}).exists(key, key != {{ $admitted }}
     && object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]))
   || object.metadata.?labels != oldObject.metadata.?labels
+  || object.metadata.?generateName != oldObject.metadata.?generateName
   || object.metadata.?ownerReferences != oldObject.metadata.?ownerReferences
   || object.metadata.?finalizers != oldObject.metadata.?finalizers
   || object.spec.containers != oldObject.spec.containers || object.spec.?initContainers != oldObject.spec.?initContainers

@@ -28,6 +28,10 @@ FORGED = merged("Worker", {"annotations": {keys.ADDED: "{}"}})
 FORGERIES = {
     "another job's label": ([{"op": "replace", "path": LABEL, "value": "team-b.victim"}], SAYS_LABEL),
     "no label": ([{"op": "remove", "path": LABEL}], SAYS_LABEL),
+    "colours": (
+        [{"op": "replace", "path": LABEL, "value": "\x1b[31m"}],
+        'would change from "guard-running.train" to ""',
+    ),
     "label and affinity": (
         [
             {"op": "replace", "path": LABEL, "value": "team-b.victim"},
@@ -60,6 +64,7 @@ def test_a_patch_of_what_says_who_a_running_job_is_is_refused(
     assert_refused(
         done, said, "Only operators (bound to the ClusterRole", f"not {people.ADA}", "kubectl replace --force"
     )
+    assert "\x1b" not in done.stderr, "a file commands the terminal of the user who applies it"
     assert running_job.get_json("mpijob", "train")["spec"] == before
 
 
@@ -94,7 +99,7 @@ def test_a_renamed_export_is_created_and_its_stale_label_refused_when_it_is_appl
     other = ada.wait_for(people.started, "mpijob", "other")
     assert template(other, "Worker")["metadata"]["labels"][keys.JOB].endswith(".other")
     assert_refused(
-        tries(ada, copy, "apply"), SAYS_LABEL, "would change", "a FILE for kubectl apply must not have it"
+        tries(ada, copy, "apply"), SAYS_LABEL, '.other" to "', "a FILE for kubectl apply must not have it"
     )
 
 

@@ -233,6 +233,7 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     note = [{"op": "add", "path": "/metadata/annotations", "value": {}}]
     label = [{"op": "remove", "path": f"/metadata/labels/{JOB.replace('/', '~1')}"}]
     owner = [{"op": "remove", "path": "/metadata/ownerReferences"}]
+    generated = [{"op": "add", "path": "/metadata/generateName", "value": "other"}]
     deadline = [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]
     wish = {"weight": 1, "preference": {"matchExpressions": [{"key": "x", "operator": "Exists"}]}}
     preferred = "/spec/affinity/nodeAffinity/preferredDuringSchedulingIgnoredDuringExecution"
@@ -254,7 +255,7 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     for name, operations in (
         *(("plain", operations) for operations in (image, note)),
         *(("waits", operations) for operations in (before, tolerant, kept, queue)),
-        *((its, operations) for operations in (image, label, owner, deadline, affinity)),
+        *((its, operations) for operations in (image, label, owner, generated, deadline, affinity)),
         *((its, operations) for operations in (role, place, zone, empty)),
     ):
         with pytest.raises(ApiError, match=f"ValidatingAdmissionPolicy '{policy}'"):
