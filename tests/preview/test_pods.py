@@ -119,7 +119,7 @@ NOTES: dict[str, tuple[Any, str]] = {
         leaderworkerset(2, 4),
         "each leaderworkerset.sigs.k8s.io/group-index has Pods like these, which",
     ),
-    "later": (job(4, completionMode="Indexed", completions=8), "its Pods are not all there at once"),
+    "later": (job(4, completionMode="Indexed", completions=8), "its Pods do not all exist at once"),
     "numbered": (job(4, completionMode="Indexed"), ""),
     "refused": (mpijob(-1), ""),
     "a Pod": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, ""),

@@ -65,7 +65,7 @@ def _user(job: Job) -> Found:
     for group in job.of[WORKER]:
         path, spec = group.path, group.spec
         pod = map_at(spec, ("securityContext",))
-        if not (pod or any("securityContext" in one for one in maps_at(spec, ("containers",)))):
+        if not (pod or any("securityContext" in item for item in maps_at(spec, ("containers",)))):
             continue
         # The container that does the work; a mesh's may come first.
         container = main_container(group.template, (), job.table.resources)
@@ -94,9 +94,9 @@ def _amount(job: Job) -> Found:
     for group in job.of[WORKER]:
         for name, whole in job.family.whole_node.items():
             most = min(whole.at_most, whole.at_least * (1 + name.endswith("core")))
-            asked = group.asked.get(name, 0)
-            if asked > 1000 * most > 0:
-                yield Fault(group.requested(name)[0], str(asked // 1000), str(most))
+            amount = group.asked.get(name, 0)
+            if amount > 1000 * most > 0:
+                yield Fault(group.requested(name)[0], str(amount // 1000), str(most))
 
 
 def _resource(job: Job) -> Found:
@@ -143,8 +143,8 @@ def _hostfile(job: Job) -> Found:
     """Yields uses of the operator's host file by MPI."""
     for group in job.of["launcher"]:
         for at, container in group.containers("containers"):
-            named = (one for one in maps_at(container, ("env",)) if one.get("value") == HOSTFILE)
-            env = [str(one.get("name")) for one in named]
+            named = (item for item in maps_at(container, ("env",)) if item.get("value") == HOSTFILE)
+            env = [str(item.get("name")) for item in named]
             texts = {"command": _words(container.get("command")), "args": _words(container.get("args"))}
             text = f"{texts['command']} {texts['args']}"
             for name in filter(_VARIABLES.fullmatch, env):
@@ -154,19 +154,19 @@ def _hostfile(job: Job) -> Found:
                 yield Fault(field_name((*at, kind)), f"{given} {HOSTFILE}")
 
 
-def _words(found: Json) -> str:
-    return " ".join([word for word in found if isinstance(word, str)]) if isinstance(found, list) else ""
+def _words(items: Json) -> str:
+    return " ".join([word for word in items if isinstance(word, str)]) if isinstance(items, list) else ""
 
 
 def _given(text: str, variables: set[str]) -> str | None:
     """Returns the option or variable by which a command passes the file to MPI."""
     text = re.sub(r"(?<!\S)#[^\n]*", "", text)  # without comments
     variables |= set(_ASSIGNED.findall(text))
-    text = _QUOTED.sub(lambda found: HOSTFILE if found[1] in variables else found[0], text)
+    text = _QUOTED.sub(lambda match: HOSTFILE if match[1] in variables else match[0], text)
     for command in _ENDS.split(text):
-        given = {found[1] for found in _GIVEN.finditer(command)}
-        if given := given if _MPI.search(command) else given - {"-f"}:  # `test -f` is another
-            return min(given)
+        options = {match[1] for match in _GIVEN.finditer(command)}
+        if options := options if _MPI.search(command) else options - {"-f"}:  # `test -f` is another
+            return min(options)
     return None
 
 

@@ -28,13 +28,13 @@ def as_yaml(previews: Iterable[Preview]) -> str:
 def as_json(previews: Iterable[Preview]) -> str:
     """Returns all reports, as ``preview.schema.json`` describes them."""
     kind = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview"}
-    items = [one.item | {"received": one.received} for one in previews]
+    items = [preview.item | {"received": preview.received} for preview in previews]
     return json.dumps(kind | {"items": items}, indent=2) + "\n"
 
 
 def as_patch(previews: Iterable[Preview]) -> str:
     """Returns the RFC 6902 patch of each document, one JSON list a line."""
-    return "".join(json.dumps(one.item["patch"]) + "\n" for one in previews)
+    return "".join(json.dumps(preview.item["patch"]) + "\n" for preview in previews)
 
 
 class Finding(NamedTuple):
@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
     def about(self, *about: str) -> list[Finding]:
         """Returns the findings about one of these subjects."""
-        return [each for each in self.findings if each.about in about]
+        return [finding for finding in self.findings if finding.about in about]
 
 
 def case_of(shown: Preview, *, must_place: bool) -> Case:

@@ -53,8 +53,8 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     kind = kind_of(obj)
     if not (rows := table.workloads_of(kind)):
         last = kind.rpartition("/")[2]
-        known = {each for row in table.workloads for each in row.kinds}
-        alike = (each for each in sorted(known) if nearest(last, (each.rpartition("/")[2],)))
+        kinds = {known for row in table.workloads for known in row.kinds}
+        alike = (known for known in sorted(kinds) if nearest(last, (known.rpartition("/")[2],)))
         if meant := nearest(kind, tuple(alike)):
             yield ("kind",), f"no workload of the rule table is {kind!r}; did you mean {meant!r}?"
             rows = table.workloads_of(meant)

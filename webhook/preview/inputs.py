@@ -60,7 +60,7 @@ def openapi() -> dict[str, Any]:
 def schemas() -> dict[str, dict[str, Any]]:
     """Returns the JSON Schema of each parameter by its name."""
     declared = openapi()["paths"]["/v1/preview"]["post"]["parameters"]
-    return {each["name"]: dict(each["schema"]) for each in declared}
+    return {parameter["name"]: dict(parameter["schema"]) for parameter in declared}
 
 
 def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
     Raises:
         ParameterError: A parameter is unknown, given twice or invalid.
     """
-    asked, known = {}, schemas()
+    values, known = {}, schemas()
     for name, texts in query.lists():
         if name not in known:
             allowed = ", ".join(known) + did_you_mean(name, known)
@@ -79,8 +79,8 @@ def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
             message = f"parameter {name} is given {len(texts)} times: give it once"
             raise ParameterError("repeated-parameter", message)
         text = checked(name, texts[0])
-        asked[_NAMES.get(name, name)] = _value(text, known[name])
-    return asked
+        values[_NAMES.get(name, name)] = _value(text, known[name])
+    return values
 
 
 def _value(text: str, schema: dict[str, Any]) -> str | bool | float:

@@ -65,7 +65,7 @@ def _rules(item: Preview, stored: str) -> Callable[[int], str]:
     """Returns a function that returns the rule of a line: of its change, or else of the next one."""
     (document,) = read_documents(stored, "after")
     spans: list[tuple[int, str]] = []
-    for change in (each for each in item.item["changes"] if each["after"] is not None):
+    for change in (change for change in item.item["changes"] if change["after"] is not None):
         after, path = change["after"], numbered(parse_pointer(change["path"]))
         length = len(dump_yaml([abridged(after)]).splitlines())  # a text of its own has a line with dots
         # A map or list below a key begins on the line after it, but an item on the line of its dash.

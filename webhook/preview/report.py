@@ -92,15 +92,15 @@ def report(
     table, document, namespace, obj, outcome, stored, *_ = seen
     made = [report(pod, (), {}, None, all_rules=all_rules) for pod in pods or ()]
     verdict, sentence, place = judged(seen)
-    said = {key: obj.get(key) for key in ("apiVersion", "kind")}
-    said |= {key: get(obj, ("metadata", key)) for key in ("name", "generateName")}
-    said = {key: text if isinstance(text, str) else "" for key, text in said.items()}
+    named = {key: obj.get(key) for key in ("apiVersion", "kind")}
+    named |= {key: get(obj, ("metadata", key)) for key in ("name", "generateName")}
+    named = {key: text if isinstance(text, str) else "" for key, text in named.items()}
     facts = outcome.facts
     numbers = {key: int(facts[key]) for key in ("workers", "nodes", "nodeConfig") if key in facts}
     item = {
         "source": {"file": document.source, "line": document.line},
         "operation": "CREATE" if stored is None else "UPDATE",
-        "object": {"namespace": namespace, **said},
+        "object": {"namespace": namespace, **named},
         "outcome": outcome.kind,
         "verdict": verdict,
         "sentence": sentence,
@@ -116,9 +116,9 @@ def report(
         "warnings": list(outcome.warnings),
         "denials": list(outcome.denials),
         "messages": [
-            {"severity": severity, "code": one.code, "text": one}
+            {"severity": severity, "code": message.code, "text": message}
             for severity, messages in (("denial", outcome.denials), ("warning", outcome.warnings))
-            for one in messages
+            for message in messages
         ],
         "patch": list(outcome.operations),
         "policy": facts.get("policy"),
@@ -142,9 +142,15 @@ def _shadow(outcome: Outcome) -> dict[str, Any] | None:
     """Returns the outcome if what is in shadow were enforced; None if that is the same."""
     if not outcome.would or not outcome.shadow:
         return None
-    would, found = outcome.would, outcome.shadow
-    told = {"denials": list(would.denials), "warnings": list(would.warnings), "patch": list(would.operations)}
-    return {"outcome": would.kind, "rules": list(found.rules), "refusing": list(found.refusing), **told}
+    would, shadow = outcome.would, outcome.shadow
+    return {
+        "outcome": would.kind,
+        "rules": list(shadow.rules),
+        "refusing": list(shadow.refusing),
+        "denials": list(would.denials),
+        "warnings": list(would.warnings),
+        "patch": list(would.operations),
+    }
 
 
 def _told(table: Table, rule: str, key: str) -> dict[str, Any]:

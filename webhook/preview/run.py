@@ -69,8 +69,8 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
             object or several, or has too many Pods.
     """
     there = defaultdict[str, list[Document]](list)
-    for each in expand_lists(old or ()):
-        there[_identity(each, _namespace(each, namespace, context))].append(each)
+    for document in expand_lists(old or ()):
+        there[_identity(document, _namespace(document, namespace, context))].append(document)
     numbers = count() if most_pods is None else iter(range(most_pods))
     previews = []
     for each in expand_lists(documents):
@@ -136,9 +136,9 @@ def _made(of: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ..
         return (), (f"its Pods are not known: {of.outcome.reason}",)
     if of.outcome.denials or job.is_pod:
         return (), ()
-    units, later = job.workload.group, any(each.index and not each.numbered for each in job.groups)
+    units, later = job.workload.group, any(group.index and not group.numbered for group in job.groups)
     notes = [f"each {units} has Pods like these, which are those of the first"] if units else []
-    notes += ["its Pods are not all there at once: their numbers may differ from these"] if later else []
+    notes += ["its Pods do not all exist at once: their numbers may differ from these"] if later else []
     return pods_of(job, of.outcome.after), tuple(notes)
 
 
@@ -174,7 +174,7 @@ def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Docu
     objects = there.get(identity, ())
     if len(objects) == 1:
         return objects[0].value
-    places = ", ".join(f"{each.source}:{each.line}" for each in objects)
+    places = ", ".join(f"{found.source}:{found.line}" for found in objects)
     why = f"--old has several, at {places}: keep one" if objects else "--old has none: leave out --old for it"
     raise DocumentError(document.source, document.line, 1, f"it would update {identity}, but {why}")
 

@@ -20,7 +20,7 @@ _REQUESTS: Final = {(of, part) for of in ("resources", "resourcesPerNode") for p
 
 
 def unseen(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
-    """The outcome of an object in a namespace of which nothing is sent: nothing happens to it."""
+    """Returns the outcome of an object in a namespace that is never sent: the webhook does nothing."""
     reason = f"the webhook is not called for namespace {namespace}"
     return Outcome(outcome.revision, reason, obj, untouched=Kind.NO_CANDIDATE)
 
@@ -30,7 +30,7 @@ def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
 
     None if the object is sent, or if the outcome has no effect anyway.
     """
-    if not any(each.operations or each.denials for each in (outcome, outcome.would) if each):
+    if not any(result.operations or result.denials for result in (outcome, outcome.would) if result):
         return None
     if namespace in SYSTEM:
         return f"no installation sends objects of the namespace {namespace} to the webhook: use another one"
@@ -45,8 +45,8 @@ def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
 def not_a_job(table: Table, obj: Json) -> str | None:
     """Returns which objects of a kind that creates jobs, such as a CronJob, are sent; None for others."""
     kind, devices = kind_of(obj), {*table.resources}
-    asked = (path[-1] for path, _ in nodes(obj) if path[-3:-1] in _REQUESTS)
-    if table.workloads_of(kind) or devices.isdisjoint(asked):
+    resources = (path[-1] for path, _ in nodes(obj) if path[-3:-1] in _REQUESTS)
+    if table.workloads_of(kind) or devices.isdisjoint(resources):
         return None
     return cut(
         f"{kind} is no workload itself: the webhook sees the Jobs or Pods that it creates, so preview those"

@@ -70,7 +70,7 @@ class Seen(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Kind, namespace and name; of Pods of a job, which of them."""
+        """Kind, namespace and name; for Pods of a job, also their numbers."""
         obj, pods = self.document.value, f"Pod {self.share} of " if self.share else ""
         name = get(obj, ("metadata", "name")) or f"{get(obj, ('metadata', 'generateName')) or ''}*"
         return f"{pods}{obj.get('kind', 'Unknown')} {self.namespace}/{name}"
@@ -119,11 +119,12 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
     """Returns the nodes of a job: how many, of which units, and whether others may share these."""
     templates = _templates(item, outcome)
     none = ", of which there is none now" if get(item.object, ("spec", "replicas")) == 0 else ""
-    each = f"each group{none}: " if place.group else ""
+    per_group = f"each group{none}: " if place.group else ""
     noun = "Pod" if len(templates) > 1 else "worker"
-    what = f"{_given(item, outcome)}{each}{_count(place.workers, noun)}"
+    what = f"{_given(item, outcome)}{per_group}{_count(place.workers, noun)}"
     path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
-    terms = [term for each in templates for term in maps_at(each, path) if "mismatchLabelKeys" not in term]
+    every = (term for template in templates for term in maps_at(template, path))
+    terms = [term for term in every if "mismatchLabelKeys" not in term]
     apart = place.unit != keys.HOSTNAME and any(term.get("topologyKey") == place.unit for term in terms)
     alone = ", shared with no other job" if apart else ""
     if place.size == 1:
@@ -144,18 +145,18 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
 
 
 def _given(item: Seen, outcome: Outcome) -> str:
-    """On which value of the chart an outcome depends; nothing where that is none."""
+    """Returns the value of the chart on which an outcome depends, as a condition; empty if none."""
     value = value_of(item.object) if not_sent(item.object, item.namespace, outcome) else None
     return f"if the chart has the value {value}, " if value else ""
 
 
 def unit_of(table: Table, place: Place) -> Unit | None:
-    """The unit that a place names, as a family has it."""
+    """Returns the unit that a placement annotation names; None if no family has it."""
     return next((unit for family in table.on for unit in family.units if unit.label == place.unit), None)
 
 
 def called(table: Table, place: Place | None) -> str:
-    """What one of the units of a place is called, in short."""
+    """Returns the short name of a unit of a placement annotation, such as ``UltraServer``."""
     if place is None or place.size == 1:
         return "node"
     unit = unit_of(table, place)
@@ -163,9 +164,9 @@ def called(table: Table, place: Place | None) -> str:
 
 
 def _is_a_part(table: Table, label: str) -> bool:
-    """Whether the units of a label are parts of others, for which the value kueueLevel stands."""
-    sizes = ({unit.label: unit.nodes for unit in family.units} for family in table.on)
-    return any(each[label] < max(each.values()) for each in sizes if label in each)
+    """Returns whether the units of a label are parts of larger ones, which have the level kueueLevel."""
+    families = ({unit.label: unit.nodes for unit in family.units} for family in table.on)
+    return any(sizes[label] < max(sizes.values()) for sizes in families if label in sizes)
 
 
 def _when(item: Seen, place: Place) -> str:
@@ -206,11 +207,11 @@ def _is_pod(item: Seen) -> bool:
 def _ended(item: Seen) -> bool:
     """Returns whether the stored object is a job that has ended."""
     conditions = maps_at(item.stored, ("status", "conditions"))
-    return any(each.get("type") in ENDED and each.get("status") == "True" for each in conditions)
+    return any(item.get("type") in ENDED and item.get("status") == "True" for item in conditions)
 
 
 def _names_node(item: Seen, templates: list[Json]) -> bool:
-    return not _is_pod(item) and any(get(each, ("spec", "nodeName")) for each in templates)
+    return not _is_pod(item) and any(get(template, ("spec", "nodeName")) for template in templates)
 
 
 def _templates(item: Seen, outcome: Outcome) -> list[Json]:
@@ -245,16 +246,17 @@ def _whole(item: Seen, place: Place, templates: list[Json]) -> bool:
         together = _asks(templates, unit, "podAffinity", *([REQUIRED] if single else []))
         return together and _asks(templates, unit, "nodeAffinity", REQUIRED)
     if place.placer is Placer.KUEUE:
-        marks = [map_at(each, PLACE[:2]) for each in templates]
-        asked = [[mark.get(f"kueue.x-k8s.io/podset-{key}") for key in TOPOLOGIES] for mark in marks]
-        one, slices, size, group = asked[0]
+        marks = [map_at(template, PLACE[:2]) for template in templates]
+        topologies = [[mark.get(f"kueue.x-k8s.io/podset-{key}") for key in TOPOLOGIES] for mark in marks]
+        required, slices, size, group = topologies[0]
         levels = (unit, unit if _is_a_part(item.table, unit) else item.table.values.get("kueueLevel", unit))
-        whole = one in levels if single and one else slices in levels and size == str(place.size)
-        return whole and asked[1:] == asked[:1] * (len(asked) - 1) and bool(group or len(asked) == 1)
+        whole = required in levels if single and required else slices in levels and size == str(place.size)
+        alike = topologies[1:] == topologies[:1] * (len(topologies) - 1)
+        return whole and alike and bool(group or len(topologies) == 1)
     return place.placer is Placer.WHOLE_JOB
 
 
 def _asks(templates: list[Json], unit: str, *terms: str) -> bool:
     """Returns whether affinity terms of every template name the label of a unit."""
-    values = (nodes(get(each, ("spec", "affinity", *terms))) for each in templates)
-    return all(any(value == unit for _, value in each) for each in values)
+    affinities = (nodes(get(template, ("spec", "affinity", *terms))) for template in templates)
+    return all(any(value == unit for _, value in affinity) for affinity in affinities)

@@ -50,12 +50,12 @@ def row(name: str, text: str) -> str:
 
 def details(item: Preview) -> str:
     """Returns what the sentence leaves out, a row each: policy, shadow, messages and Pods."""
-    rows = [each for each in _said(item) if each[0] != "refused"]
+    rows = [(name, text) for name, text in _messages(item) if name != "refused"]
     for pod, like in told(item.pods):
         fired = ", ".join(rule["name"] for rule in pod.item["rules"] if rule["state"] is State.FIRED)
         rows.append(("Pod", like or f"{pod.share}: {pod.item['outcome']}{fired and f' by {fired}'}"))
         rows += [] if like else pod.messages
-    return "".join(row(*each) for each in rows)
+    return "".join(row(name, text) for name, text in rows)
 
 
 def as_diff(item: Preview) -> str:
@@ -75,8 +75,8 @@ def _cut(diff: str) -> str:
     return "".join(f"{line}\n" for line in (*lines[:2], *cut))
 
 
-def _said(of: Preview) -> Iterator[tuple[str, str]]:
-    """Yields the messages for people besides the reason, each after its name."""
+def _messages(of: Preview) -> Iterator[tuple[str, str]]:
+    """Yields the messages for people, except the reason, each after its name."""
     yield from (("policy", text) for text in [of.item["policy"]] if text)
     yield from (
         ("shadow", f"would be refused: {text}") for text in (of.item["shadow"] or {}).get("denials", ())
@@ -92,7 +92,7 @@ def _explained(of: Preview) -> Iterator[str]:
         size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
         yield row("shape", f"{job['shape']} ({size})")
         yield from (row(stage, job[stage]) for stage in ("devices", "placer"))
-    yield from (row(*each) for each in _said(of))
+    yield from (row(name, text) for name, text in _messages(of))
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:
         fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
@@ -132,22 +132,22 @@ def told(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
 
 
 def _like(first: Preview, alike: list[tuple[Preview, Mapping[str, str]]]) -> str:
-    (one, but), (end, last) = alike[0], alike[-1]
+    (begin, but), (end, last) = alike[0], alike[-1]
     parts = f", in {len(alike)} parts" if len(alike) > 1 else ""
     values = (f"{key} {text}" + (f" to {last.get(key)}" if parts else "") for key, text in but.items())
-    whole = one.share and end.share and one.share._replace(last=end.share.last)
+    whole = begin.share and end.share and begin.share._replace(last=end.share.last)
     return f"{whole}{parts}: as {first.share}, with {', '.join(values) or 'the same'}"
 
 
-def _but(one: Mapping[Any, str], two: Mapping[Any, str]) -> Mapping[str, str] | None:
+def _but(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str] | None:
     """Returns in which texts two Pods of a group differ, by key; None if more than texts differs."""
-    if one.keys() != two.keys():
+    if first.keys() != other.keys():
         return None
     differences: dict[tuple[str, str], str] = {}
-    for place, text in two.items():
-        if one[place] != text:  # if several positions have it, the first one, a label, names it
+    for place, text in other.items():
+        if first[place] != text:  # if several positions have it, the first one, a label, names it
             key = next(part for part in reversed(place) if isinstance(part, str))
-            differences.setdefault((one[place], text), key)
+            differences.setdefault((first[place], text), key)
     return {key: text for (_, text), key in differences.items()}
 
 

@@ -57,16 +57,16 @@ class Unit(Row):
 
     @property
     def most(self) -> int:
-        """Nodes that a job can have in one."""
+        """The number of nodes that a job can have in a unit."""
         return self.nodes if self.usable is None else self.usable
 
 
 class Fitted(NamedTuple):
-    """A shape as a job has it.
+    """The shape of a job.
 
     Attributes:
-        node_config: how many of its workers share a unit.
-        topology_key: the label of its units; None where each worker is alone.
+        node_config: The number of its workers that share a unit.
+        topology_key: The label of its units; None if each worker is alone.
     """
 
     shape: Shape
@@ -75,16 +75,16 @@ class Fitted(NamedTuple):
 
     @property
     def name(self) -> str:
-        """That of the shape."""
+        """The name of the shape."""
         return self.shape.name
 
     def fact(self, key: str) -> str:
-        """The value of a key of ``match.shape``."""
+        """Returns the value of a key of ``match.shape``."""
         return str(self.node_config if key == "nodeConfig" else getattr(self.shape, key))
 
 
-def _whole(said: int | Range) -> Range:
-    return Range(said) if isinstance(said, int) else said
+def _whole(value: int | Range) -> Range:
+    return Range(value) if isinstance(value, int) else value
 
 
 @dataclass(frozen=True)
@@ -93,17 +93,18 @@ class Family(Row):
 
     Attributes:
         name: Unique.
-        mode: enforce (default), or off: jobs for such machines are left alone.
-        instance_types: Globs. The first is none, and is chosen for a job that names no type. A job that
-            excludes all is left alone.
+        mode: enforce (default), or off: the table does not place jobs for such machines.
+        instance_types: Globs, except the first one, which is the default for a job that names no type. The
+            table does not place a job that excludes all of them.
         whole_node: The resources by which workers request nodes, and how much of each a node has; a job that
             requests less is left alone, and with a Range one that requests more and selects no type.
             0: any amount counts.
-        claims: What a claim takes, by ResourceClaimTemplate; globs; the first that fits counts.
-        node_labels: Other labels of its nodes; globs. A job that selects others is left alone.
+        claims: What a device claim takes, by ResourceClaimTemplate; globs; the first match counts.
+        node_labels: Other labels of its nodes; globs. The table does not place a job that selects other
+            values.
         units: Which nodes work as one. A shape has the smallest that has enough nodes.
-        shapes: Sizes of jobs; the first that fits is taken, of a job that asks for a node config the first
-            with that.
+        shapes: Sizes of jobs; the first that fits counts. For a job with a node config, the first with that
+            node config.
     """
 
     name: Name
@@ -127,13 +128,13 @@ class Family(Row):
         return name, amount.at_least
 
     def unit(self, shape: Shape) -> Unit | None:
-        """The unit of a shape: the smallest that has enough nodes; None where its workers are alone."""
+        """Returns the unit of a shape: the smallest with enough nodes; None if its workers are alone."""
         most = shape.node_config.most
         enough = [unit for unit in self.units if unit.most >= most] if most > 1 else ()
         return min(enough, key=lambda unit: unit.nodes, default=None)
 
     def fitted(self, shape: Shape, node_config: int) -> Fitted:
-        """A shape for a job of whose workers so many share a unit."""
+        """Returns a shape for a job, with the number of workers that share a unit."""
         return Fitted(shape, node_config, self._labels[shape.name])
 
     @cached_property
@@ -144,5 +145,5 @@ class Family(Row):
 
     @cached_property
     def other_types(self) -> bool:
-        """Whether there are types that are not listed one by one."""
+        """Whether some types are globs."""
         return any(map(is_glob, self.instance_types))

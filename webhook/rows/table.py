@@ -389,12 +389,13 @@ class Table(File):
     @cached_property
     def parts_of(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
         """The placeholders of fields and roles among these: whole, and before and after the dot."""
-        parts = {name: (each.partition(".") for each in quoted) for name, quoted in self.quoted_of.items()}
+        every = self.quoted_of.items()
+        parts = {name: (placeholder.partition(".") for placeholder in quoted) for name, quoted in every}
         return {
             workload: [
-                (f"{of}.{name}", of, name) for of, _, name in each if of not in {"job", "shape", "family"}
+                (f"{of}.{name}", of, name) for of, _, name in split if of not in {"job", "shape", "family"}
             ]
-            for workload, each in parts.items()
+            for workload, split in parts.items()
         }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:

@@ -49,9 +49,9 @@ def _node_configs(table: Table) -> Found:
             unit = family.unit(shape)  # the script orders nodes by the numbers in these labels
             numbered = unit is None or unit.label in keys.NODE_IDS
             if run and numbered and str(shape.node_config) not in {"1", "2", "4"}:
-                told = "is no node config of the init script, which rule"
                 at: Path = ("families", number, "shapes", index, "nodeConfig")
-                yield at, f"{shape.node_config} {told} {run} runs: say 1, 2 or 4"
+                unsupported = "is no node config of the init script, which rule"
+                yield at, f"{shape.node_config} {unsupported} {run} runs: use 1, 2 or 4"
 
 
 CHOSEN = "NEURON_ULTRASERVER_NODE_CONFIG"
@@ -81,7 +81,7 @@ class Rows:
     def shapes(self, rule: Rule) -> list[tuple[Family, Shape]]:
         """Returns the shapes that a rule's match permits."""
         every = ((family, shape) for family in self.table.on for shape in family.shapes)
-        return [each for each in every if rule.match.allows(*each)]
+        return [(family, shape) for family, shape in every if rule.match.allows(family, shape)]
 
 
 def listed(known: Iterable[str]) -> str:
@@ -107,7 +107,9 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
     yield from _effects(rows, rule, at)
     known = {workload.name for workload in rows.table.workloads}
     strange = [
-        name for name in rule.match.workload if not any(matches(each, (name.lstrip("!"),)) for each in known)
+        name
+        for name in rule.match.workload
+        if not any(matches(workload, (name.lstrip("!"),)) for workload in known)
     ]
     for name in strange:
         yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
