@@ -157,6 +157,21 @@ def test_a_deadline_that_runs_while_the_job_waits_is_told_of(name: str) -> None:
     assert [text.endswith("activeDeadlineSeconds is 60") for text in warnings(DEADLINES[name])] == [True]
 
 
+def test_a_deadline_of_pods_without_devices_is_no_fault() -> None:
+    """Protects from a warning about a helper, which does not wait; another one's deadline has its index."""
+    cpu = {"template": {"spec": {"containers": [{"name": "a", "image": "train:1"}]}}}
+    helper = {"name": "a", "template": {"spec": {**cpu, "activeDeadlineSeconds": 5}}}
+    workers = {"name": "w", "template": {"spec": INDEXED}}
+    obj = {**DEADLINES["a JobSet"], "spec": {"replicatedJobs": [helper, workers]}}
+    assert warnings(obj) == []
+    obj["spec"]["replicatedJobs"][1] = {
+        "name": "w",
+        "template": {"spec": {**INDEXED, "activeDeadlineSeconds": 60}},
+    }
+    (text,) = warnings(obj)
+    assert text.endswith("spec.replicatedJobs[1].template.spec.activeDeadlineSeconds is 60")
+
+
 def test_times_that_begin_later_are_no_fault() -> None:
     """Protects from false warnings: the kubelet starts a Pod's clock, and the other starts at the end."""
     assert warnings(job(("spec",), {"runPolicy": {"ttlSecondsAfterFinished": 60}})) == []

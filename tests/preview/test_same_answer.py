@@ -2,8 +2,11 @@
 
 import base64
 import json
+from html import unescape
+from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from werkzeug.test import Client
@@ -11,6 +14,7 @@ from werkzeug.test import Client
 from common.texts import LONGEST_MESSAGE
 from tests.admission.anything import mpijobs
 from tests.admission.reviews import current_state, review, send, well_formed
+from tests.docs.blocks import REPOSITORY
 from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.cli import main
@@ -29,6 +33,8 @@ def _client() -> Client:
 
 
 BOTH = _client()
+CASES = sorted((REPOSITORY / "tests" / "data" / "field").glob("0*.yaml"))
+CASES += sorted((REPOSITORY / "tests" / "data" / "field").glob("1[0-6]*.yaml"))
 TABLE = load_installed()
 
 
@@ -92,6 +98,22 @@ def test_the_command_line_says_the_same_as_the_preview(obj: Any) -> None:
     text = json.dumps(obj)
     result = CliRunner().invoke(main, ["preview", "-o", "json"], input=text)
     assert json.loads(result.stdout)["items"] == [{**_shown(text), "source": {"file": "<stdin>", "line": 1}}]
+
+
+@pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
+def test_a_public_case_has_the_same_sentence_in_every_output(path: Path) -> None:
+    """Protects people who compare what a colleague saw on the page with what a command prints."""
+    text = path.read_bytes()
+    shown = {form: CliRunner().invoke(main, ["preview", "-o", form, str(path)]) for form in ("diff", "why")}
+    texts = {form: result.stdout for form, result in shown.items()}
+    texts |= {f"http {form}": BOTH.post(f"/v1/preview?format={form}", data=text).text for form in shown}
+    texts["page"] = unescape(BOTH.post("/", data={"object": text.decode()}).text)
+    texts = {form: " ".join(each.split()) for form, each in texts.items()}
+    items = BOTH.post("/v1/preview", data=text).get_json()["items"]
+    assert items
+    for item in items:
+        lacking = [form for form, each in texts.items() if item["sentence"] not in each]
+        assert lacking == [], item["sentence"]
 
 
 @given(JOBS)

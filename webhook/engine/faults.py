@@ -84,9 +84,12 @@ def _is_etc(mount: Json) -> bool:
 
 
 def _deadline(job: Job) -> Found:
-    row = job.workload.fields.get("deadline")
-    if row and (value := row.path.value(job.object)):
-        yield Fault(row.path.name, shown(value))
+    """Yields deadlines of Pods that take nodes; in a list, those of others do not wait for these."""
+    if row := job.workload.fields.get("deadline"):
+        end = len(row.path.list.parts) + 1 if row.path.list else 0
+        for at in row.path.find_all(job.object):
+            if (value := get(job.object, at)) and at[:end] in [group.path[:end] for group in job.of[WORKER]]:
+                yield Fault(field_name(at), shown(value))
 
 
 def _amount(job: Job) -> Found:
@@ -97,6 +100,25 @@ def _amount(job: Job) -> Found:
             amount = group.asked.get(name, 0)
             if amount > 1000 * most > 0:
                 yield Fault(group.requested(name)[0], str(amount // 1000), str(most))
+
+
+def _limit(job: Job) -> Found:
+    """Yields requests that differ from their limits, with which Kubernetes creates no Pod."""
+    for group in job.of[WORKER]:
+        for at, container in group.containers("containers"):
+            limits, requests = (map_at(container, ("resources", key)) for key in ("limits", "requests"))
+            for name in job.family.whole_node:
+                asked = requests.get(name)
+                if asked and str(asked) != str(limit := limits.get(name)):
+                    value = "missing" if limit is None else shown(limit)
+                    yield Fault(field_name((*at, "resources", "limits", name)), value, shown(asked))
+
+
+def _idle(job: Job) -> Found:
+    """Yields a Pod without devices that takes a node like the others."""
+    for group in job.of[WORKER] if job.devices == "mixed" else ():
+        if group.devices == "none":
+            yield Fault(field_name((*group.path, "spec")), "")
 
 
 def _resource(job: Job) -> Found:
@@ -202,6 +224,8 @@ SORTS: Final[Mapping[str, tuple[bytes, Callable[[Job], Found]]]] = {
     "user": (b"securityContext", _user),
     "deadline": (b"", _deadline),
     "amount": (b"", _amount),
+    "limit": (b"requests", _limit),
+    "idle": (b"", _idle),
     "resource": (b"", _resource),
     "key": (b"", _key),
     "hostfile": (HOSTFILE.encode(), _hostfile),

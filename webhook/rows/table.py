@@ -39,7 +39,10 @@ def _candidate(value: bool | str) -> bool | None:  # noqa: FBT001 - the type of 
     return None if isinstance(value, str) else value
 
 
-Fault = Literal["user", "deadline", "amount", "resource", "key", "hostfile", "queue", "spread", "affinity"]
+Fault = Literal[
+    *("user", "deadline", "amount", "limit", "idle", "resource", "key"),
+    *("hostfile", "queue", "spread", "affinity"),
+]
 """The kinds of fault that a rule can match."""
 
 
@@ -81,7 +84,8 @@ class Match(Row):
         every: true: all templates of the role must match. false: the rule applies to each that does.
         single: true: the role has one template; false: several.
         fault: user (a worker that is not root, or whose root file system is read-only), deadline (the
-            workload's field of this name is set), amount (more than wholeNode), resource or key (nearly a
+            workload's field of this name is set), amount (more than wholeNode), limit (it differs from the
+            request), idle (a Pod without devices among others), resource or key (nearly a
             known name), hostfile (the operator's host file in mpirun's options), queue (a label or
             annotation of Kueue), affinity (a required term about Pods by a unit's label) or spread (a spread
             constraint that forbids the workers of a unit to share it, if it counts other units).
