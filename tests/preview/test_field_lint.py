@@ -14,7 +14,7 @@ from tests.helpers import unfolded
 from webhook.cli import main
 from webhook.documents import DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.engine import Request, evaluate, faults
-from webhook.objects.tree import Json, get
+from webhook.objects.tree import Json, get, put
 from webhook.preview.hints import refusals
 from webhook.preview.run import preview
 from webhook.rules.load import load_default, load_installed
@@ -414,12 +414,32 @@ def test_what_the_api_server_will_refuse_is_named_with_its_field_and_its_line(na
     assert all(shown.line_of(text) > shown.document.line for text in found)
 
 
+ENDING = put(TEMPLATE, ("spec", "restartPolicy"), "OnFailure")
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        ({}, ["spec.template.spec: restartPolicy is missing: add it"]),
+        ({"restartPolicy": "Always"}, ['spec.restartPolicy: must be Never or OnFailure, not "Always"']),
+        ({"restartPolicy": "Never"}, []),
+    ],
+)
+def test_a_job_of_kubernetes_must_end(policy: Json, why: list[str]) -> None:
+    """Protects from a preview of a Job that kubectl refuses; operators set the policy of other kinds."""
+    for obj, expected in ((JOB, why), ({**JOB, "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"}, [])):
+        template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], **policy}}
+        found = list(refusals(TABLE, {**obj, "spec": {**INDEXED, "template": template}}))
+        assert len(found) == len(expected)
+        assert all(text.endswith(words) for text, words in zip(found, expected, strict=True))
+
+
 QUOTED: dict[str, Any] = {
     "spec.slotsPerWorker": job(("spec",), {"slotsPerWorker": "8"}),
     "spec.mpiReplicaSpecs.Launcher.replicas": job(LAUNCHER, {"replicas": "1"}),
     "spec.runPolicy.backoffLimit": job(("spec",), {"runPolicy": {"backoffLimit": True}}),
     "spec.runPolicy.suspend": job(("spec",), {"runPolicy": {"suspend": "true"}}),
-    "spec.backoffLimit": {**JOB, "spec": {**INDEXED, "backoffLimit": "0"}},
+    "spec.backoffLimit": {**JOB, "spec": {**INDEXED, "template": ENDING, "backoffLimit": "0"}},
     "spec.replicatedJobs[0].template.spec.activeDeadlineSeconds": {
         **DEADLINES["a JobSet"],
         "spec": {"replicatedJobs": [{"template": {"spec": {**INDEXED, "activeDeadlineSeconds": "60"}}}]},

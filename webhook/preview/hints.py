@@ -34,6 +34,18 @@ _NAMES: Final = {
 SCALARS: Final = {name: {"type": of} for of, names in _NAMES.items() for name in names.split()}
 """Schemas of these kinds' fields outside pod templates, by name: it is the same in all that have it."""
 
+TEMPLATES: Final = {
+    "batch/v1/Job": {
+        "properties": {
+            "spec": {
+                "required": ["restartPolicy"],
+                "properties": {"restartPolicy": {"enum": ["Never", "OnFailure"]}},
+            }
+        }
+    }
+}
+"""Schemas of what a kind requires of its pod templates besides that of a Pod."""
+
 PROGRAMS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
 """Fields whose texts other programs read, so that they may look like templates."""
 
@@ -68,8 +80,9 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
     messages: dict[Path, str] = {}
     found: list[tuple[Path, str]] = []
-    for path in sorted(paths, key=str):
-        wrong = islice(refused(get(obj, path), pod_template()), MOST_MESSAGES)
+    schemas = (pod_template(), TEMPLATES.get(kind_of(obj), {}))
+    for path, schema in ((path, schema) for path in sorted(paths, key=str) for schema in schemas):
+        wrong = islice(refused(get(obj, path), schema), MOST_MESSAGES)
         found += (((*path, *at), why) for at, why in wrong)
     if rows and KINDS.match(kind_of(obj)):
         found += islice(_mistyped(get(obj, ("spec",)), ("spec",), paths), MOST_MESSAGES)
