@@ -34,16 +34,9 @@ _NAMES: Final = {
 SCALARS: Final = {name: {"type": of} for of, names in _NAMES.items() for name in names.split()}
 """Schemas of these kinds' fields outside pod templates, by name: it is the same in all that have it."""
 
-TEMPLATES: Final = {
-    "batch/v1/Job": {
-        "properties": {
-            "spec": {
-                "required": ["restartPolicy"],
-                "properties": {"restartPolicy": {"enum": ["Never", "OnFailure"]}},
-            }
-        }
-    }
-}
+_ENDING: Final = {"restartPolicy": {"enum": ["Never", "OnFailure"]}}
+_JOB: Final = {"properties": {"spec": {"required": ["restartPolicy"], "properties": _ENDING}}}
+TEMPLATES: Final = {"batch/v1/Job": _JOB}
 """Schemas of what a kind requires of its pod templates besides that of a Pod."""
 
 PROGRAMS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})

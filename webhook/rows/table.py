@@ -39,10 +39,8 @@ def _candidate(value: bool | str) -> bool | None:  # noqa: FBT001 - the type of 
     return None if isinstance(value, str) else value
 
 
-Fault = Literal[
-    *("user", "deadline", "amount", "limit", "idle", "resource", "key"),
-    *("hostfile", "queue", "spread", "affinity"),
-]
+OfPods = Literal["user", "amount", "limit", "idle", "resource", "spread", "affinity"]
+Fault = Literal["deadline", "key", "hostfile", "queue", OfPods]
 """The kinds of fault that a rule can match."""
 
 
