@@ -117,7 +117,7 @@ def _worker_spec(workers: int) -> Any:
     return spec | ({"affinity": parsed(AFFINITY[workers])} if AFFINITY[workers] else {})
 
 
-def _documented(workers: int) -> dict[str, Any]:
+def documented(workers: int) -> dict[str, Any]:
     """Returns a job as a user writes it who follows the document."""
     launcher = parsed(LAUNCHER_SPEC.replace("NODE CONFIG", NODE_CONFIG[workers]))
     return mpijob(workers, worker_spec=_worker_spec(workers), launcher_spec=launcher)
@@ -125,29 +125,29 @@ def _documented(workers: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("workers", AFFINITY)
 def test_a_plain_job_becomes_the_documents_yaml_and_nothing_else(workers: int) -> None:
-    assert unrecorded(after(TABLE, mpijob(workers))) == _documented(workers)
+    assert unrecorded(after(TABLE, mpijob(workers))) == documented(workers)
 
 
 @pytest.mark.parametrize("workers", AFFINITY)
 def test_the_documents_yaml_is_left_alone_without_a_warning(workers: int) -> None:
-    found = outcome(TABLE, _documented(workers))
+    found = outcome(TABLE, documented(workers))
     assert found.operations == ()
     assert [text for text in found.warnings if not text.startswith(f"{workers} nodes form no pairs")] == []
 
 
 @pytest.mark.parametrize("workers", [2, 4, 16])
 def test_the_packaged_table_adds_no_term_twice_to_the_documents_yaml(workers: int) -> None:
-    found = outcome(load_default(), _documented(workers))
+    found = outcome(load_default(), documented(workers))
     plain = after(load_default(), mpijob(workers))
     place = (*WORKER, "spec", "affinity")
     assert get(found.after, (*place, "podAffinity")) == get(plain, (*place, "podAffinity"))
     apart = (*place, "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-    theirs = get(_documented(workers), apart)
+    theirs = get(documented(workers), apart)
     assert get(found.after, apart) == [*theirs, *get(plain, apart)]
 
 
 def test_the_packaged_table_keeps_the_documents_init_containers_and_says_so() -> None:
-    found = outcome(load_default(), _documented(4))
+    found = outcome(load_default(), documented(4))
     names = [
         item["name"]
         for item in found.after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["initContainers"]

@@ -15,6 +15,8 @@ from selenium.webdriver.common.by import By
 
 from testbed.mpijob import mpijob
 from tests.plane.page.person import DROP, EXAMPLE, FILL, PLACED, answered, ask, console, press, sentences
+from tests.rules.test_document import documented
+from tests.t9k import t9k_mpijob
 from webhook.documents import dump_yaml
 
 
@@ -35,11 +37,25 @@ def test_a_job_that_is_pasted_is_explained(browser: Chrome, site: str, pictures:
     browser.save_screenshot(str(pictures / "page.png"))
 
 
-def test_a_file_that_is_dropped_is_explained(browser: Chrome, site: str) -> None:
+SEEDS: dict[str, tuple[Any, str]] = {
+    "AWS's job of 2 nodes": (documented(2), "placed: 2 workers on one pair of nodes of an UltraServer"),
+    "AWS's job of 4 nodes": (documented(4), "placed: 4 workers on one whole UltraServer"),
+    "AWS's job of 16 nodes": (documented(16), "placed: 16 workers in blocks of 4 on 4 whole UltraServers"),
+    "T9k's job": (t9k_mpijob("worker"), "placed: if the chart has the value `kinds: [mpijobs.v1beta1.batch"),
+}
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_the_jobs_of_the_documents_are_explained(browser: Chrome, site: str, name: str) -> None:
+    """Protects a user who pastes the job of a document, or drops its file: both have the same sentence."""
+    job, begins = SEEDS[name]
+    ask(browser, site, dump_yaml(job))
+    (pasted,) = sentences(browser)
     browser.get(site)
     field = browser.find_element(By.ID, "object")
-    answered(browser, lambda: browser.execute_script(DROP, field, dump_yaml(mpijob(8))))
-    assert sentences(browser)[0].startswith("placed: 8 workers in blocks of 4 on 2 whole UltraServers")
+    answered(browser, lambda: browser.execute_script(DROP, field, dump_yaml(job)))
+    assert sentences(browser) == [pasted]
+    assert pasted.startswith(begins)
 
 
 def test_the_keyboard_is_enough(browser: Chrome, site: str) -> None:
