@@ -46,14 +46,14 @@ class Reporter:
 
     def waiting(self, reasons: Sequence[Waiting], now: datetime) -> None:
         """Writes why jobs wait, and forgets the Events of jobs that no longer wait."""
-        waiting = {each.job.key for each in reasons}
+        waiting = {reason.job.key for reason in reasons}
         self._last = {key: last for key, last in self._last.items() if key in waiting}
         written: Counter[str] = Counter()
         end = time.monotonic() + LONGEST
-        for each in reasons:
+        for reason in reasons:
             if written.total() >= PER_PASS or (written and time.monotonic() >= end):
                 break
-            job, why = each.job, each.why
+            job, why = reason.job, reason.why
             may = written[job.key[0]] < PER_NAMESPACE and now - job.created >= GRACE
             if may and self._is_news(job.key, why, now):
                 done = self.write(job, "Waiting", why, now)

@@ -54,7 +54,7 @@ class Metrics:
         self._seconds.observe(seconds)
         self._last.set(now.timestamp())
         self._waiting.set(len(decision.waiting))
-        waits = [(now - each.job.created).total_seconds() for each in decision.waiting]
+        waits = [(now - waiting.job.created).total_seconds() for waiting in decision.waiting]
         self._oldest.set(max(waits, default=0.0))
         self._unsettled.set(len(decision.memory.unsettled))
         counts = collections.Counter[tuple[int, str]]()  # units of several families may have one size
