@@ -77,7 +77,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "unplaced without a reason": (
         "rules: [{name: x, reason: r, match: {role: worker}, unplaced: true, deny: d}]\n",
-        [(4, "rules[0].unplaced", "says that no node takes such workers, and not why: give it warn")],
+        [(4, "rules[0].unplaced", "needs a warning that gives the reason: give the rule warn")],
     ),
     "two rules of one name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
@@ -130,7 +130,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "who places a job by who places it": (
         "rules:\n  - {name: x, reason: r, placer: whole-job, match: {role: worker, placer: kueue}}\n",
-        [(5, "rules[0].match.placer", "is not known yet where a rule with `placer` is looked at")],
+        [(5, "rules[0].match.placer", "has no value yet when a rule with `placer` is evaluated")],
     ),
     "a place of Pods that cannot be read": (
         NUMBERED + "    place: placer=gate\n",
@@ -164,7 +164,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     "who places the job unless another rule fires": (
         RULE + "    placer: scheduler\n    unless: native-gang\n",
         [
-            (9, "rules[0].unless", "is not looked at for a rule with `placer`"),
+            (9, "rules[0].unless", "has no effect in a rule with `placer`"),
             (9, "rules[0].unless", "must name rules that come before this one, not 'native-gang'"),
         ],
     ),

@@ -93,13 +93,13 @@ def _effects(rows: Rows, rule: Rule, at: Path) -> Found:
     if not (rule.add or rule.warn or rule.deny or rule.placer or rule.name in rows.instead):
         yield at, "does nothing: give it add, warn, deny or placer"
     if rule.unplaced and not rule.warn:
-        yield (*at, "unplaced"), "says that no node takes such workers, and not why: give it warn"
+        yield (*at, "unplaced"), "needs a warning that gives the reason: give the rule warn"
     if rule.placer and rule.match.placer:
-        yield (*at, "match", "placer"), "is not known yet where a rule with `placer` is looked at"
+        yield (*at, "match", "placer"), "has no value yet when a rule with `placer` is evaluated"
     if rule.placer and rule.unless:
         yield (
             (*at, "unless"),
-            "is not looked at for a rule with `placer`: the first of these that matches counts",
+            "has no effect in a rule with `placer`: the first of these rules that matches counts",
         )
 
 
