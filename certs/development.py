@@ -1,7 +1,9 @@
 """Certificates for a developer's machine."""
 
+import os
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from certs import authority
@@ -35,7 +37,7 @@ def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Creates a file again, with its permissions from the beginning."""
+    """Creates a file again, with its permissions from the beginning, and not through a link that is new."""
     path.unlink(missing_ok=True)
-    path.touch(mode)
-    path.write_bytes(content)
+    with open(path, "xb", opener=partial(os.open, mode=mode)) as file:
+        file.write(content)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import ssl
 import stat
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from certs.__main__ import main
 from certs.development import DEFAULT_HOSTS, LIFETIME, make
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -37,6 +35,18 @@ def test_files_that_are_there_are_made_anew(tmp_path: Path) -> None:
     make(tmp_path, DEFAULT_HOSTS, NOW)
     assert all(before[name] != content for name, content in contents(tmp_path).items())
     assert stat.S_IMODE((tmp_path / "tls.key").stat().st_mode) == 0o600
+
+
+def test_no_key_is_written_through_a_link_that_comes_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that others may write to."""
+    theirs = tmp_path / "theirs"
+    theirs.write_bytes(b"")
+    monkeypatch.setattr(Path, "unlink", lambda path, **_: path.symlink_to(theirs))
+    with pytest.raises(FileExistsError):
+        make(tmp_path / "dev", DEFAULT_HOSTS, NOW)
+    assert not theirs.read_bytes()
 
 
 def test_the_command_says_what_it_did(tmp_path: Path) -> None:
