@@ -213,7 +213,8 @@ class _Round:
                     self._begun[job.key] = self._now
             except UnplacedError as error:
                 self._waiting.append(Waiting(job, str(error), error.ranking))
-                fitting = error.ranking.fitting.values() if error.ranking else ()
+                home = job.key[0] in self._cluster.repelling.namespaces
+                fitting = error.ranking.fitting.values() if error.ranking and home else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
                     self._park(job, str(error))  # its author can remove this obstacle at any time
 

@@ -28,6 +28,7 @@ class Repelling:
         self._topology = topology
         self.there: defaultdict[str, list[Member]] = defaultdict(list)  # by node
         self._keys: set[str] = set()  # the node labels of terms
+        self.namespaces: set[str] = set()  # those of the pods with terms
         # Terms by the namespace of their pods, each with whose they are. There may be too many to look at.
         self._terms: defaultdict[Where, defaultdict[str, dict[Apart, JobKey]]]
         self._terms = defaultdict(lambda: defaultdict(dict))
@@ -51,6 +52,7 @@ class Repelling:
         several = term.spaces is not None or len(term.namespaces) > 1
         where = term.key, value, "" if several else next(iter(term.namespaces), own)
         self._keys.add(term.key)
+        self.namespaces.add(own)
         pair = pair_of(term)
         if pair and (term.spaces == () or not several):
             self._exact[where].setdefault(pair, {}).setdefault(is_pod(key), key)

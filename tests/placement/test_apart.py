@@ -11,6 +11,7 @@ import pytest
 
 from contract.keys import BLOCK, HOSTNAME, JOB, SERVER_2, SERVER_4, TRAINING
 from placement.decide import repel
+from placement.decide.cluster import Cluster
 from placement.decide.decide import decide
 from placement.decide.fit import selects
 from placement.decide.plan import Failure, Memory, Unsettled
@@ -442,6 +443,16 @@ def test_nothing_is_kept_for_a_job_that_its_own_namespace_keeps_off() -> None:
     decision = decide(Topology(ZONED.values()), pods, NOW)
     assert placed(decision)["a"] == "us-02 us-03 us-04"
     assert not decision.cluster.kept
+
+
+def test_a_term_of_one_namespace_costs_waiting_jobs_of_others_nothing() -> None:
+    """A decision about 1,000 nodes took 2.7 times as long for looking at each unit for each waiting job."""
+    lock = replace(foreign("lock", "n1-0", neuron=False), namespace="evil", apart=terms(OF_EVIL))
+    with mock.patch.object(Cluster, "repelled_at_home", return_value=False) as asked:
+        decide(Topology(ZONED.values()), [lock, *(pod for at in range(9) for pod in job(f"w{at}", 20))], NOW)
+        assert not asked.called
+        decide(Topology(ZONED.values()), [lock, *big("big", 20, MINUTE)], NOW)
+        assert asked.called
 
 
 def test_a_job_that_its_own_namespace_keeps_off_a_free_unit_gets_no_older() -> None:
