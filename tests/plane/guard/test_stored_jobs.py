@@ -128,10 +128,6 @@ def test_the_record_of_a_suspended_job_changes_with_its_size_only(ada: Kubectl) 
     label = merged("Worker", {"labels": {keys.JOB: "team-b.victim"}})
     assert_refused(patches(ada, "mpijob/train", resized_too(label, 4)), SAYS_LABEL)
     assert_refused(patches(ada, "mpijob/train", resized_too(FORGED, 4)), SAYS_RECORD)
-    # Or its workers would have nodes before those that wait, and keep other jobs off by the label.
-    ungated = resized_too(merged("Worker", {"annotations": {keys.PLACE: None}}), 4)
-    ungated["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"] = {"schedulingGates": None}
-    assert_refused(patches(ada, "mpijob/train", ungated), "schedulingGates", "would change")
     assert record() == anew
 
 

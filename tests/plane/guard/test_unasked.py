@@ -121,4 +121,8 @@ def test_what_places_a_suspended_jobs_pods_changes_with_its_size_only(ada: Kubec
     assert patches(ada, "mpijob/train", resized_too(asked("8"), 8)).returncode == 0
     assert_done(ada.run("annotate", "mpijob", "train", f"{keys.INJECT}=false"))
     assert_refused(patches(ada, "mpijob/train", resized_too(asked("4"), 4)), said)
+    # Without the gate its workers have nodes before those that wait, and keep other jobs off by the label.
+    ungated = resized_too(merged("Worker", {}), 4)
+    ungated["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"] = {"schedulingGates": None}
+    assert_refused(patches(ada, "mpijob/train", ungated), f"schedulingGates[{GATE}] sets", "would change")
     assert_done(patches(ada, "mpijob/train", resized_too(merged("Worker", {}), 4)))
