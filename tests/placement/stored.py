@@ -56,12 +56,12 @@ class View:
         self._kept = None
 
     def _now(self) -> dict[tuple[str, str], Any]:
-        found = {}
+        items = {}
         for path, raw in self._api.objects.items():
             if f"/{self._kind}/" in path and (item := self._project(raw)) is not None:
                 metadata = raw["metadata"]
-                found[metadata.get("namespace", ""), metadata["name"]] = item
-        return found
+                items[metadata.get("namespace", ""), metadata["name"]] = item
+        return items
 
 
 def views(api: FakeApi) -> tuple[Any, Any, Any, tuple[Any, ...]]:
@@ -117,14 +117,14 @@ def worker(name: str, index: int, workers: int, namespace: str = "team") -> Obje
 
 def launcher(name: str, namespace: str = "team") -> Object:
     """Its launcher."""
-    found = worker(name, 0, 1, namespace)
-    found["metadata"] |= {
+    pod = worker(name, 0, 1, namespace)
+    pod["metadata"] |= {
         "name": f"{name}-launcher",
         "uid": f"{namespace}/{name}/launcher",
         "annotations": {},
     }
-    found["spec"] = {"schedulingGates": [{"name": GATE}], "containers": [{}]}
-    return found
+    pod["spec"] = {"schedulingGates": [{"name": GATE}], "containers": [{}]}
+    return pod
 
 
 def store_job(api: FakeApi, name: str, workers: int, namespace: str = "team") -> None:

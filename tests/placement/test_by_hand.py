@@ -51,7 +51,7 @@ HASHED = "c_0123456789abcdef0123"
 
 
 @pytest.mark.parametrize(
-    ("label", "said"),
+    ("label", "marks"),
     [
         ("c_PyTorchJob.kubeflow.org", {}),
         (HASHED, {"training.kubeflow.org/job-name": "c"}),
@@ -60,12 +60,12 @@ HASHED = "c_0123456789abcdef0123"
         (HASHED, {"group": "1", "leaderworkerset.sigs.k8s.io/name": "c"}),
     ],
 )
-def test_one_of_another_kind_is_called_by_its_name(label: str, said: dict[str, str], api: FakeApi) -> None:
+def test_one_of_another_kind_is_called_by_its_name(label: str, marks: dict[str, str], api: FakeApi) -> None:
     store_job(api, label, 4)
     for pod in pods(api, "c_"):
-        pod["metadata"]["labels"] |= said
-        pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": said.get("owner"), "controller": True}]
-        if "group" in said and PLACE in pod["metadata"]["annotations"]:
+        pod["metadata"]["labels"] |= marks
+        pod["metadata"]["ownerReferences"] = [{"kind": "Job", "name": marks.get("owner"), "controller": True}]
+        if "group" in marks and PLACE in pod["metadata"]["annotations"]:
             pod["metadata"]["annotations"][PLACE] += " group=labels/group"
     assert "no pod waits" in call("open", "team/other").output
     assert len(call("open", "team/c").output.splitlines()) == 5

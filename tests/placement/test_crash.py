@@ -127,8 +127,8 @@ def test_a_worker_comes_back_to_a_job_at_work_of_which_another_succeeded_and_its
     there = bound(pods[2:], on(NODES, "n1-2", "n1-3"), started=True)
     assert placed(decide(TOPOLOGY, [pods[1], *there], NOW)) == {"a": "us-01"}
     single = job("b", 4, config=1)
-    one = bound(single[3:], on(NODES, "n1-3"), started=True)
+    started = bound(single[3:], on(NODES, "n1-3"), started=True)
     # A node of its own is another one perhaps: two jobs could each take one of what is left.
-    assert waiting(decide(TOPOLOGY, [single[1], *one], NOW)) == {"b": "2 of 4 workers exist"}
+    assert waiting(decide(TOPOLOGY, [single[1], *started], NOW)) == {"b": "2 of 4 workers exist"}
     # One of which nothing runs waits for all.
     assert waiting(decide(TOPOLOGY, job("c", 4)[1:], NOW)) == {"c": "3 of 4 workers exist"}

@@ -113,7 +113,7 @@ def test_a_node_that_is_cordoned_or_not_ready_suits_nobody() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "used", "short"),
+    ("requests", "used", "short"),
     [
         ({"cpu": 4000}, {}, None),
         ({"cpu": 4001}, {}, "cpu"),
@@ -126,8 +126,8 @@ def test_a_node_that_is_cordoned_or_not_ready_suits_nobody() -> None:
         ({"host port 22/TCP": 1000}, {"host port": 1000}, "host port 22/TCP"),
     ],
 )
-def test_resources(asked: dict[str, int], used: dict[str, int], short: str | None) -> None:
-    assert lacking(Demand(requests=asked), NODE, used) == short
+def test_resources(requests: dict[str, int], used: dict[str, int], short: str | None) -> None:
+    assert lacking(Demand(requests=requests), NODE, used) == short
 
 
 def test_a_node_takes_no_more_pods_than_it_says() -> None:

@@ -95,8 +95,8 @@ def test_of_two_leaders_who_decide_from_the_same_one_opens_a_job(api: FakeApi) -
     behind.pods.catch_up()
     behind.clock.forward(FIRST_PAUSE)
     behind.run()
-    found = state(api, "a-worker")
-    assert [found[f"a-worker-{index}"] for index in range(8)] == [("us-01", 0)] * 4 + [("us-02", 0)] * 4
+    pods = state(api, "a-worker")
+    assert [pods[f"a-worker-{index}"] for index in range(8)] == [("us-01", 0)] * 4 + [("us-02", 0)] * 4
 
 
 @pytest.mark.parametrize("refused", [0, 3, 4, 7])
@@ -114,9 +114,9 @@ def test_what_is_refused_in_the_middle_is_finished_by_another(api: FakeApi, refu
     )
     api.refuse = ""
     Program(api).run()
-    found = state(api, "a-worker")
-    assert {gates for _, gates in found.values()} == {0}
-    assert [found[f"a-worker-{index}"][0] for index in range(8)] == ["us-01"] * 4 + ["us-02"] * 4
+    pods = state(api, "a-worker")
+    assert {gates for _, gates in pods.values()} == {0}
+    assert [pods[f"a-worker-{index}"][0] for index in range(8)] == ["us-01"] * 4 + ["us-02"] * 4
 
 
 def test_what_was_written_counts_while_the_watch_is_behind(api: FakeApi) -> None:
@@ -469,9 +469,9 @@ def test_a_pod_without_any_selector_can_be_pinned(api: FakeApi) -> None:
     raw = copy.deepcopy(worker("a", 0, 4))
     del raw["spec"]["nodeSelector"]
     pod = stored(api, raw)
-    found = patch(api, pod, pin(pod, SERVER_4, "us-02", noted(NOW, {})))
-    assert found
-    assert (found.pin, found.opened) == ("us-02", NOW)
+    pinned = patch(api, pod, pin(pod, SERVER_4, "us-02", noted(NOW, {})))
+    assert pinned
+    assert (pinned.pin, pinned.opened) == ("us-02", NOW)
 
 
 def test_events_that_are_slow_end_before_the_lease_does(

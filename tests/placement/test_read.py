@@ -51,16 +51,16 @@ def node_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_worker_as_the_operator_makes_it() -> None:
-    found = read_pod(pod())
-    assert found
-    assert (found.place, found.number, found.block) == (PLACE, 7, 1)
-    assert (found.key, found.gated, problem(found)) == (("team", "team.train"), True, "")
-    assert found.created == datetime(2026, 11, 21, 10, tzinfo=UTC)
-    assert not any((found.node, found.opened, found.started, found.deleting, found.priority))
+    worker = read_pod(pod())
+    assert worker
+    assert (worker.place, worker.number, worker.block) == (PLACE, 7, 1)
+    assert (worker.key, worker.gated, problem(worker)) == (("team", "team.train"), True, "")
+    assert worker.created == datetime(2026, 11, 21, 10, tzinfo=UTC)
+    assert not any((worker.node, worker.opened, worker.started, worker.deleting, worker.priority))
 
 
 def test_what_happens_to_it_is_seen() -> None:
-    found = read_pod(
+    worker = read_pod(
         pod(
             metadata={
                 "annotations": CONTRACT | {keys.OPENED: "2026-11-21T10:00:05Z"},
@@ -69,23 +69,23 @@ def test_what_happens_to_it_is_seen() -> None:
             spec={"schedulingGates": [], "nodeName": "n1", "nodeSelector": {SERVER_4: "us-1"}, "priority": 7},
         )
     )
-    assert found
-    assert (found.node, found.pin, found.deleting, found.priority) == ("n1", "us-1", True, 7)
-    assert (found.gated, found.opened) == (False, datetime(2026, 11, 21, 10, 0, 5, tzinfo=UTC))
+    assert worker
+    assert (worker.node, worker.pin, worker.deleting, worker.priority) == ("n1", "us-1", True, 7)
+    assert (worker.gated, worker.opened) == (False, datetime(2026, 11, 21, 10, 0, 5, tzinfo=UTC))
 
 
 def test_a_server_id_that_its_author_chose_is_no_pin() -> None:
-    found = read_pod(pod(spec={"nodeSelector": {SERVER_4: "us-1"}}))
-    assert found
-    assert found.pin is None
+    worker = read_pod(pod(spec={"nodeSelector": {SERVER_4: "us-1"}}))
+    assert worker
+    assert worker.pin is None
 
 
 def test_a_time_without_a_pin_that_a_template_had_is_no_opening() -> None:
     at = {keys.OPENED: "2026-11-21T12:00:00Z"}
     for metadata in ({"annotations": CONTRACT | at, "labels": {INDEX: "3"}}, {"annotations": at}):
-        found = read_pod(pod(metadata=metadata, spec={"nodeSelector": {keys.SERVER_2: "us-1-a"}}))
-        assert found
-        assert found.opened is None
+        worker = read_pod(pod(metadata=metadata, spec={"nodeSelector": {keys.SERVER_2: "us-1-a"}}))
+        assert worker
+        assert worker.opened is None
 
 
 @pytest.mark.parametrize(
@@ -97,17 +97,17 @@ def test_a_time_without_a_pin_that_a_template_had_is_no_opening() -> None:
     ],
 )
 def test_a_pod_has_started_when_it_runs(status: dict[str, Any], started: bool) -> None:  # noqa: FBT001
-    found = read_pod(pod(status=status))
-    assert found
-    assert found.started is started
+    worker = read_pod(pod(status=status))
+    assert worker
+    assert worker.started is started
 
 
 def test_a_pod_for_which_the_scheduler_keeps_a_node_is_there() -> None:
     """It preempted others: the scheduler refuses that node to who is no more urgent, and a job would wait."""
     status = {"nominatedNodeName": "n1-0"}
-    found = read_pod({"metadata": {"name": "p"}, "spec": {}, "status": status})
-    assert found
-    assert found.node == "n1-0"
+    worker = read_pod({"metadata": {"name": "p"}, "spec": {}, "status": status})
+    assert worker
+    assert worker.node == "n1-0"
     worker = read_pod(pod(status=status))  # its job is not whole before it is bound
     assert worker
     assert not worker.node
@@ -130,14 +130,14 @@ def test_of_pods_that_have_ended_it_is_kept_who_they_were(phase: str) -> None:
 
 @examples(15)
 @given(st.dictionaries(st.sampled_from([*CONTRACT, keys.OPENED, keys.JOB, INDEX]), st.text(max_size=80)))
-def test_whatever_is_written_a_pod_can_be_read(said: dict[str, str]) -> None:
-    found = read_pod(pod(metadata={"annotations": CONTRACT | said, "labels": {INDEX: "3"} | said}))
-    assert found
-    assert (found.place is None) is (found.fault is not None)
+def test_whatever_is_written_a_pod_can_be_read(texts: dict[str, str]) -> None:
+    worker = read_pod(pod(metadata={"annotations": CONTRACT | texts, "labels": {INDEX: "3"} | texts}))
+    assert worker
+    assert (worker.place is None) is (worker.fault is not None)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "spec",
     [
         {"tolerations": [{"key": f"k{number}"} for number in range(MOST_CONDITIONS + 1)]},
         node_affinity(*({} for _ in range(MOST_CONDITIONS + 1))),
@@ -145,11 +145,11 @@ def test_whatever_is_written_a_pod_can_be_read(said: dict[str, str]) -> None:
         node_affinity({"matchExpressions": [{"values": [str(number) for number in range(MOST_CONDITIONS)]}]}),
     ],
 )
-def test_what_would_be_compared_with_every_node_for_long_is_not(asked: dict[str, Any]) -> None:
-    found = read_pod(pod(spec=asked))
-    assert found
-    assert f"at most {MOST_CONDITIONS} parts of " in problem(found)
-    assert found.place  # where it runs already, its unit stays its own
+def test_what_would_be_compared_with_every_node_for_long_is_not(spec: dict[str, Any]) -> None:
+    worker = read_pod(pod(spec=spec))
+    assert worker
+    assert f"at most {MOST_CONDITIONS} parts of " in problem(worker)
+    assert worker.place  # where it runs already, its unit stays its own
 
 
 LONG = {
@@ -161,10 +161,10 @@ LONG = {
 
 @pytest.mark.parametrize("part", LONG)
 def test_what_a_worker_asks_of_nodes_is_kept_up_to_a_length(part: str) -> None:
-    found = read_pod(pod(spec={part: LONG[part]}))
-    assert found
-    assert f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared" in problem(found)
-    assert found.demand.parts == 0
+    worker = read_pod(pod(spec={part: LONG[part]}))
+    assert worker
+    assert f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared" in problem(worker)
+    assert worker.demand.parts == 0
 
 
 @pytest.mark.parametrize(("gates", "beyond"), [([keys.GATE], 1), ([keys.GATE], 0), ([], 1)])
@@ -175,71 +175,71 @@ def test_a_worker_without_room_for_its_unit_is_known_before_others_are_opened(
     taken = sum(map(len, ("pad", *CONTRACT, *CONTRACT.values())))
     annotations = CONTRACT | {"pad": "x" * (MOST_ANNOTATIONS - taken + beyond)}
     spec = {"schedulingGates": [{"name": gate} for gate in gates]}
-    found = read_pod(pod(metadata={"annotations": annotations}, spec=spec))
-    assert found
+    worker = read_pod(pod(metadata={"annotations": annotations}, spec=spec))
+    assert worker
     waits = bool(gates and beyond)
-    assert ("at most 240000, so that its unit has room" in problem(found)) is waits
+    assert ("at most 240000, so that its unit has room" in problem(worker)) is waits
 
 
 def test_of_a_pod_that_takes_no_node_it_is_kept_who_it_is_and_what_it_takes() -> None:
-    asked = {"cpu": "1", "none": "0"}
-    spec = {**LONG, "containers": [{"resources": {"requests": asked}}], "schedulingGates": []}
-    found = read_pod(pod(spec=spec, metadata={"annotations": {}}))
-    assert found
-    assert (problem(found), found.demand.parts, found.demand.requests) == ("", 0, {"cpu": 1000})
+    requests = {"cpu": "1", "none": "0"}
+    spec = {**LONG, "containers": [{"resources": {"requests": requests}}], "schedulingGates": []}
+    worker = read_pod(pod(spec=spec, metadata={"annotations": {}}))
+    assert worker
+    assert (problem(worker), worker.demand.parts, worker.demand.requests) == ("", 0, {"cpu": 1000})
 
 
 def test_resources_that_no_node_has_are_not_kept() -> None:
-    asked = {f"example.com/{number}": "1" for number in range(MOST_RESOURCES)} | {
+    requests = {f"example.com/{number}": "1" for number in range(MOST_RESOURCES)} | {
         "aws.amazon.com/neuron": "4"
     }
-    found = read_pod(pod(spec={"containers": [{"resources": {"requests": asked}}]}))
-    assert found
-    assert found.demand.requests == {"aws.amazon.com/neuron": 4000}
+    worker = read_pod(pod(spec={"containers": [{"resources": {"requests": requests}}]}))
+    assert worker
+    assert worker.demand.requests == {"aws.amazon.com/neuron": 4000}
 
 
 @pytest.mark.parametrize(("sidecars", "kept"), [(MOST_PORTS - 2, MOST_PORTS), (MOST_PORTS - 1, 1)])
 def test_host_ports_are_kept_very_many_as_one(sidecars: int, kept: int) -> None:
     first = {"ports": [{"hostPort": 22}, {"hostPort": 22, "protocol": "UDP"}, {"containerPort": 1}]}
     more = [{"restartPolicy": "Always", "ports": [{"hostPort": 100 + at}]} for at in range(sidecars)]
-    found = read_pod(
+    worker = read_pod(
         pod(spec={"containers": [first], "initContainers": [*more, {"ports": [{"hostPort": 80}]}]})
     )
-    assert found
-    assert len(found.demand.requests) == kept
-    assert found.demand.requests.get("host port 22/UDP" if kept > 1 else "host port") == 1000
+    assert worker
+    assert len(worker.demand.requests) == kept
+    assert worker.demand.requests.get("host port 22/UDP" if kept > 1 else "host port") == 1000
 
 
 def test_a_pod_of_very_many_gates_waits_and_says_so() -> None:
     gates = [{"name": keys.GATE}, *({"name": f"example.com/{number}"} for number in range(MOST_GATES))]
-    found = read_pod(pod(spec={"schedulingGates": gates}))
-    assert found
-    assert (found.gated, len(found.gates)) == (True, MOST_GATES)
-    assert f"at most {MOST_GATES}" in problem(found)
+    worker = read_pod(pod(spec={"schedulingGates": gates}))
+    assert worker
+    assert (worker.gated, len(worker.gates)) == (True, MOST_GATES)
+    assert f"at most {MOST_GATES}" in problem(worker)
 
 
 def test_what_people_ask_of_nodes_is_compared() -> None:
     names = {"matchExpressions": [{"key": HOSTNAME, "values": [f"n{number}" for number in range(100)]}]}
-    found = read_pod(pod(spec=node_affinity(names)))
-    assert found
-    assert not problem(found)
+    worker = read_pod(pod(spec=node_affinity(names)))
+    assert worker
+    assert not problem(worker)
 
 
 def test_what_a_pod_asks_of_a_node() -> None:
     containers = [{"resources": {"requests": {"aws.amazon.com/neuron": "16", "cpu": "500m"}}}]
     spec = {"nodeSelector": {"a": "b"}, "containers": containers}
-    found, again, plain = (read_pod(pod(spec=each)) for each in (spec, spec, {}))
-    assert found
+    worker, again, plain = (read_pod(pod(spec=fields)) for fields in (spec, spec, {}))
+    assert worker
     assert again
-    assert found.demand is again.demand
-    assert (found.demand.uses(DEVICES), found.demand.selector) == (True, {"a": "b"})
-    assert found.demand.requests == {"aws.amazon.com/neuron": 16_000, "cpu": 500}
+    assert worker.demand is again.demand
+    assert (worker.demand.uses(DEVICES), worker.demand.selector) == (True, {"a": "b"})
+    assert worker.demand.requests == {"aws.amazon.com/neuron": 16_000, "cpu": 500}
     assert plain
     assert (plain.demand.uses(DEVICES), plain.demand.terms) == (False, None)
 
 
 def test_a_node() -> None:
-    found = read_node(
+    node = read_node(
         {
             "metadata": {"name": "n1", "labels": {SERVER_4: "us-1"}},
             "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]},
@@ -252,10 +252,10 @@ def test_a_node() -> None:
             },
         }
     )
-    assert (found.name, found.ready, found.cordoned) == ("n1", True, True)
-    assert found.taints == (Taint("k", "", "NoSchedule"),)
-    assert found.allocatable == {"cpu": 192_000, "memory": 1_024_000}
-    assert found.unit(SERVER_4) == "us-1"
+    assert (node.name, node.ready, node.cordoned) == ("n1", True, True)
+    assert node.taints == (Taint("k", "", "NoSchedule"),)
+    assert node.allocatable == {"cpu": 192_000, "memory": 1_024_000}
+    assert node.unit(SERVER_4) == "us-1"
 
 
 @pytest.mark.parametrize("status", [{}, {"conditions": [{"type": "Ready", "status": "Unknown"}]}])

@@ -23,14 +23,14 @@ def required(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": affinity}}
 
 
-@pytest.mark.parametrize("found", ABSENT)
-def test_a_node_that_says_nothing(found: dict[str, Any]) -> None:
-    assert read_node(found) == Node("", {}, ready=False)
+@pytest.mark.parametrize("raw", ABSENT)
+def test_a_node_that_says_nothing(raw: dict[str, Any]) -> None:
+    assert read_node(raw) == Node("", {}, ready=False)
 
 
-@pytest.mark.parametrize("found", ABSENT)
-def test_a_pod_that_says_nothing(found: dict[str, Any]) -> None:
-    pod = read_pod(found)
+@pytest.mark.parametrize("raw", ABSENT)
+def test_a_pod_that_says_nothing(raw: dict[str, Any]) -> None:
+    pod = read_pod(raw)
     assert pod
     assert pod == Pod("", "", "", demand=pod.demand, created=EPOCH)
     demand = pod.demand
@@ -107,5 +107,5 @@ def test_a_time_without_a_zone_is_utc_and_no_time_is_none() -> None:
 def test_terms_expressions_values_and_tolerations_count_as_parts(more: dict[str, Any], count: int) -> None:
     pod = read_pod({"metadata": {"name": "w-0", "annotations": PLACED}, "spec": more})
     assert pod
-    told = f"its node selector, node affinity and tolerations have {count} parts of "
-    assert problem(pod).startswith(told) if count > MOST_CONDITIONS else not problem(pod)
+    message = f"its node selector, node affinity and tolerations have {count} parts of "
+    assert problem(pod).startswith(message) if count > MOST_CONDITIONS else not problem(pod)

@@ -47,7 +47,7 @@ def node(server: int, position: int, **changes: Any) -> Node:
 def servers(count: int) -> dict[str, Node]:
     """Returns the nodes of that many UltraServers, by name."""
     nodes = (node(server, position) for server in range(1, count + 1) for position in range(4))
-    return {found.name: found for found in nodes}
+    return {node.name: node for node in nodes}
 
 
 def changed(nodes: Mapping[str, Node], **changes: Mapping[str, Any] | None) -> list[Node]:
@@ -55,8 +55,8 @@ def changed(nodes: Mapping[str, Node], **changes: Mapping[str, Any] | None) -> l
     wanted = {name.replace("_", "-"): change for name, change in changes.items()}
     assert wanted.keys() <= nodes.keys()
     return [
-        replace(found, **wanted.get(name, {}))
-        for name, found in nodes.items()
+        replace(node, **wanted.get(name, {}))
+        for name, node in nodes.items()
         if wanted.get(name, {}) is not None
     ]
 
@@ -117,10 +117,10 @@ def opened(pod: Pod) -> Pod:
 def bound(pods: Iterable[Pod], nodes: Iterable[Node], **changes: Any) -> list[Pod]:
     """Returns pods that were opened, pinned and bound, one on each of the nodes."""
     return [
-        replace(opened(pinned(pod, pod.place.unit, found.labels[pod.place.unit])), node=found.name, **changes)
+        replace(opened(pinned(pod, pod.place.unit, node.labels[pod.place.unit])), node=node.name, **changes)
         if pod.place
         else opened(pod)
-        for pod, found in zip(pods, nodes, strict=True)
+        for pod, node in zip(pods, nodes, strict=True)
     ]
 
 
@@ -128,16 +128,16 @@ def settled(pods: Iterable[Pod], topology: Topology) -> list[Pod]:
     """Returns the pods when kube-scheduler has bound all that were admitted, and their containers run."""
     pods = list(pods)
     taken = {pod.node for pod in pods}
-    found = []
+    after = []
     for pod in pods:
         if pod.place and pod.pin and not pod.gated and not pod.node:
             unit = topology.units_by(pod.place.unit)[pod.pin]
             name = next(node.name for node in unit.nodes if node.name not in taken)
             taken.add(name)
-            found.append(replace(pod, node=name, started=True))
+            after.append(replace(pod, node=name, started=True))
         else:
-            found.append(pod)
-    return found
+            after.append(pod)
+    return after
 
 
 def on(nodes: Mapping[str, Node], *names: str) -> list[Node]:
@@ -189,7 +189,7 @@ def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writ
 def writes_of(decision: Decision) -> int:
     """Returns how many writes a decision takes."""
     deletions: tuple[Deletion, ...] = decision.deletions
-    return sum(len(found.pods) for found in deletions) + len(writes_to(decision))
+    return sum(len(deletion.pods) for deletion in deletions) + len(writes_to(decision))
 
 
 def name_of(key: JobKey) -> str:
@@ -199,16 +199,16 @@ def name_of(key: JobKey) -> str:
 
 def placed(decision: Decision) -> dict[str, str]:
     """Returns where the jobs go that are opened: ``{"a": "us-01 us-02"}``."""
-    found: dict[str, dict[str, None]] = {}
+    by_job: dict[str, dict[str, None]] = {}
     for opening in decision.openings:
-        units = found.setdefault(name_of(opening.job.key), {})
+        units = by_job.setdefault(name_of(opening.job.key), {})
         units.update(dict.fromkeys(opening.units))
-    return {name: " ".join(units) for name, units in found.items()}
+    return {name: " ".join(units) for name, units in by_job.items()}
 
 
 def waiting(decision: Decision) -> dict[str, str]:
     """Returns why the others wait."""
-    return {name_of(found.job.key): found.why for found in decision.waiting}
+    return {name_of(waits.job.key): waits.why for waits in decision.waiting}
 
 
 def deleted(decision: Decision) -> list[str]:
