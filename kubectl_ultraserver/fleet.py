@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from contract.keys import NODE_IDS, ULTRASERVER
-from kubectl_ultraserver.table import Table
+from kubectl_ultraserver.table import Table, read
 from placement.decide.allocation import Taken, taken
 from placement.decide.believe import Belief, Member
 from placement.decide.cluster import shown
@@ -39,7 +39,7 @@ class Fleet:
     pods: tuple[Pod, ...]
     owners: dict[str, str] = field(default_factory=dict)
     unseen: str = ""
-    table: Table = field(default_factory=Table)
+    table: Table = field(default_factory=lambda: read(None))
     inventory: Inventory = field(default_factory=Inventory)
     now: datetime = EARLIEST
 

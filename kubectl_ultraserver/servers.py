@@ -48,20 +48,22 @@ class Server:
     Attributes:
         id: The server id; empty for a node in no working UltraServer.
         spots: The nodes by number.
+        usable: How many of them a job can count on.
     """
 
     id: str
     spots: tuple[Spot, ...]
+    usable: int = 1
 
     @property
     def free(self) -> bool:
-        """Whether all its nodes are free."""
-        return bool(self.id) and all(spot.free for spot in self.spots)
+        """Whether a job can have all nodes that count."""
+        return bool(self.id) and sum(spot.free for spot in self.spots) >= self.usable
 
     @property
     def broken(self) -> bool:
-        """Whether a node is not ready, cordoned or missing."""
-        return not self.id or not all(spot.healthy for spot in self.spots)
+        """Whether fewer nodes are there, Ready and not cordoned."""
+        return not self.id or sum(spot.healthy for spot in self.spots) < self.usable
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -121,7 +123,8 @@ def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
     there = {spot.number for spot in spots}
     free = [str(number) for number in range(fleet.units[key]) if str(number) not in there]
     spots += [Spot("", number, MISSING, ()) for number in free[: max(fleet.units[key] - len(spots), 0)]]
-    return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))))
+    usable = fleet.table.units.kinds[key].usable
+    return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))), usable)
 
 
 def _spot(fleet: Fleet, node: Node, key: str) -> Spot:

@@ -1,31 +1,19 @@
-"""What an installation's rule table says of units, kinds and placers: the rows of its ConfigMap. Pure."""
+"""The units, kinds and placers of an installation: rows of its ConfigMap over the packaged ones."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
-from common.tablefiles import merged, ordered
+from common.tablefiles import merged, ordered, packaged
 from contract.place import PLACERS, Placer
 from kube.api import Object
 from kubectl_ultraserver.objects import mapped, text
-from placement.observe.model import UNITS, Units, units_of
+from placement.observe.model import OFF, UNITS, Units, units_of
 
-KINDS: Final = (
-    "kubeflow.org/v2beta1/MPIJob",
-    "kubeflow.org/v1/MPIJob",
-    "batch.tensorstack.dev/v1beta1/MPIJob",
-    "kubeflow.org/v1/PyTorchJob",
-    "batch/v1/Job",
-    "jobset.x-k8s.io/v1alpha2/JobSet",
-    "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
-)
-TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
-TYPES: Final = ("trn2u.48xlarge", "ml.trn2u.48xlarge")
-OFF: Final = {
-    **dict.fromkeys(("kueue-chooses-nodes", "kueue-chooses-topology"), Placer.KUEUE),
-    "whole-job-workers": Placer.WHOLE_JOB,
-}
-"""What the packaged table has, which others do not repeat; the placers are of rows that are off."""
+POD: Final = "v1/Pod"
+OWN_LEVEL: Final = "$(shape.topologyKey)"
+"""In the value ``kueueLevel``: each shape has its own level."""
 _SECTIONS: Final = ("candidates", "families", "rules", "values", "workloads")
 
 
@@ -37,42 +25,47 @@ class Table:
         kinds: Kinds of job, as ``GROUP/VERSION/KIND``.
         units: By which node labels nodes make units, and how many.
         type_label: The node label with the instance type.
-        types: Instance types of UltraServers.
-        placers: The placers of the rows that are enforced.
+        types: Instance types of the families that are on.
+        placers: Kueue and whole-job admission, if a row that is enforced names them.
         levels: Those of Topologies that it asks Kueue for.
     """
 
-    kinds: Sequence[str] = KINDS
+    kinds: Sequence[str] = ()
     units: Units = UNITS
-    type_label: str = TYPE_LABEL
-    types: Sequence[str] = TYPES
+    type_label: str = ""
+    types: Sequence[str] = ()
     placers: frozenset[str] = frozenset()
     levels: frozenset[str] = frozenset()
 
 
 def read(rules: Object | None) -> Table:
-    """Returns what the ConfigMap says, with what every table has; only that where it cannot be read."""
+    """Returns the table of a ConfigMap; the packaged one without a ConfigMap, or if it cannot be read."""
     texts = mapped(rules, "data")
     try:
-        rows = merged((text(texts, name) for name in ordered(texts)), *_SECTIONS)
+        return _read(tuple(text(texts, name) for name in ordered(texts)))
     except ValueError:
-        return Table()
+        return _read(())
+
+
+@lru_cache(maxsize=8)
+def _read(texts: tuple[str, ...]) -> Table:
+    rows = merged((*packaged().values(), *texts), *_SECTIONS)
     kinds = (kind for row in rows["workloads"].values() for kind in row.get("kinds") or ())
-    families = rows["families"].values()
+    families = [row for row in rows["families"].values() if row.get("mode") not in OFF]
     types = (name for row in families for name in row.get("instanceTypes") or ())
     units = units_of(families)
-    placers = frozenset(
-        PLACERS.get(row.get("placer"), row.get("placer", OFF.get(name, "")))
-        for name, row in rows["rules"].items()
-        if row.get("mode", name not in OFF and "enforce") == "enforce"
-    ) - {""}
-    level = rows["values"].get("kueueLevel")  # without it, of each shape its own
-    levels = {level} if level else set(units.labels)
+    placers = {
+        PLACERS.get(row["placer"], row["placer"])
+        for row in rows["rules"].values()
+        if "placer" in row and row.get("mode", "enforce") == "enforce"
+    }
+    level = rows["values"]["kueueLevel"]
+    levels = set(units.labels) if level == OWN_LEVEL else {level}
     return Table(
-        tuple(dict.fromkeys((*KINDS, *kinds))),
+        tuple(dict.fromkeys(kind for kind in kinds if kind != POD)),
         units,
-        rows["candidates"].get("instanceTypeLabel", TYPE_LABEL),
-        tuple(dict.fromkeys((*types, *TYPES))),
-        placers,
+        rows["candidates"]["instanceTypeLabel"],
+        tuple(dict.fromkeys(types)),
+        frozenset(placers & {Placer.KUEUE, Placer.WHOLE_JOB}),
         frozenset(levels if Placer.KUEUE in placers else ()),
     )

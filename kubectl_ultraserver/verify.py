@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from contract.keys import PLACE
+from contract.keys import HOSTNAME, PLACE
 from contract.place import Place
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import MODE, node_number
@@ -106,7 +106,8 @@ def verify(case: Case) -> Verification:
         text = f"not placed whole: {', '.join(TEXTS[kind] for kind in kinds)}"
     else:
         count = len({_unit(case, worker, place) for worker in case.workers})
-        what = units(count, place.size).replace("free ", "").replace("whole ", "")
+        parts = case.fleet.table.units.divides(place.unit)
+        what = units(count, place.size, parts=parts).replace("free ", "").replace("whole ", "")
         text = f"placed whole: {len(case.workers)} workers on {what}, as node config {place.size} needs"
     return Verification(case.title, text, problems, tuple(rows(case)), case.fleet.unseen)
 
@@ -182,8 +183,7 @@ def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fau
             needs = f"node config {place.size} needs {place.size}: {names}"
             yield Fault("straddles", f"{home} has {len(there)} of its workers, and {needs}", home)
         unit = case.fleet.topology.unit(place.unit, home)
-        kind = case.fleet.table.units.kinds.get(place.unit)
-        if unit and not (kind and kind.shared):
+        if unit and not case.fleet.table.units.shares(place.unit):
             yield from _shared(case, workers, unit, place.size)
 
 
@@ -207,10 +207,10 @@ def _bad_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
         yield Fault("node", f"{where}, which is not ready", node.name)
     if place is None:
         return
-    if place.size > 1 and node.unit(place.unit) is None:
+    if place.unit != HOSTNAME and node.unit(place.unit) is None:
         server, number = node.labels.get(place.unit), node_number(node, place.unit)
         values = f"label {place.unit} is {server or 'missing'}, node id {number or 'missing'}"
-        hint = "" if server else "; labels come from the Neuron device plugin or DRA driver"
+        hint = "" if server else "; labels come from the device plugin, the DRA driver or you"
         yield Fault("node", f"{where}, which is in no working UltraServer: {values}{hint}", node.name)
     mode = node.labels.get(MODE)
     if mode and place.size in TOKENS and not TOKENS[place.size] & set(mode.split("_")):

@@ -7,6 +7,7 @@ from kube.api import Object
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, release
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.objects import NAME, labels, text
+from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.verify import few
 from placement.observe.model import Node
 
@@ -58,14 +59,15 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
         types = ", ".join(fleet.table.types)
         yield Line(WARN, "there is no UltraServer node", f"add nodes of {types}; until then jobs wait", NEEDS)
     elif not (lost or bare):
-        yield Line(PASS, f"{len(known)} nodes of {len(fleet.topology.units_by(units[0]))} UltraServers")
+        whole = sum(bool(server.id) for server in servers(fleet))
+        yield Line(PASS, f"{len(known)} nodes of {whole} UltraServers")
     for names, lack in (
-        (lost, f"have no label {units[0]} of a working UltraServer"),
+        (lost, f"have no label of a working UltraServer, such as {units[0]}"),
         (bare, "have no devices"),
     ):
         if names:
             text_ = f"{len(names)} of {len(known)} UltraServer nodes {lack}: {few(sorted(names))}"
-            remedy = "does the Neuron device plugin, or DRA driver, run there, and support UltraServers?"
+            remedy = "does the device plugin, or DRA driver, run there, and support UltraServers?"
             yield Line(FAIL if len(names) == len(known) else WARN, text_, remedy, "claims.md")
 
 

@@ -30,7 +30,7 @@ class Member:
     place: Place | None  # where it takes a node for a job; None where it does not, or is not believed
     demand: Demand  # what it asks of a node, with what it claims
     claimed: bool  # whether it has Neuron devices of its node by claims
-    neuron: bool  # whether it takes Neuron devices or cores, by requests or by claims
+    neuron: bool  # whether it takes devices of a family, by requests or by claims
     pin: str | None  # the unit that it is pinned to, or by the plan of an unfinished opening is about to be
     problem: str  # why it cannot be placed, or is not believed; empty where neither is so
 

@@ -48,6 +48,11 @@ class Ranking:
             self._inside[self._server(unit.nodes[0])].append(unit)
         heapify(self._heap)
 
+    @property
+    def parts(self) -> bool:
+        """Whether a job may have fewer nodes of a unit than there are."""
+        return self._cluster.units.divides(self.place.unit)
+
     def take(
         self, job: Job, count: int, avoided: Collection[str] = (), doubtful: Collection[str] = ()
     ) -> tuple[list[Unit], int]:
@@ -146,7 +151,7 @@ class Ranking:
         free = {key: cluster.free(key, node.unit(key)) for key in self._wider}
         whole = tuple(left >= cluster.units.kinds[key].usable for key, left in free.items())
         first = next((left for key, left in free.items() if node.unit(key)), 0)
-        single = self.place.size == 1 and not cluster.divides(self.place.unit)
+        single = self.place.size == 1 and not cluster.units.divides(self.place.unit)
         return whole, first, cluster.neuron_left(node) if single else 0
 
     def _server(self, node: Node) -> tuple[str, str]:

@@ -83,7 +83,7 @@ class Cluster:
     def _hold_unit(self, member: Member, place: Place) -> None:
         """Holds the unit of a worker while the worker exists: others of its block may be recreated there."""
         pod, key, unit_id = member.pod, member.key, self.unit_of(member)
-        alone, shares = place.size == 1 and not self.divides(place.unit), self.shares(place.unit)
+        alone, shares = place.size == 1 and not self.units.divides(place.unit), self.units.shares(place.unit)
         known = (alone and pod.node) or (not alone and (key, unit_id) in self._given)
         unit = None if known else self.topology.unit(place.unit, unit_id)
         if unit is None:
@@ -117,36 +117,26 @@ class Cluster:
 
     def hold(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
         """Give a unit to a block of a job; of a single node, which jobs may share, the resources at once."""
-        if self.shares(place.unit):
+        if self.units.shares(place.unit):
             part = Part(place.size, demand, set())
             self.parts[place.unit, unit.id].setdefault((job, block), part)
             return
         for name in (self.topology.unit(place.unit, unit.id) or unit).names:
             self._held(name, job, self._needed(place))
-        if place.size == 1 and not self.divides(place.unit):
+        if place.size == 1 and not self.units.divides(place.unit):
             _add(self.used[unit.nodes[0].name], demand)
-
-    def divides(self, key: str) -> bool:
-        """Whether a job may have fewer nodes of a unit than there are."""
-        kind = self.units.kinds.get(key)
-        return kind is not None and kind.most > 0
-
-    def shares(self, key: str) -> bool:
-        """Whether several jobs may be on a unit."""
-        kind = self.units.kinds.get(key)
-        return kind is not None and kind.shared
 
     def _needed(self, place: Place) -> int:
         """How many nodes nobody else may be on, as far as it matters: one, or more."""
-        if self.shares(place.unit):
+        if self.units.shares(place.unit):
             return 1
-        return max(place.size, 2) if self.divides(place.unit) else place.size
+        return max(place.size, 2) if self.units.divides(place.unit) else place.size
 
     def taken(self, unit: Unit, place: Place, demands: tuple[Demand, ...]) -> Cause | None:
         """Why too few nodes of a unit that suits pods are free for a block of their job."""
-        if self.shares(place.unit):
+        if self.units.shares(place.unit):
             return self._crowded(unit, place, demands)
-        divides = self.divides(place.unit)
+        divides = self.units.divides(place.unit)
         whole = (self.topology.unit(place.unit, unit.id) if divides else None) or unit
         if holder := self.holder(whole, self._needed(place)):
             return Cause("held", f"held by {shown(holder)}")
@@ -218,7 +208,7 @@ class Cluster:
 
     def can_become_free(self, unit: Unit, key: str, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""
-        if not self.divides(key):
+        if not self.units.divides(key):
             if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in unit.names)))):
                 return False
             return _short(unit.nodes, demands, self.staying) is None
@@ -226,7 +216,7 @@ class Cluster:
         stays = {node.name for node in whole.nodes if any(map(is_pod, self.holders.get(node.name, ())))}
         free = (node for node in unit.nodes if node.name not in stays)
         able = sum(_short((node,), demands, self.staying) is None for node in free)
-        return able >= size and (self.shares(key) or not stays)
+        return able >= size and (self.units.shares(key) or not stays)
 
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Returns the resource of which too little is left on some nodes; None if there is enough."""

@@ -197,7 +197,7 @@ class _Round:
             self._failures.pop(job.key, None)
             return
         late = self._late(job)
-        trouble = job.trouble() if job.gated else None
+        trouble = job.trouble(self._tuning.units) if job.gated else None
         self._park(job, trouble)
         why = trouble or self._pause(job) if job.gated else None
         if late and not self._was_refused(job):

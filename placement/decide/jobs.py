@@ -12,7 +12,7 @@ from contract.keys import GATE, HOSTNAME, INJECT
 from contract.place import Place, Placer
 from placement.decide.believe import Member
 from placement.decide.fit import ANY_LABEL, selects
-from placement.observe.model import Apart, JobKey, is_pod
+from placement.observe.model import Apart, JobKey, Units, is_pod
 
 MOST_OWN: Final = 16
 """Different terms of anti-affinity that the workers of a job may have; terms by host name do not count."""
@@ -152,7 +152,7 @@ class Job:
         # A worker cannot return to a unit of one node: it may get another unit, so all workers must exist.
         return all(member.place and member.block in stands for member in self.gated)
 
-    def trouble(self) -> str | None:
+    def trouble(self, units: Units) -> str | None:
         """Why it cannot be opened whatever is free; None where it can."""
         for member in self.pods:
             pod, place = member.pod, member.place
@@ -167,7 +167,8 @@ class Job:
                 return f"{pod.name} waits for another gate as well: {others[0]}"
         for member in self.workers:
             if member.pod.gated and not member.neuron:
-                return f"{member.pod.name} asks for no Neuron devices: create the job with {INJECT}: false"
+                wanted = units.kinds[self.place.unit].resource
+                return f"{member.pod.name} asks for no {wanted}: create the job with {INJECT}: false"
         if self.missing and not self.goes_on:
             return self.missing
         workers, size = self.place.workers, self.place.size

@@ -29,7 +29,7 @@ TEXTS: Final = {
     "of": "{}: {}",
     "class": "{}: there is no DeviceClass {}",
     "mode": "{} has ultraserverMode {}, and the job has node config {}: use one of the same",
-    "asks": "its claims have {} requests for Neuron devices: at most {} are compared; use counts",
+    "asks": "its claims have {} requests for devices: at most {} are compared; use counts",
     "requests": f"it has {{}} requests and comparisons: at most {MOST_COMPARED} are looked at",
     "choices": "its request {} has firstAvailable: say exactly",
     "selector": (
@@ -38,7 +38,7 @@ TEXTS: Final = {
     ),
     # Reasons for which its placement annotation is not believed.
     "units": f"annotation {PLACE} names units of {{}} nodes by the label {{!r}}: there are none here",
-    "devices": "it asks for no Neuron devices: it does not need a place",
+    "devices": "it asks for no {}: it does not need a place",
     "unlabelled": "it is on node {}, which has no label {}: that is in no unit",
 }
 
@@ -57,7 +57,7 @@ def doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
     if kind is None or not kind.takes(place.size):
         return text("units", place.size, place.unit[:80])
     if place.placer is Placer.WHOLE_JOB and not (neuron or pod.claims):
-        return text("devices")
+        return text("devices", kind.resource)
     node = topology.nodes.get(pod.node)
     if node is not None and place.unit not in node.labels:
         return text("unlabelled", node.name, place.unit)

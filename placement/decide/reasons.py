@@ -46,15 +46,16 @@ def listed(causes: Iterable[tuple[str, Cause]]) -> str:
     return "; ".join(_counted(kind, alike) for kind, alike in kinds.items())
 
 
-def units(count: int, size: int) -> str:
-    """``2 whole UltraServers``."""
-    name = NAMES.get(size, f"free unit{{s}} of {size} nodes")
+def units(count: int, size: int, *, parts: bool = False) -> str:
+    """``2 whole UltraServers``; with ``parts`` of larger units."""
+    name = NAMES.get(0 if parts and size > 1 else size, f"free unit{{s}} of {size} nodes")
     return f"{count} {name.format(s='' if count == 1 else 's')}"
 
 
 def shortage(ranking: Ranking, wanted: int, free: int, *, keeps: bool) -> str:
     """That of the units which a job needs too few are free."""
-    text, possible = f"needs {units(wanted, ranking.place.size)}; {free} free", len(ranking.possible)
+    possible = len(ranking.possible)
+    text = f"needs {units(wanted, ranking.place.size, parts=ranking.parts)}; {free} free"
     if possible < wanted:
         return f"{text}; at most {possible} can become free as things are"
     return f"{text}; what becomes free is kept for it" if keeps else text

@@ -40,6 +40,7 @@ class Kind(NamedTuple):
     nodes: int  # that a unit has
     most: int = 0  # of these a job can have, if it is not all; then any number up to it
     shared: bool = False  # whether several jobs may be on one
+    resource: str = keys.NEURON  # by which jobs request its nodes
 
     @property
     def usable(self) -> int:
@@ -61,6 +62,14 @@ class Units:
     def __or__(self, other: Self) -> Self:
         """Returns both; if both have the same label, the other's kind counts."""
         return type(self)({**self.kinds, **other.kinds}, self.devices | other.devices)
+
+    def divides(self, key: str) -> bool:
+        """Whether a job may have fewer nodes of a unit than there are."""
+        return key in self.kinds and self.kinds[key].most > 0
+
+    def shares(self, key: str) -> bool:
+        """Whether several jobs may be on a unit."""
+        return key in self.kinds and self.kinds[key].shared
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -117,7 +126,8 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:
         usable = unit.get("usable", unit["nodes"])
         fixed = usable == unit["nodes"] and all(most == shape["nodeConfig"] == usable for most, shape in of)
         shared = bool(of) and all(shape.get("apart", "none") == "none" for _, shape in of)
-        yield unit["label"], Kind(unit["nodes"], 0 if fixed else usable, shared and not fixed)
+        resource = next(iter(family.get("wholeNode") or ()), keys.NEURON)
+        yield unit["label"], Kind(unit["nodes"], 0 if fixed else usable, shared and not fixed, resource)
 
 
 def is_pod(job: JobKey) -> bool:

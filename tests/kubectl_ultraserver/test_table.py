@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from contract.place import Placer
-from kubectl_ultraserver import table
-from kubectl_ultraserver.table import Table, read
+from kubectl_ultraserver.table import read
 from placement.observe.model import UNITS, Kind, Units
 from testbed import chart
 from tests.kubectl_ultraserver.build import rules
-from webhook.rows.policies import Mode
 from webhook.rules.load import load_default
 
 
@@ -18,19 +15,16 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
     """Protects nodes and jobs of what a table has that it does not write down."""
     packaged = load_default()
     kinds = [kind for row in packaged.workloads for kind in row.kinds if kind != "v1/Pod"]
-    assert tuple(dict.fromkeys(kinds)) == table.KINDS
-    assert packaged.on[0].instance_types == table.TYPES
-    assert packaged.candidates.instance_type_label == table.TYPE_LABEL
-    assert {
-        row.name: row.placer
-        for row in packaged.rules
-        if row.mode is Mode.OFF and row.placer not in {None, Placer.SCHEDULER}
-    } == table.OFF
+    found = read(None)
+    assert found.kinds == tuple(dict.fromkeys(kinds))
+    assert (found.types, found.placers) == (packaged.on[0].instance_types, frozenset())
+    assert found.type_label == packaged.candidates.instance_type_label
+    assert found.units.devices == set(packaged.resources)
     assert {(unit.label, unit.nodes) for row in packaged.on for unit in row.units} <= {
         (key, kind.nodes) for key, kind in UNITS.kinds.items()
     }
     for nothing in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):
-        assert read(nothing) == Table()
+        assert read(nothing) == found
 
 
 def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
@@ -42,9 +36,9 @@ def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
     )
     own["data"] |= {"z.yaml": "rules: [{name: c, mode: off}]", "z.txt": "["}
     found = read(own)
-    assert found.kinds == (*table.KINDS, "example.com/v1/Train")
+    assert found.kinds == (*read(None).kinds, "example.com/v1/Train")
     assert found.units == UNITS | Units({"rack": Kind(18)})
-    assert (found.types, found.type_label) == (("trn9", *table.TYPES), "type")
+    assert (found.types, found.type_label) == ((*read(None).types, "trn9"), "type")
     assert (found.placers, found.levels) == (frozenset({"whole-job"}), frozenset())
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 SECOND = ["n2-0", "n2-1", "n2-2", "n2-3"]
 NAMES = [f"train-worker-{index}" for index in range(4)]
-HINT = "; labels come from the Neuron device plugin or DRA driver"
+HINT = "; labels come from the device plugin, the DRA driver or you"
 MODE = "neuron.amazonaws.com/ultraserver-mode"
 
 

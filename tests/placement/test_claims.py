@@ -267,7 +267,7 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
         (
             claim_spec(request("device.driver == 'efa.k8s.aws'", deviceClassName="efa")),
             {},
-            "a-worker-0 asks for no Neuron devices: create the job with",
+            "a-worker-0 asks for no aws.amazon.com/neuron: create the job with",
         ),
         (claim_spec(*[request()] * 17), {}, "it has 34 requests and comparisons: at most 32 are looked at"),
         (claim_spec(request(" && ".join([WHOLE] * 34))), {}, "is not understood"),
@@ -308,7 +308,11 @@ def test_a_job_of_which_a_worker_claims_nothing_waits(api: FakeApi) -> None:
 def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:
     """Each is met next to the others, on every node."""
     put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(*[request()] * 4)})
-    for count, parts, said in ((1, 40, "few devices"), (2, 200, "few devices"), (3, 0, "12 requests for N")):
+    for count, parts, said in (
+        (1, 40, "few devices"),
+        (2, 200, "few devices"),
+        (3, 0, "12 requests for d"),
+    ):
         pods = claiming("a")
         for pod in pods:
             (entry,) = pod["spec"]["resourceClaims"]

@@ -179,10 +179,10 @@ NVL72 = {
 
 def test_what_units_are_follows_from_the_rows() -> None:
     found = units_of([NVL72])
-    assert found.kinds[LABEL] == Kind(18, 16, shared=True)
+    assert found.kinds[LABEL] == Kind(18, 16, shared=True, resource="nvidia.com/gpu")
     assert "nvidia.com/gpu" in found.devices
     apart = [{**shape, "apart": "required"} for shape in NVL72["shapes"]]
-    assert units_of([{**NVL72, "shapes": apart}]).kinds[LABEL] == Kind(18, 16)
+    assert units_of([{**NVL72, "shapes": apart}]).kinds[LABEL] == found.kinds[LABEL]._replace(shared=False)
     assert units_of([{**NVL72, "mode": False}]) == UNITS
     with pytest.raises(ValueError, match="a family of the rule table is invalid: KeyError: 'nodes'"):
         units_of([{"name": "broken", "units": [{"label": LABEL}]}])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from placement.decide.decide import decide
 from placement.decide.topology import Topology
+from placement.observe.model import UNITS
 from tests.helpers import examples
 from tests.placement.world import (
     HOUR,
@@ -140,7 +141,7 @@ def test_no_job_waits_that_could_have_been_placed_beside_those_before_it(
     opened = {opening.job.key for opening in decision.openings}
     before: list[tuple[int, int]] = []
     for found in sorted(jobs(waiting), key=lambda job: job.order):
-        if found.trouble():
+        if found.trouble(UNITS):
             continue
         place = found.place
         need = (place.workers // place.size, place.size)

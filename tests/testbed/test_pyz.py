@@ -98,8 +98,11 @@ def test_its_archive_holds_plain_files_with_names_of_their_own(release: Path) ->
 def test_it_has_no_engine_and_no_library_of_one(release: Path) -> None:
     """Protects people from answers of another release than the installation's."""
     with zipfile.ZipFile(release / write.NAME) as archive:
-        packages = {Path(name).parts[0] for name in archive.namelist()}
-    assert packages.isdisjoint({"webhook", "certs", "pydantic", "pydantic_core", "orjson.py", "flask"})
+        names = archive.namelist()
+    packages = {Path(name).parts[0] for name in names}
+    assert packages.isdisjoint({"certs", "pydantic", "pydantic_core", "orjson.py", "flask"})
+    code = {name for name in names if name.startswith("webhook/") and not name.endswith(".yaml")}
+    assert code == set(write.ROWS)
 
 
 def test_the_same_files_give_the_same_bytes(release: Path) -> None:

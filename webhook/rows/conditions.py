@@ -270,7 +270,7 @@ class Image(OfTemplate[tuple[str, ...]], written=Texts):
 
 
 class InstanceType(OfTemplate[tuple[str, ...]], written=Texts):
-    """Instance types that the pod selects; globs; empty: none. E.g. trn2u.*."""
+    """Instance types that the pod selects; globs; empty: none. E.g. p5.*."""
 
     def failed(self, group: Group, whose: str) -> str | None:
         named = group.chosen_types or ("",)

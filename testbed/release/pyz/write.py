@@ -16,6 +16,8 @@ import yaml
 
 PACKAGES = ("contract", "common", "kube", "placement", "kubectl_ultraserver")
 """The modules of this project that the plugin imports, and those that they import."""
+ROWS = ("webhook/__init__.py", "webhook/rules/__init__.py")
+"""The packages with the packaged rows, of which the plugin has nothing else."""
 LIBRARIES = ("click", "pyyaml", "jsonpatch", "jsonpointer")
 """The other packages; PyYAML without its compiled part."""
 MAIN = """\
@@ -76,6 +78,8 @@ def _own(files: Path, version: str) -> Iterator[tuple[str, bytes]]:
         for path in (files / package).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield str(path.relative_to(files)), path.read_bytes()
+    for path in (*(files / "webhook" / "rules" / "packaged").glob("*.yaml"), *map(files.joinpath, ROWS)):
+        yield str(path.relative_to(files)), path.read_bytes()
     yield "__main__.py", MAIN.encode()
     about = f"Metadata-Version: 2.1\nName: ultraserver-webhook\nVersion: {version}\n"
     yield f"ultraserver_webhook-{version}.dist-info/METADATA", about.encode()
