@@ -48,10 +48,16 @@ def queued() -> Table:
     return laid_over("15-kueue.yaml", "")
 
 
+RACKS = """
+families:
+  - {name: nvl72, mode: enforce, units: [{label: topology.k8s.aws/ultraserver-id, nodes: 18, usable: 16}]}
+"""
+
+
 @cache
 def hyperpod() -> Table:
-    """Returns the same on HyperPod."""
-    return laid_over("1[05]-*.yaml", "")
+    """Returns the same on HyperPod, with racks that have HyperPod's label."""
+    return laid_over("1[05]-*.yaml", RACKS)
 
 
 FAMILIES = """

@@ -1,15 +1,19 @@
 """Families of machines: which one a job is for, its blocks, and what previews say; no Python names one."""
 
+import json
+import re
 from typing import Any
 
 import pytest
 
 from testbed.mpijob import WORKER, mpijob
+from tests.docs.blocks import REPOSITORY
 from tests.rules.packaged import families
 from tests.rules.tables import outcome
-from webhook.documents import read_documents
+from webhook.documents import Document, read_documents
 from webhook.objects.tree import get
 from webhook.preview.run import preview
+from webhook.rules.load import load_default
 
 TYPE = "node.kubernetes.io/instance-type"
 GPU, NEURON = "nvidia.com/gpu", "aws.amazon.com/neuron"
@@ -18,6 +22,11 @@ NODE_CONFIG = "ultraserver-webhook.io/node-config"
 
 def gpus(workers: int, **more: Any) -> dict[str, Any]:
     return mpijob(workers, resource=GPU, amount=4, **more)
+
+
+def document(job: dict[str, Any]) -> Document:
+    (read,) = read_documents(json.dumps(job))
+    return read
 
 
 @pytest.mark.parametrize(
@@ -73,6 +82,43 @@ def test_a_job_may_choose_smaller_blocks_but_no_part_of_a_unit_for_all() -> None
     assert denial.startswith("12 workers do not fit node config 4")
 
 
+@pytest.mark.parametrize(
+    ("workers", "asked"),
+    [
+        (12, {"required-topology": "nvidia.com/gpu.clique"}),
+        (24, {"slice-required-topology": "nvidia.com/gpu.clique", "slice-size": "12"}),
+    ],
+)
+def test_kueue_is_asked_for_the_familys_units_and_for_equal_blocks(
+    workers: int, asked: dict[str, str]
+) -> None:
+    job = gpus(workers)
+    job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    marks = get(outcome(families(), job).after, (*WORKER, "metadata", "annotations"))
+    named = {key.removeprefix("kueue.x-k8s.io/podset-"): value for key, value in marks.items()}
+    assert {key: value for key, value in named.items() if "/" not in key} == asked
+    (shown,) = preview(families(), [document(job)], namespace="default")
+    place = "on one" if workers == 12 else "in 2 equal blocks of 12, each on one"
+    assert shown.item["sentence"] == (
+        f"placed: {workers} workers {place} NVLink domain, which other jobs may use too;"
+        " Kueue chooses the nodes and starts the job"
+    )
+
+
+NAMED = re.compile(r"(?i)trn\d|nvl\d|gb[23]00|p6e|trainium|blackwell")
+"""Names of families, of their instance types, and of what they have."""
+
+
+def test_no_python_of_the_product_names_a_family() -> None:
+    """Protects a family that a platform team adds: whatever packaged ones get follows from their rows."""
+    rows = [name for row in load_default().families for name in (row.name, *row.instance_types)]
+    assert all(map(NAMED.search, rows))
+    packages = ("webhook", "placement", "kubectl_ultraserver", "certs", "kube", "common", "contract")
+    files = [path for package in packages for path in (REPOSITORY / package).rglob("*.py")]
+    assert len(files) > 100
+    assert [str(path) for path in files if NAMED.search(path.read_text(encoding="utf-8"))] == []
+
+
 SENTENCES = {
     12: "12 workers on one NVLink domain, which other jobs may use too",
     24: "24 workers in 2 equal blocks of 12, each on one NVLink domain, which other jobs may use too",
@@ -81,7 +127,6 @@ SENTENCES = {
 
 @pytest.mark.parametrize("workers", SENTENCES)
 def test_a_preview_says_how_many_blocks_of_how_many(workers: int) -> None:
-    (document,) = read_documents(str(gpus(workers)).replace("'", '"').replace("None", "null"))
-    (shown,) = preview(families(), [document], namespace="default")
+    (shown,) = preview(families(), [document(gpus(workers))], namespace="default")
     waits = f"the job waits until all {workers} nodes are free"
     assert shown.item["sentence"] == f"placed: {SENTENCES[workers]}; {waits}"

@@ -38,6 +38,14 @@
 {{- define "unit" -}}
 {{ index (dict "trn3-gen1" "nodes: 4, names: [UltraServer, UltraServers]" "trn3-gen2" "nodes: 36, names: [UltraServer, UltraServers]" "nvl72" "nodes: 18, usable: 16, names: [NVLink domain, NVLink domains]") . }}
 {{- end }}
+{{/* The resources by which jobs request nodes, other than those of the Neuron device plugin, as a list; empty without them. */}}
+{{- define "devices" -}}
+{{- $names := list }}
+{{- if hasKey .Values.families "nvl72" }}{{ $names = append $names "nvidia.com/gpu" }}{{ end }}
+{{- range (fromYaml .Values.table).families }}{{ if kindIs "map" .wholeNode }}{{ $names = concat $names (keys .wholeNode | sortAlpha) }}{{ end }}{{ end }}
+{{- $own := list }}{{ range $names | uniq }}{{ if not (hasPrefix "aws.amazon.com/neuron" .) }}{{ $own = append $own . }}{{ end }}{{ end }}
+{{- with $own }}['{{ join "', '" . }}']{{ end }}
+{{- end }}
 {{/* Metadata of a component's object: (list NAME COMPONENT), in the namespace or, "wide", of the cluster. */}}
 {{- define "wide" -}}
 {name: {{ index . 0 }}, labels: {{ include "labels" (index . 1) }}}

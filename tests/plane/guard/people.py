@@ -45,6 +45,10 @@ families:
       - {name: rack, workers: 18, nodeConfig: 18, apart: required}
       - {name: racks, workers: multiple of 18, nodeConfig: 18, apart: required}
       - {name: row, workers: 50, nodeConfig: 50, apart: required}
+  - name: chips
+    instanceTypes: [chip.8x]
+    wholeNode: {example.com/chip: 8}
+    shapes: [{name: one, workers: multiple of 1, nodeConfig: 1}]
 rules:
   - name: zones
     reason: A key of a rule is no unit.

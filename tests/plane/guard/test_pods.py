@@ -100,6 +100,8 @@ OLD_LABELS = (
 )
 """Labels of workers without a domain: mpi-operator's for `kubeflow.org/v1` and before, and others'."""
 CLAIMS = {"resourceClaims": [{"name": "all", "resourceClaimTemplateName": "us-4-node-config"}]}
+CHIPS, OTHERS = ({"limits": {f"example.com/{name}": "8"}} for name in ("chip", "chips"))
+"""A resource of a family in the table, and one of none."""
 IS_JOB = {"key": keys.JOB, "operator": "Exists"}
 WORKERS = {"matchLabels": {ROLE: "worker"}, "matchExpressions": [NOT_OWN]}
 LOOSE_ROW = yaml.safe_load((REPOSITORY / "manifests/chart/rules/20-pods.yaml").read_text(encoding="utf-8"))[
@@ -167,6 +169,7 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         selecting(matchExpressions=[*among("app", "NotIn"), *among("batch.kubernetes.io/job-name")]),
         selecting(SERVER_4, asks=DEVICE),
         selecting("example.com/row", asks=DEVICE),
+        selecting(asks=OTHERS),
         pod(affinity=LOOSE_ROW, initContainers=[{"name": "i", "image": "i", "resources": DEVICE}]),
         here,
     ]
@@ -217,6 +220,7 @@ def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowe
         computed(name="worker"),
         computed(name="labelled", selector={"matchExpressions": [IS_JOB, NOT_OWN]}),
         computed(name="row", unit="example.com/row", key="example.com/row"),
+        computed(name="chips", unit="example.com/row", key="example.com/row", asks=CHIPS),
         launcher,
     ]
     claims = computed(name="claims", asks={})

@@ -185,7 +185,7 @@ def test_a_value_switches_families_on_with_the_labels_of_their_units(built: Call
     assert [(unit.nodes, unit.most) for unit in found.values()] == [(4, 4), (36, 36), (18, 16)]
     assert set(data["units"].split()) == set(labels.values())
     sent = webhooks(objects)["kinds-jobs.ultraserver-webhook.io"]["matchConditions"]
-    assert "|| name == 'nvidia.com/gpu'" in sent[-1]["expression"]
+    assert "|| name in ['nvidia.com/gpu']" in sent[-1]["expression"]
 
 
 def test_claim_templates_come_to_the_namespaces_that_are_named(built: Callable[..., Build]) -> None:

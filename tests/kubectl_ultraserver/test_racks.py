@@ -1,0 +1,80 @@
+"""Racks that jobs share and of which some nodes need not be there: what topology, verify and check find."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from contract.keys import HOSTNAME, PLACE
+from kubectl_ultraserver.check import cluster
+from kubectl_ultraserver.servers import counts, servers
+from kubectl_ultraserver.table import read
+from kubectl_ultraserver.verify import verify
+from placement.observe.model import Node
+from tests.kubectl_ultraserver.build import INDEX, THREE, fleet, rules, work, workers
+
+if TYPE_CHECKING:
+    from kubectl_ultraserver.verify import Verification
+
+CLIQUE, GPU = "nvidia.com/gpu.clique", "nvidia.com/gpu"
+UNIT = f"{{label: {CLIQUE}, nodes: 18, usable: 16}}"
+TABLE = read(rules(f"families: [{{name: nvl72, mode: enforce, units: [{UNIT}]}}]\n"))
+HAS = {GPU: 4_000, "cpu": 100_000}
+RACKS = {
+    f"{rack}-{at:02}": Node(
+        f"{rack}-{at:02}",
+        {CLIQUE: rack, HOSTNAME: f"{rack}-{at:02}"},
+        allocatable=HAS,
+    )
+    for rack in ("a", "b")
+    for at in range(18)
+}
+
+
+def job(name: str, on: list[str], size: int) -> list[dict[str, object]]:
+    """Returns the running workers of a job in blocks of a size."""
+    pods = workers(name, len(on), on, size=1)
+    for pod in pods:
+        place = f"placer=gate workers={len(on)} size={size} unit={CLIQUE} index=labels/{INDEX}"
+        pod["metadata"]["annotations"] = {PLACE: place}
+        pod["spec"]["nodeSelector"] = {"node.kubernetes.io/instance-type": "p6e-gb200.36xlarge"}
+        pod["spec"]["containers"][0]["resources"] = {"requests": {GPU: "4"}}
+    return pods
+
+
+def verified(own: list[str], size: int, other: list[str]) -> Verification:
+    return verify(work(job("train", own, size), RACKS.values(), job("other", other, len(other)), table=TABLE))
+
+
+def test_jobs_that_share_a_rack_are_each_placed_whole() -> None:
+    names = sorted(RACKS)
+    found = verified(names[:8], 8, names[8:16])
+    assert (found.problems, found.text) == (
+        (),
+        "placed whole: 8 workers on 1 unit of 8 nodes, as node config 8 needs",
+    )
+    (problem,) = verified([*names[:7], "b-00"], 8, names[8:16]).problems[:1]
+    assert problem.text.startswith("a has 7 of its workers, and node config 8 needs 8")
+
+
+def test_a_pair_in_a_rack_is_a_part_and_no_pair_of_nodes() -> None:
+    assert verified(["a-00", "a-09"], 2, ["a-01"]).text == (
+        "placed whole: 2 workers on 1 unit of 2 nodes, as node config 2 needs"
+    )
+
+
+def test_a_rack_is_broken_or_free_by_the_nodes_that_count() -> None:
+    def racks(sick: int, busy: int) -> str:
+        nodes = [replace(node, cordoned=name < f"a-{sick:02}") for name, node in RACKS.items()]
+        pods = job("train", sorted(RACKS)[18 - busy : 18], busy) if busy else []
+        return counts(servers(fleet(nodes, pods, table=TABLE)))
+
+    assert racks(2, 0) == "2 UltraServers: 2 free, 0 in use, 0 broken"
+    assert racks(3, 0) == "2 UltraServers: 1 free, 0 in use, 1 broken"
+    assert racks(0, 2) == "2 UltraServers: 2 free, 1 in use, 0 broken"
+    assert racks(0, 3) == "2 UltraServers: 1 free, 1 in use, 0 broken"
+
+
+def test_machines_of_two_families_are_all_counted() -> None:
+    (line,) = cluster.nodes(fleet([*THREE.values(), *RACKS.values()], table=TABLE))
+    assert line.text == "48 nodes of 5 UltraServers"
