@@ -110,7 +110,7 @@ NAMED = re.compile(r"(?i)trn\d|nvl\d|gb[23]00|p6e|trainium|blackwell")
 
 
 def test_no_python_of_the_product_names_a_family() -> None:
-    """Protects a family that a platform team adds: whatever packaged ones get follows from their rows."""
+    """Protects a family that a platform team adds: all that the packaged ones get follows from their rows."""
     rows = [name for row in load_default().families for name in (row.name, *row.instance_types)]
     assert all(map(NAMED.search, rows))
     packages = ("webhook", "placement", "kubectl_ultraserver", "certs", "kube", "common", "contract")
