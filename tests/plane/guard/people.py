@@ -102,7 +102,8 @@ def guarding(
         values: of the chart, other than the default.
     """
     give_rights(kubectl)
-    made = chart.objects({"table": TABLE, **(values or {})})
+    values = {"table": TABLE, **(values or {})}
+    made = chart.objects(values)
     table = [found for found in made if found["kind"] in {"Namespace", "ConfigMap"}]
     kubectl.run("apply", "-f", "-", stdin=text(together(*table)))
     guard = of_guard(values)

@@ -100,7 +100,9 @@ OLD_LABELS = (
 )
 """Labels of workers without a domain: mpi-operator's for `kubeflow.org/v1` and before, and others'."""
 CLAIMS = {"resourceClaims": [{"name": "all", "resourceClaimTemplateName": "us-4-node-config"}]}
-CHIPS, OTHERS = ({"limits": {f"example.com/{name}": "8"}} for name in ("chip", "chips"))
+CHIPS, OTHERS = (
+    {part: {name: "8"} for part in ("requests", "limits")} for name in ("example.com/chip", "example.com/x")
+)
 """A resource of a family in the table, and one of none."""
 IS_JOB = {"key": keys.JOB, "operator": "Exists"}
 WORKERS = {"matchLabels": {ROLE: "worker"}, "matchExpressions": [NOT_OWN]}
