@@ -302,7 +302,7 @@ def test_a_job_of_which_a_worker_claims_nothing_waits(api: FakeApi) -> None:
     store(api, [first, *others])
     Program(api).run()
     assert pinned(api, "a-worker") == {""}
-    assert "a-worker-1 asks for no Neuron devices" in told(api)[-1][2]
+    assert "a-worker-1 asks for no aws.amazon.com/neuron" in told(api)[-1][2]
 
 
 def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:
