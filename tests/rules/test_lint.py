@@ -69,7 +69,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a claim of any name": (
         "families: [{name: trn2u, claims: {'': {takes: node}}}]\n",
-        [(4, "families[0].claims[]", "'' says nothing of a name")],
+        [(4, "families[0].claims[]", "'' does not name a template")],
     ),
     "a rule that does nothing": (
         RULE,
@@ -88,7 +88,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "two rules that say the same": (
         RULE + "    warn: a\n  - {name: other, reason: q, match: {role: worker}, warn: a}\n",
-        [(9, "rules[1]", "says the same as rule 'x'; remove one")],
+        [(9, "rules[1]", "is the same as rule 'x'; remove one")],
     ),
     "an unknown workload": (
         (

@@ -47,7 +47,7 @@ def _duplicates(table: Table) -> Found:
     for index, rule in enumerate(table.rules):
         content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.unless, rule.placer))
         if seen.get(content, rule.name) != rule.name:
-            yield ("rules", index), f"says the same as rule {seen[content]!r}; remove one"
+            yield ("rules", index), f"is the same as rule {seen[content]!r}; remove one"
         seen.setdefault(content, rule.name)
 
 
@@ -72,7 +72,7 @@ def _claims(family: Family, at: Path) -> Found:
         if not name.strip("*"):
             yield (
                 (*at, "claims", name),
-                f"{name!r} says nothing of a name: each claim of a job would be one of these",
+                f"{name!r} does not name a template: it would match every claim of a job",
             )
         config = claimed.node_config
         if config and not any(config in shape.node_config for shape in family.shapes):
