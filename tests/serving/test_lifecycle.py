@@ -51,6 +51,7 @@ def test_nothing_is_written_but_the_heartbeat_file_and_at_sigterm_what_has_begun
     assert server.process.wait(PATIENCE) == 0  # idle and silent peers are not waited for
 
 
+@pytest.mark.limit(10, "a freeze of two seconds, and a server of its own")
 def test_a_request_that_arrives_while_a_stopping_worker_is_frozen_is_answered(
     start: Callable[..., Server],
 ) -> None:
@@ -69,6 +70,7 @@ def test_a_request_that_arrives_while_a_stopping_worker_is_frozen_is_answered(
         assert (response.status, response.headers["Connection"]) == (200, "close")
 
 
+@pytest.mark.limit(10, "requests for three seconds, and a server of its own")
 def test_a_stopping_worker_keeps_idle_connections_while_requests_arrive(
     start: Callable[..., Server],
 ) -> None:

@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By
 
 from testbed.mpijob import mpijob
 from tests.plane.page.person import DROP, EXAMPLE, FILL, PLACED, answered, ask, console, press, sentences
-from tests.rules.test_document import documented
+from tests.rules.documented import documented
 from tests.t9k import t9k_mpijob
 from webhook.documents import dump_yaml
 
