@@ -1,8 +1,10 @@
 """The parts of the documents made from the packaged rule table; ``python -m tests.docs`` writes them."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,7 +33,8 @@ this page. [How to change it](rule-table.md); `ultraserver-webhook rules show` p
 
 ## Rules
 
-*On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *When*: `|` is
+*On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *Off, on with*: a
+value of the chart switches the rule on; `placement` is on by default. *When*: `|` is
 *or*, `?*` set, `""` not set. *Adds*: paths in a pod template.
 
 """
@@ -110,7 +113,12 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
         fires = when(everywhere).replace("|", r" \| ")
         if fires == "always" and rule.needs:
             fires = r" \| ".join(f"with {name}" for name in rule.needs)
-        off = "; off by default" if rule.mode is Mode.OFF else ""
+        off = (
+            f"; off, on with {_switched_on()[rule.name]}"
+            if rule.name in _switched_on()
+            else "; off by default"
+        )
+        off = off if rule.mode is Mode.OFF else ""
         rows.append(
             (
                 f"`{rule.name}`",
@@ -128,10 +136,22 @@ def component_tables() -> list[Path]:
     return sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name)
 
 
+@cache
+def _switched_on() -> Mapping[str, str]:
+    """Returns the chart's value that switches a rule on, by the names of packaged rules that are off."""
+    return {
+        name: f"`{path.stem.partition('-')[2]}`"
+        for path in component_tables()
+        for name in re.findall(r"\{name: (\S+), mode: enforce", path.read_text(encoding="utf-8"))
+    }
+
+
 def _of_components(packaged: set[str]) -> Iterator[str]:
     """Yields the rules that the other tables of an installation add, each table under a heading."""
     for path in component_tables():
         rules = [rule for rule in load_file(path).rules if rule.name not in packaged]
+        if not rules:
+            continue
         yield f"\n### Added by {path.stem.partition('-')[2]}\n\n{_rules(rules, NO_HEAD)}"
 
 

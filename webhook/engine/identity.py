@@ -71,7 +71,7 @@ def _sent(obj: Json) -> bool:
 
 
 def _hashed(readable: str, parts: Sequence[str]) -> str:
-    # JSON delimits every part by its length, so that no two lists of parts can be confused.
+    # JSON quotes every part, so that no two lists of parts have the same text.
     number = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
     start = re.sub(r"[^A-Za-z0-9.-]+", "-", readable)[: keys.LONGEST_LABEL - _DIGITS - 1].strip(".-") or "job"
     return f"{start}_{number}"
