@@ -9,10 +9,12 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain
+from operator import itemgetter
 
 from contract.place import Place
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job
+from placement.decide.reserve import End, Ends, Reservation
 from placement.decide.topology import Unit
 from placement.observe.model import Demand, Kind, Node
 
@@ -110,31 +112,34 @@ class Ranking:
             if cluster.can_become_free(unit, self.place.unit, size, self.demands)
         )
 
-    def nearest(self, count: int, job: Job) -> tuple[list[Unit], bool]:
-        """So many of those, the ones first from which the fewest nodes are missing; fewer if there are fewer.
+    def reserve(self, count: int, job: Job, ends: Ends) -> Reservation | None:
+        """So many of those, the ones that become free first; None if that cannot be said of so many.
 
-        Units that jobs of its namespace hold, or that its other pods fill, come last.
-
-        Returns:
-            The units, and whether there are such among them.
+        Units that jobs of its namespace hold without a limit, or that its other pods fill, come last.
         """
         cluster, holders, namespace = self._cluster, self._cluster.holders, job.key[0]
-        possible = (unit for unit in self.possible if not cluster.repelled(unit.nodes, job, always=True))
-
-        def own(unit: Unit) -> bool:
-            if any(key[0] == namespace for node in unit.nodes for key in holders.get(node.name, ())):
-                return True
-            fills = any((node.name, namespace) in cluster.lodgers for node in unit.nodes)
-            return fills and cluster.full(unit.nodes, self.demands) is not None
-
-        def held(unit: Unit) -> int:
-            return sum(1 for node in unit.nodes if holders.get(node.name))
-
-        found = sorted(possible, key=lambda unit: (own(unit), held(unit), unit.id))[:count]
-        return found, any(map(own, found))
+        free: list[tuple[tuple[bool, bool, int, End, str], Unit]] = []
+        for unit in self.possible:
+            end = ends.of(unit, holders)
+            if end is None or cluster.repelled(unit.nodes, job, always=True):
+                continue
+            there = [holder for node in unit.nodes for holder in holders.get(node.name, ())]
+            own = end.unlimited and any(holder[0] == namespace for holder in there)
+            lodges = any((node.name, namespace) in cluster.lodgers for node in unit.nodes)
+            fills = lodges and cluster.full(unit.nodes, self.demands) is not None
+            # Where nobody says when jobs end, the units count that most of them have left.
+            left = len(there) if end.unlimited else 0
+            free.append(((own or fills, end.unlimited, left, end, unit.id), unit))
+        if len(free) < count:
+            return None
+        first = sorted(free, key=itemgetter(0))[:count]
+        nodes = frozenset[str]().union(*(unit.names for _, unit in first))
+        begin = max(end.at for (*_, end, _), _ in first)
+        inside = any(own for (own, *_), _ in first)
+        return Reservation(job.key, nodes, begin, inside=inside, ends=ends)
 
     def _is_kept(self, entry: Entry, job: Job) -> bool:
-        return self._cluster.kept_from(self.fitting[entry[1][-1]], job.key) is not None
+        return self._cluster.kept_from(self.fitting[entry[1][-1]], job) is not None
 
     def _good(self, entry: Entry) -> bool:
         rank, names = entry

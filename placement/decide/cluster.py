@@ -5,7 +5,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from contract.place import Place
 from placement.decide.allocation import CLAIMED, Taken
@@ -15,6 +15,9 @@ from placement.decide.jobs import Job
 from placement.decide.repel import Repelling
 from placement.decide.topology import Topology, Unit, unsuited
 from placement.observe.model import UNITS, Demand, JobKey, Node, Pod, Units, is_pod
+
+if TYPE_CHECKING:
+    from placement.decide.reserve import Reservation
 
 # More devices than a node has.
 MOST: Final = 10_000
@@ -50,9 +53,7 @@ class Cluster:
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # Nodes, each with the namespace of pods there that hold it for no believed job.
         self.lodgers: set[tuple[str, str]] = set()
-        # Nodes that are kept for a job which waited too long; and whether from its own namespace's jobs only.
-        self.kept: dict[str, JobKey] = {}
-        self.kept_inside = False
+        self.reservation: Reservation | None = None
         # Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
         self.resting = resting
         self._given: set[tuple[JobKey, str]] = set()
@@ -185,9 +186,7 @@ class Cluster:
     def cause(self, unit: Unit, demands: tuple[Demand, ...], job: Job) -> Cause | None:
         """Returns why a job cannot have a unit that suits its pods; None if it can."""
         return (
-            self.taken(unit, job.place, demands)
-            or self.repelled(unit.nodes, job)
-            or self.kept_from(unit, job.key)
+            self.taken(unit, job.place, demands) or self.repelled(unit.nodes, job) or self.kept_from(unit, job)
         )
 
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
@@ -203,8 +202,8 @@ class Cluster:
 
     def repelled_at_home(self, unit: Unit, job: Job) -> bool:
         """Whether pods of a job's own namespace keep it off a unit that nobody holds."""
-        free = self.holder(unit, job.place.size) is None
-        return free and any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
+        theirs = any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
+        return theirs and self.holder(unit, job.place.size) is None
 
     def can_become_free(self, unit: Unit, key: str, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""
@@ -222,13 +221,12 @@ class Cluster:
         """Returns the resource of which too little is left on some nodes; None if there is enough."""
         return _short(nodes, demands, self.used)
 
-    def kept_from(self, unit: Unit, job: JobKey) -> Cause | None:
+    def kept_from(self, unit: Unit, job: Job) -> Cause | None:
         """For which other job a unit is kept."""
-        for node in unit.nodes:
-            keeper = self.kept.get(node.name, job)
-            if keeper != job and (keeper[0] == job[0] or not self.kept_inside):
-                return Cause("kept", f"kept for {shown(self.kept[node.name])}, which has waited long")
-        return None
+        kept = self.reservation
+        if kept is None or kept.nodes.isdisjoint(unit.names) or not kept.keeps_out(job):
+            return None
+        return Cause("reserved", f"reserved for {shown(kept.job)}, which is next")
 
     def neuron_left(self, node: Node) -> int:
         """Returns the amount that is left of all devices of a node, in thousandths."""

@@ -1,16 +1,15 @@
 """Which jobs are opened now, onto which units, and why the others wait. Pure: no clock, no network.
 
 Every decision is made from what is seen. A job that was opened in part and has its units is finished before
-anything else; then it goes by priority, then age. Younger jobs may pass one that does not fit, for as long
-as its patience lasts; from then on the units nearest to free are kept for it (for one job at a time, the
-first in turn, and not for ever, whichever jobs come and go). What one job asks, or how it fails, costs no
-other its turn.
+anything else; then it goes by priority, then by how long a job has waited for the share of its namespace.
+The first one that does not fit has a reservation: the units that become free first. Others pass it on other
+units, or if they end before. What one job asks, or how it fails, costs no other its turn.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from common.texts import printable
 from placement.decide.allocate import Allocator, UnplacedError
@@ -23,7 +22,6 @@ from placement.decide.plan import (
     Decision,
     Deletion,
     Failure,
-    Keeping,
     Memory,
     Opening,
     Tuning,
@@ -32,6 +30,7 @@ from placement.decide.plan import (
     remembered,
 )
 from placement.decide.reasons import LONGEST, explain
+from placement.decide.reserve import YOUNG, Ends, Shares
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
@@ -78,7 +77,8 @@ class _Round:
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning, self._memory = cluster, now, tuning, memory
         self._doubtful, self._vain = (remembered(times, now) for times in (memory.doubtful, memory.vain))
-        self._allocator = Allocator(cluster, self._doubtful)
+        self._ends = Ends(now, memory.untrue, tuning.default_limit, tuning.bound)
+        self._allocator = Allocator(cluster, self._doubtful, self._ends)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[Waiting] = []
@@ -87,7 +87,9 @@ class _Round:
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._failures = dict(memory.failures)
         self._parked: dict[JobKey, datetime] = {}
-        self._hasty = {name: each for name, each in memory.hasty.items() if now - each[1] < REMEMBERED}
+        self._debts = {
+            name: (debt, at) for name, (debt, at) in memory.debts.items() if now - at < max(debt, REMEMBERED)
+        }
         self._begun: dict[JobKey, datetime] = {}
         # By namespace, the admitted job whose time for getting its nodes has not ended.
         self._trying: dict[str, JobKey] = {}
@@ -95,7 +97,9 @@ class _Round:
     def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
         """Returns the decision: adds all pods, then considers each job once, in order."""
         seen = self._counted_in(pods, inventory)
-        jobs = sorted(map(self._with_ended, jobs_of(seen)), key=self._turn)
+        shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
+        jobs = sorted(map(self._with_ended, jobs_of(seen)), key=lambda job: self._turn(job, shares))
+        untrue = self._ends.seen(jobs)
         self._trying = {job.key[0]: job.key for job in jobs if not job.settled and self._has_time(job)}
         for job in jobs:
             try:
@@ -109,33 +113,38 @@ class _Round:
             if member.problem and not member.pod.gated and not member.pod.deleting
         ]
         failures = {key: failure for key, failure in self._failures.items() if failure.counts(self._now)}
-        blamed = self._doubtful, self._vain, self._begun, self._hasty, self._parked
+        kept, before = self._cluster.reservation, self._memory.reserved
+        since = before[1] if kept and before and before[0] == kept.job else self._now
+        reserved = (kept.job, since) if kept else None
+        blamed = self._doubtful, self._vain, self._begun, self._debts, self._parked
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
             self._explained(),
             tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
             tuple(self._errors),
-            Memory(self._unsettled, failures, self._keeping(), *blamed, self._now),
+            Memory(self._unsettled, failures, reserved, untrue, *blamed, self._now),
             self._cluster,
             self._tuning.units,
         )
 
-    def _turn(self, job: Job) -> tuple[bool, int, datetime, datetime, JobKey]:
-        """Whose turn it is: first of what has its units, then by priority and since when it waits.
-
-        An admission in vain costs all jobs of its namespace their age: else one after the other has a unit.
-        One whose job was deleted at once costs them as much time as an admission may take.
-        """
-        hasty, _ = self._hasty.get(job.key[0], (0, None))
-        since = max(self._since(job), self._vain.get(job.key[0], job.created)) + hasty * self._tuning.bound
-        return not self._goes_first(job), job.order[0], since, job.created, job.key
+    def _turn(self, job: Job, shares: Shares) -> tuple[bool, int, float, datetime, datetime, JobKey]:
+        """Whose turn it is: first of what has its units, then by priority and for how long it has waited."""
+        namespace = job.key[0]
+        since = self._since(job)
+        urgency = shares.urgency(namespace, self._now - since)
+        return not self._goes_first(job), job.order[0], -urgency, since, job.created, job.key
 
     def _since(self, job: Job) -> datetime:
-        """Since when a job waits, and could have been admitted: who was admitted in vain, since then."""
+        """Since when a job waits, and could have been admitted: who was admitted in vain, since then.
+
+        An admission in vain costs all jobs of its namespace their age: else one after the other has a unit.
+        """
         failure, parked = self._failures.get(job.key), self._memory.parked.get(job.key, job.created)
-        since = max(job.created, parked)
-        return max(failure.at, since) if failure and failure.count and not failure.refused else since
+        since = max(job.created, parked, self._vain.get(job.key[0], job.created))
+        if failure and failure.count and not failure.refused:
+            since = max(failure.at, since)
+        return since + self._debts.get(job.key[0], (timedelta(), self._now))[0]
 
     def _goes_first(self, job: Job) -> bool:
         """Returns whether it only needs units that it has, without a failed admission or a refused write."""
@@ -186,7 +195,7 @@ class _Round:
     def _explained(self) -> tuple[Waiting, ...]:
         """Returns why jobs wait; a bug here does not affect the admissions."""
         try:
-            return tuple(explain(self._cluster, self._waiting, self._allocator.keeper))
+            return tuple(explain(self._cluster, self._waiting))
         except Exception as error:  # noqa: BLE001 - a mistake of ours
             self._errors += [(found.job, error) for found in self._waiting]
             said = f"the program cannot say why, see its log: {error!r}"
@@ -205,9 +214,10 @@ class _Round:
         elif why is not None:
             self._waiting.append(Waiting(job, why))
         elif job.gated:
-            failure, patient = self._failures.get(job.key), self._is_patient(job)
+            old = self._now - self._since(job) >= YOUNG or self._goes_first(job)
+            failure, reserves = self._failures.get(job.key), self._tuning.reserves and old
             try:
-                self._openings.append(self._allocator.open(job, failure, patient=patient))
+                self._openings.append(self._allocator.open(job, failure, reserves=reserves))
                 self._trying[job.key[0]] = job.key
                 if not job.begun:
                     self._begun[job.key] = self._now
@@ -263,13 +273,18 @@ class _Round:
     def _blame_for_the_gone(self, jobs: Iterable[Job]) -> None:
         """Count as in vain, too, what its author ended after a part of the time, before it was given up.
 
-        And what was deleted before that, even if it had all its nodes.
+        What was deleted before that, even if it had all its nodes, counts as long as an admission may take. A
+        reservation that its job does not want any more counts as long as others were kept off.
         """
         there, before = {job.key for job in jobs} | self._ended.keys(), self._memory.unsettled
+        waits = {waiting.job.key for waiting in self._waiting if waiting.ranking}
+        if (kept := self._memory.reserved) and kept[0] not in waits | {
+            each.job.key for each in self._openings
+        }:
+            self._owe(kept[0][0], self._now - kept[1])
         for key, since in self._memory.begun.items():
             if key not in there:
-                count, _ = self._hasty.get(key[0], (0, None))
-                self._hasty[key[0]] = count + 1, self._now
+                self._owe(key[0], self._tuning.bound)
             elif self._now - since < self._tuning.bound / 4:
                 self._begun.setdefault(key, since)
         fine = {job.key for job in jobs if job.key in before and job.settled}
@@ -278,6 +293,10 @@ class _Round:
             failure = self._failures.get(key)
             if (not failure or failure.refused) and self._now - before[key].since >= self._tuning.bound / 4:
                 self._vain[key[0]] = self._now
+
+    def _owe(self, namespace: str, time: timedelta) -> None:
+        debt, _ = self._debts.get(namespace, (timedelta(), None))
+        self._debts[namespace] = debt + time, self._now
 
     def _has_time(self, job: Job) -> bool:
         lacks = self._memory.unsettled.get(job.key)
@@ -311,23 +330,3 @@ class _Round:
         failure = self._memory.failures.get(job.key)
         resting = job.key in self._cluster.resting
         return resting and failure is not None and self._now - failure.at < self._tuning.bound
-
-    def _is_patient(self, job: Job) -> bool:
-        """Whether others may pass a job: while it is young and stands nowhere, and after it had its turn."""
-        before = self._memory.keeping
-        if before is not None:
-            over = before.over(self._now, self._tuning)
-            had = before.namespace if over else before.after
-            if job.key[0] == had or (over and before.rests(self._now, self._tuning)):
-                return True
-        return not self._goes_first(job) and self._now - self._since(job) < self._tuning.patience
-
-    def _keeping(self) -> Keeping | None:
-        """The turn that lasts, whoever's jobs came and went meanwhile; a new one after it and its rest."""
-        before, keeper = self._memory.keeping, self._allocator.keeper
-        if before is None or (
-            before.over(self._now, self._tuning) and not before.rests(self._now, self._tuning)
-        ):
-            return keeper and Keeping(keeper[0], self._now, before.namespace if before else "")
-        waits = any(found.job.key[0] == before.namespace for found in self._waiting)
-        return before if waits else replace(before, after="")

@@ -11,7 +11,6 @@ from placement.decide.cluster import Cluster
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
 from placement.decide.plan import Waiting
-from placement.observe.model import JobKey
 
 LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""
@@ -22,13 +21,14 @@ LISTED: Final = 4
 NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
 
 
-def explain(cluster: Cluster, waiting: Iterable[Waiting], keeper: JobKey | None) -> Iterator[Waiting]:
+def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Why jobs wait, with what keeps units from them; what is the same for many jobs is looked up once."""
     known: dict[tuple[Ranking, bool], str] = {}
+    kept = cluster.reservation
     for found in waiting:
         texts = [found.why]
         if found.ranking:
-            key = (found.ranking, found.job.key == keeper)
+            key = (found.ranking, kept is not None and kept.keeps_out(found.job))
             if key not in known:
                 known[key] = listed(causes(cluster, found.ranking, found.job))
             texts.append(known[key])
@@ -58,7 +58,7 @@ def shortage(ranking: Ranking, wanted: int, free: int, *, keeps: bool) -> str:
     text = f"needs {units(wanted, ranking.place.size, parts=ranking.parts)}; {free} free"
     if possible < wanted:
         return f"{text}; at most {possible} can become free as things are"
-    return f"{text}; what becomes free is kept for it" if keeps else text
+    return f"{text}; what becomes free is reserved for it" if keeps else text
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
@@ -71,7 +71,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
 
 
 def _counted(kind: str, alike: list[tuple[str, Cause]]) -> str:
-    whole = kind in ("held", "kept", "repelled")
+    whole = kind in ("held", "reserved", "repelled")
     shown = Counter(
         cause.detail if whole else f"{name}: {cause.detail}" for name, cause in alike
     ).most_common(2)

@@ -70,7 +70,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--ultraservers", type=int, default=64)
     parser.add_argument("--sick", type=int, default=0, help="UltraServers with a cordoned node")
     parser.add_argument(
-        "--limits", choices=("known", "times3", "none"), default="known", help="placement reads none yet"
+        "--limits", choices=("known", "times3", "none"), default="known", help="of time, as jobs say them"
     )
     parser.add_argument("--tenants", action="store_true", help="compare with each tenant's own share")
     parser.add_argument("--pause", type=float, default=60.0, help="seconds between decisions at least")
