@@ -283,9 +283,11 @@ class _Round:
         }:
             self._owe(kept[0][0], self._now - kept[1])
         for key, since in self._memory.begun.items():
+            if self._now - since >= self._tuning.bound / 4:
+                continue  # when the decisions are seldom, nobody can say that it was deleted sooner
             if key not in there:
                 self._owe(key[0], self._tuning.bound)
-            elif self._now - since < self._tuning.bound / 4:
+            else:
                 self._begun.setdefault(key, since)
         fine = {job.key for job in jobs if job.key in before and job.settled}
         fine |= self._unsettled.keys() | {job.key for job, _ in self._errors}
