@@ -118,9 +118,11 @@ class Ranking:
         Units that jobs of its namespace hold without a limit, or that its other pods fill, come last.
         """
         cluster, holders, namespace = self._cluster, self._cluster.holders, job.key[0]
+        key, shares = self.place.unit, self._cluster.shares(self.place.unit)
         free: list[tuple[tuple[bool, bool, int, End, str], Unit]] = []
         for unit in self.possible:
-            end = ends.of(unit, holders)
+            nodes = unit.nodes if shares else (cluster.topology.unit(key, unit.id) or unit).nodes
+            end = ends.of(nodes, holders, self.place.size if shares else len(nodes))
             if end is None or cluster.repelled(unit.nodes, job, always=True):
                 continue
             there = [holder for node in unit.nodes for holder in holders.get(node.name, ())]
@@ -133,10 +135,10 @@ class Ranking:
         if len(free) < count:
             return None
         first = sorted(free, key=itemgetter(0))[:count]
-        nodes = frozenset[str]().union(*(unit.names for _, unit in first))
+        names = frozenset[str]().union(*(unit.names for _, unit in first))
         begin = max(end.at for (*_, end, _), _ in first)
         inside = any(own for (own, *_), _ in first)
-        return Reservation(job.key, nodes, begin, inside=inside, ends=ends)
+        return Reservation(job.key, names, begin, inside=inside, ends=ends)
 
     def _is_kept(self, entry: Entry, job: Job) -> bool:
         return self._cluster.kept_from(self.fitting[entry[1][-1]], job) is not None

@@ -186,7 +186,9 @@ class Cluster:
     def cause(self, unit: Unit, demands: tuple[Demand, ...], job: Job) -> Cause | None:
         """Returns why a job cannot have a unit that suits its pods; None if it can."""
         return (
-            self.taken(unit, job.place, demands) or self.repelled(unit.nodes, job) or self.kept_from(unit, job)
+            self.taken(unit, job.place, demands)
+            or self.repelled(unit.nodes, job)
+            or self.kept_from(unit, job)
         )
 
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:

@@ -1,14 +1,13 @@
 """Whose turn it is, when units become free, and what is reserved for the first job that does not fit."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from placement.decide.jobs import Job
-from placement.decide.topology import Unit
-from placement.observe.model import JobKey, is_pod
+from placement.observe.model import JobKey, Node, is_pod
 
 # How long a job has waited counts by the part of the nodes that its namespace has, and this one: who has
 # none waits about a tenth as long as who has nearly all.
@@ -74,9 +73,12 @@ class Ends:
         self._untrue = {name: at for name, at in self._untrue.items() if self._now - at < UNTRUE} | late
         return self._untrue
 
-    def of(self, unit: Unit, holders: Holders) -> End | None:
-        """When a unit becomes free; None where nobody can say."""
-        there = {holder for node in unit.nodes for holder in holders.get(node.name, ())}
+    def of(self, nodes: Collection[Node], holders: Holders, needed: int) -> End | None:
+        """When so many of some nodes are free; None where nobody can say."""
+        ends = sorted(end for node in nodes if (end := self._free(holders.get(node.name, ()))))
+        return ends[needed - 1] if needed <= len(ends) else None
+
+    def _free(self, there: Iterable[JobKey]) -> End | None:
         # A pod of no job leaves room, or the unit could not become free.
         ends = [self._end(holder) for holder in there if not is_pod(holder)]
         last = max((end for end in ends if end), default=End(unlimited=False, at=self._now))
