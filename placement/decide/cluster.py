@@ -204,8 +204,8 @@ class Cluster:
 
     def repelled_at_home(self, unit: Unit, job: Job) -> bool:
         """Whether pods of a job's own namespace keep it off a unit that nobody holds."""
-        theirs = any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
-        return theirs and self.holder(unit, job.place.size) is None
+        free = self.holder(unit, job.place.size) is None
+        return free and any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
 
     def can_become_free(self, unit: Unit, key: str, size: int, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""
