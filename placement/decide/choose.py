@@ -129,7 +129,7 @@ class Ranking:
             own = end.unlimited and any(holder[0] == namespace for holder in there)
             lodges = any((node.name, namespace) in cluster.lodgers for node in unit.nodes)
             fills = lodges and cluster.full(unit.nodes, self.demands) is not None
-            # Where nobody says when jobs end, the units count that most of them have left.
+            # Without known ends, units that fewer jobs are on come first.
             left = len(there) if end.unlimited else 0
             free.append(((own or fills, end.unlimited, left, end, unit.id), unit))
         if len(free) < count:

@@ -46,7 +46,7 @@ class Ends:
     """When jobs that have units end, as far as can be said.
 
     A limit counts from when the job was admitted. Without one, or after it, a job is taken to run for as long
-    again as it has. When that is longer than a job without a limit is given, nobody can say.
+    again as it has. When that is longer than a job without a limit is given, it is unknown.
 
     Args:
         untrue: Namespaces whose limits are not believed.
@@ -74,7 +74,7 @@ class Ends:
         return self._untrue
 
     def of(self, nodes: Collection[Node], holders: Holders, needed: int) -> End | None:
-        """When so many of some nodes are free; None where nobody can say."""
+        """When so many of some nodes are free; None if that is unknown."""
         ends = sorted(end for node in nodes if (end := self._free(holders.get(node.name, ()))))
         return ends[needed - 1] if needed <= len(ends) else None
 
