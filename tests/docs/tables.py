@@ -33,9 +33,9 @@ this page. [How to change it](rule-table.md); `ultraserver-webhook rules show` p
 
 ## Rules
 
-*On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *Off, on with*: a
-value of the chart switches the rule on; `placement` is on by default. *When*: `|` is
-*or*, `?*` set, `""` not set. *Adds*: paths in a pod template.
+*On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *Off, on
+with*: a value of the chart switches the rule on; `placement` is on by default. *When*: `|` is *or*, `?*` set,
+`""` not set. *Adds*: paths in a pod template.
 
 """
 
