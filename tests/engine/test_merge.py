@@ -165,11 +165,11 @@ def test_a_value_of_a_wrong_type_is_named_with_its_place(value: Any) -> None:
         merged({"spec": {"nodeSelector": value}}, {"spec": {"nodeSelector": {"a": "1"}}})
 
 
-@pytest.mark.parametrize(("names", "told"), [(["init", "wait"], True), (["wait", "init"], False)])
-def test_an_element_of_the_users_that_stands_too_late_is_told(names: list[str], *, told: bool) -> None:
+@pytest.mark.parametrize(("names", "reported"), [(["init", "wait"], True), (["wait", "init"], False)])
+def test_an_element_of_the_users_in_a_late_position_is_reported(names: list[str], *, reported: bool) -> None:
     """Protects a job with both init containers of its own from a script that starts too early."""
     merge = Merge((), before=["init"])
     theirs = {"initContainers": [{"name": name, "image": "own"} for name in names]}
     after = merge.apply(theirs, {"initContainers": [{"name": "wait", "image": "i"}]})
     assert after == theirs
-    assert (merge.missing == ["move 'wait' before init in initContainers"]) is told
+    assert (merge.missing == ["move 'wait' before init in initContainers"]) is reported

@@ -59,18 +59,17 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
             return replace(tried[-1], warnings=())
     outcome = tried[0]
     missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
-    code = "not-mutated"
     step, way_out = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
-    message = f"{step} without the changes of ultraserver-webhook: {way_out} again when the webhook runs"
-    message = f"{message} ({missing})"
+    text = f"{step} without the changes of ultraserver-webhook: {way_out} again when the webhook runs"
+    message = Message("not-mutated", f"{text} ({missing})")
     revisions = (written.table for written in _records(table, review.request.object))
     if other := next((revision for revision in revisions if revision != table.revision), ""):
         # Replicas reload a new table one after the other, which is no reason to refuse an object.
-        refuse, code = False, "other-table"
-        message = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
+        refuse = False
+        text = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
+        message = Message("other-table", text)
     unchanged = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
-    messages = (Message(code, message),)
-    return replace(unchanged, denials=messages) if refuse else replace(unchanged, warnings=messages)
+    return replace(unchanged, denials=(message,)) if refuse else replace(unchanged, warnings=(message,))
 
 
 require: Final[Handler] = partial(verify, refuse=True)
