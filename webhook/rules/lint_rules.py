@@ -46,7 +46,9 @@ def _node_configs(table: Table) -> Found:
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes if family in table.on else ()):
             run = next((rule.name for rule in running if rule.match.allows(family, shape)), None)
-            if run and str(shape.node_config) not in {"1", "2", "4"}:
+            unit = family.unit(shape)  # the script orders nodes by the numbers in these labels
+            numbered = unit is None or unit.label in keys.NODE_IDS
+            if run and numbered and str(shape.node_config) not in {"1", "2", "4"}:
                 at: Path = ("families", number, "shapes", index, "nodeConfig")
                 unsupported = "is no node config of the init script, which rule"
                 yield at, f"{shape.node_config} {unsupported} {run} runs: use 1, 2 or 4"
