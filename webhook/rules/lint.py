@@ -158,7 +158,8 @@ def _shapes(table: Table) -> Found:
                 why = f"{hiding} with the same node config fits every such count and is tried first"
                 yield (*at, "workers"), f"unreachable: {why}"
             yield from _sizes(shape, at)
-            yield from _strictness(acted_on, shape, unit, at, on=family in table.on)
+            if family in table.on:
+                yield from _strictness(acted_on, shape, unit, at)
             for part in ("warn", "deny"):
                 for quoted in names(getattr(shape, part)):
                     if quoted not in SAID or (quoted == "shape.topologyKey" and not unit):
@@ -176,11 +177,9 @@ def _sizes(shape: Shape, at: Path) -> Found:
         yield (*at, "together"), f"one unit of {config} cannot hold {workers}: use preferred"
 
 
-def _strictness(
-    acted_on: set[tuple[str, str]], shape: Shape, unit: Unit | None, at: Path, *, on: bool
-) -> Found:
+def _strictness(acted_on: set[tuple[str, str]], shape: Shape, unit: Unit | None, at: Path) -> Found:
     for name, wanted in (("together", shape.together), ("apart", shape.apart)):
-        if wanted != "none" and not unit and on:
+        if wanted != "none" and not unit:
             yield (*at, name), f"{name} needs a unit of {shape.node_config} nodes: add one to `units`"
-        elif wanted != "none" and on and (name, wanted) not in acted_on:
+        elif wanted != "none" and (name, wanted) not in acted_on:
             yield (*at, name), f"no rule of the table acts on {name}: {wanted}; add one that matches it"
