@@ -27,6 +27,7 @@ from webhook.rows.written import (
     Range,
     SomePatterns,
     Texts,
+    as_range,
     one_or_more,
     written,
 )
@@ -233,7 +234,7 @@ class Named(OfJob[bool], written=Flag):
 
 def _ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
     amounts = value if isinstance(value, dict) else dict.fromkeys(value, 0)
-    return {name: Range(least) if isinstance(least, int) else least for name, least in amounts.items()}
+    return {name: as_range(amount) for name, amount in amounts.items()}
 
 
 class Requests(OfTemplate[Mapping[str, Range]]):

@@ -18,6 +18,7 @@ from webhook.rows.written import (
     Row,
     Unique,
     Whole,
+    as_range,
     or_bare_off,
     written,
 )
@@ -83,10 +84,6 @@ class Fitted(NamedTuple):
         return str(self.node_config if key == "nodeConfig" else getattr(self.shape, key))
 
 
-def _whole(value: int | Range) -> Range:
-    return Range(value) if isinstance(value, int) else value
-
-
 @dataclass(frozen=True)
 class Family(Row):
     """Machines of one sort.
@@ -110,7 +107,7 @@ class Family(Row):
     name: Name
     instance_types: Unique[str]
     whole_node: Annotated[
-        Mapping[str, Annotated[Range, written(Whole | Range, _whole)]], Limits(min_length=1)
+        Mapping[str, Annotated[Range, written(Whole | Range, as_range)]], Limits(min_length=1)
     ]
     shapes: Annotated[tuple[Shape, ...], Limits(min_length=1)]
     mode: Annotated[

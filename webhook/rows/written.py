@@ -130,3 +130,8 @@ class Range(Row):
         ends = [f"at least {self.at_least}" if self.at_least else ""]
         ends += [f"at most {self.at_most}" if self.at_most < inf else ""]
         return " and ".join(filter(None, ends)) or "any number"
+
+
+def as_range(value: int | Range) -> Range:
+    """Returns a range; a number alone is its least."""
+    return Range(value) if isinstance(value, int) else value
