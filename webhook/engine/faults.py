@@ -13,8 +13,8 @@ from common.texts import nearest
 from contract import keys
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
-from webhook.engine.selections import REQUIRED, units_apart
-from webhook.objects.templates import main_container
+from webhook.engine.selections import units_apart
+from webhook.objects.templates import REQUIRED, main_container
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
 from webhook.rows.workloads import WORKER
 

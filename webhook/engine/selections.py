@@ -8,12 +8,11 @@ from common.pointers import field_name
 from contract import keys
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
-from webhook.objects.templates import listed, matches
+from webhook.objects.templates import REQUIRED, listed, matches
 from webhook.objects.tree import Json, Path, map_at, maps_at, text_of
 from webhook.rows.families import Fitted
 from webhook.rows.workloads import WORKER
 
-REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _TERMS: Final[Mapping[str, Path]] = {
     "podAntiAffinity": ("spec", "affinity", "podAntiAffinity", REQUIRED),
     "podAffinity": ("spec", "affinity", "podAffinity", REQUIRED),

@@ -11,6 +11,9 @@ from typing import Final
 from webhook.objects.lists import EXPRESSIONS
 from webhook.objects.tree import Json, get, map_at, maps_at, same
 
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+"""The key of required terms in each kind of affinity."""
+
 _GLOB: Final = frozenset("*?[")
 
 
@@ -74,7 +77,7 @@ class Selection:
 
 def selection(template: Json) -> Selection:
     """Returns a template's node selection, read once: the expressions are the user's, and often used."""
-    required = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    required = ("spec", "affinity", "nodeAffinity", REQUIRED)
     terms = get(template, (*required, "nodeSelectorTerms"))
     expressions = tuple(map(_by_key, maps_at(terms, ()))) if isinstance(terms, list) and terms else None
     return Selection(map_at(template, ("spec", "nodeSelector")), expressions)

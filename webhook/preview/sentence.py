@@ -12,6 +12,7 @@ from webhook.engine.candidates import no_device
 from webhook.engine.opening import opened
 from webhook.engine.outcome import JobError, Kind, Outcome, Request
 from webhook.engine.updates import MADE
+from webhook.objects.templates import REQUIRED
 from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, nodes, text_of
 from webhook.preview.sent import not_sent, value_of
 from webhook.rows.families import Unit
@@ -22,7 +23,6 @@ TOPOLOGIES: Final = ("required-topology", "slice-required-topology", "slice-size
 """The annotations of templates that request a topology from Kueue."""
 ENDED: Final = {"Succeeded", "Failed", "Complete", "Completed"}
 """Types of conditions of a job that has ended."""
-REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 LACKING: Final = {"none": "{}", "some": "some of {}", "unknown": "{} of their own"}
 """How workers get devices if the job is not placed because of that, and the text for it."""
