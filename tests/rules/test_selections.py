@@ -151,6 +151,7 @@ def test_what_nodes_can_meet_is_none(spec: Any) -> None:
         ({}, False),
         ({"minDomains": 1}, False),
         ({"minDomains": 2}, True),
+        ({"minDomains": []}, True),
         ({"nodeAffinityPolicy": "Ignore"}, True),
     ],
 )

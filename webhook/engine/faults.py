@@ -80,7 +80,7 @@ def _user(job: Job) -> Found:
 
 
 def _is_etc(mount: Json) -> bool:
-    return mount.get("mountPath") in {"/etc", "/etc/environment"} and not mount.get("readOnly")
+    return mount.get("mountPath") in ("/etc", "/etc/environment") and not mount.get("readOnly")
 
 
 def _deadline(job: Job) -> Found:

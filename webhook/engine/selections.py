@@ -106,7 +106,7 @@ def _spreads(constraint: Json, size: int) -> bool:
 
 def _counts_other_nodes(constraint: Json) -> bool:
     """Returns whether a spread constraint counts nodes that the Pod's own selector leaves out."""
-    return constraint.get("nodeAffinityPolicy") == "Ignore" or constraint.get("minDomains") not in {None, 1}
+    return constraint.get("nodeAffinityPolicy") == "Ignore" or constraint.get("minDomains") not in (None, 1)
 
 
 def _terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
