@@ -99,9 +99,8 @@ def units_apart(job: Job) -> Iterator[str]:
 
 def _spreads(constraint: Json, size: int) -> bool:
     """Returns whether a spread constraint requires fewer Pods than this on a unit, if others have none."""
-    return constraint.get("whenUnsatisfiable") != "ScheduleAnyway" and constraint.get("maxSkew") in range(
-        size
-    )
+    required = constraint.get("whenUnsatisfiable") != "ScheduleAnyway"
+    return required and constraint.get("maxSkew") in range(size)
 
 
 def _counts_other_nodes(constraint: Json) -> bool:
