@@ -56,6 +56,11 @@ LEFT: dict[str, tuple[Json, Json, str]] = {
         "pods were already created",
     ),
     "not added to": (suspended(), suspended(), "nothing was added to the stored object"),
+    "a condition of no type": (
+        suspended() | {"status": {"conditions": [{"type": [], "status": "True"}]}},
+        suspended(),
+        "nothing was added to the stored object",
+    ),
     "opted out": (
         STORED,
         put(suspended(), ("metadata", "annotations"), {"ultraserver-webhook.io/inject": "false"}),

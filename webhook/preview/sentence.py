@@ -207,7 +207,8 @@ def _is_pod(item: Seen) -> bool:
 def _ended(item: Seen) -> bool:
     """Returns whether the stored object is a job that has ended."""
     conditions = maps_at(item.stored, ("status", "conditions"))
-    return any(item.get("type") in ENDED and item.get("status") == "True" for item in conditions)
+    true = (condition for condition in conditions if condition.get("status") == "True")
+    return any(text_of(condition.get("type")) in ENDED for condition in true)
 
 
 def _names_node(item: Seen, templates: list[Json]) -> bool:
