@@ -68,7 +68,7 @@ def case_of(shown: Preview, *, must_place: bool) -> Case:
     findings = [Finding("not placed", line, skipped)] if must_place and not placed else []
     for part in shown.parts:
         pod = f"Pod {part.share}: " if part.share else ""
-        findings += [Finding(about, part.line_of(text), f"{pod}{text}") for about, text in part.messages]
+        findings += [Finding(about, part.line_of(text), f"{pod}{text}") for about, text in part.texts]
     findings += [Finding("change", line, item["sentence"])] if item["patch"] else []
     return Case(file, line, shown.title, findings, "" if placed or item["patch"] else item["reason"])
 

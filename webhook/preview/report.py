@@ -16,7 +16,10 @@ from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
 MESSAGES: Final = {"denials": "refused", "warnings": "warning", "hints": "hint", "notes": "note"}
-"""Keys of a report whose texts are messages, and their names in every output."""
+"""Keys of a report whose texts are messages, and their names in outputs for people.
+
+The key ``messages`` has denials and warnings again, with codes for programs.
+"""
 
 FACTS: Final = ("shape", "devices", "placer")
 """The texts of a job in addition to its numbers."""
@@ -68,8 +71,8 @@ class Preview:
         return (self, *self.pods)
 
     @property
-    def messages(self) -> Iterator[tuple[str, str]]:
-        """Yields each message with its name."""
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yields the text of each message, after the name of its kind."""
         return ((about, text) for key, about in MESSAGES.items() for text in self.item[key])
 
     def line_of(self, text: str) -> int:

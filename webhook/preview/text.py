@@ -54,7 +54,7 @@ def details(item: Preview) -> str:
     for pod, like in told(item.pods):
         fired = ", ".join(rule["name"] for rule in pod.item["rules"] if rule["state"] is State.FIRED)
         rows.append(("Pod", like or f"{pod.share}: {pod.item['outcome']}{fired and f' by {fired}'}"))
-        rows += [] if like else pod.messages
+        rows += [] if like else pod.texts
     return "".join(row(name, text) for name, text in rows)
 
 
@@ -81,7 +81,7 @@ def _messages(of: Preview) -> Iterator[tuple[str, str]]:
     yield from (
         ("shadow", f"would be refused: {text}") for text in (of.item["shadow"] or {}).get("denials", ())
     )
-    yield from of.messages
+    yield from of.texts
 
 
 def _explained(of: Preview) -> Iterator[str]:
