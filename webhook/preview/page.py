@@ -61,7 +61,7 @@ def given() -> dict[str, Any]:
 
 
 def as_items(previews: Iterable[Preview], first: int) -> str:
-    """Returns previews for the page, as JSON; the first `WHOLE` with their changes."""
+    """Returns previews for the page, as JSON; `WHOLE` of them, from an index on, with their changes."""
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
     shown = [{"title": printable(item.title)} | {key: item.item[key] for key in keys} for item in items]
     for item, view in list(zip(items, shown, strict=True))[first : first + WHOLE]:

@@ -216,7 +216,7 @@ def _names_node(item: Seen, templates: list[Json]) -> bool:
 
 
 def _templates(item: Seen, outcome: Outcome) -> list[Json]:
-    """Returns the templates with the placement annotation: those of the stored job, if its Pods have it."""
+    """Returns templates with the placement annotation: the stored ones, if Pods were created from them."""
     obj = item.stored if outcome.reason == MADE else outcome.after
     return [get(obj, path[:-3]) for path, _ in nodes(obj) if path[-3:] == PLACE]
 

@@ -191,7 +191,7 @@ _OWN_LABELS = {
     keys.JOB: "it needs job-label, or a job repels itself",
     keys.BLOCK: "it has to set it, or a Pod is not of its own block",
 }
-"""Yields problems of a rule that selects by a label of ours which it does not set."""
+"""By label of ours, what a rule lacks that selects by the label and does not set it."""
 
 
 def _label(rule: Rule, key: str) -> tuple[str, ...] | None:
