@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 from typing import Any, Final
 
 from common.pointers import field_name
@@ -69,15 +69,16 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
 
 def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
     """Yields a message for each value that the API server will refuse, or that is a template."""
-    rows = table.workloads_of(kind_of(obj))
+    kind = kind_of(obj)
+    rows = table.workloads_of(kind)
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
     messages: dict[Path, str] = {}
     found: list[tuple[Path, str]] = []
-    schemas = (pod_template(), TEMPLATES.get(kind_of(obj), {}))
-    for path, schema in ((path, schema) for path in sorted(paths, key=str) for schema in schemas):
+    schemas = (pod_template(), TEMPLATES.get(kind, {}))
+    for path, schema in product(sorted(paths, key=str), schemas):
         wrong = islice(refused(get(obj, path), schema), MOST_MESSAGES)
         found += (((*path, *at), why) for at, why in wrong)
-    if rows and KINDS.match(kind_of(obj)):
+    if rows and KINDS.match(kind):
         found += islice(_mistyped(get(obj, ("spec",)), ("spec",), paths), MOST_MESSAGES)
     for at, why in found:
         if not any(field_name(at) in denial for denial in denials):
