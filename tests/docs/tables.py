@@ -1,12 +1,10 @@
 """The parts of the documents made from the packaged rule table; ``python -m tests.docs`` writes them."""
 
 import ast
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from contract import keys
@@ -113,17 +111,11 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
         fires = when(everywhere).replace("|", r" \| ")
         if fires == "always" and rule.needs:
             fires = r" \| ".join(f"with {name}" for name in rule.needs)
-        off = (
-            f"; off, on with {_switched_on()[rule.name]}"
-            if rule.name in _switched_on()
-            else "; off by default"
-        )
-        off = off if rule.mode is Mode.OFF else ""
         rows.append(
             (
                 f"`{rule.name}`",
                 " ".join(filter(None, [*on, rule.match.role])),
-                (fires if fires == "always" else f"`{fires}`") + off,
+                (fires if fires == "always" else f"`{fires}`") + _off(rule),
                 f"`{adds(rule)}`" if adds(rule) != "-" else "",
                 rule.reason,
             )
@@ -131,28 +123,38 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
     return _markdown(head, rows)
 
 
-def component_tables() -> list[Path]:
-    """Returns the tables that values of the chart add to the packaged one."""
-    return sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name)
+def _off(rule: Rule) -> str:
+    """Returns that a rule is off, and the chart's value that switches it on; empty if it is on."""
+    if rule.mode is not Mode.OFF:
+        return ""
+    value = _switched_on().get(rule.name)
+    return f"; off, on with `{value}`" if value else "; off by default"
+
+
+@cache
+def _components() -> Mapping[str, Table]:
+    """Returns the packaged table as each value of the chart changes it, in the order of the files."""
+    paths = sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name)
+    return {path.stem.partition("-")[2]: load_file(path) for path in paths}
 
 
 @cache
 def _switched_on() -> Mapping[str, str]:
-    """Returns the chart's value that switches a rule on, by the names of packaged rules that are off."""
+    """Returns the chart's value that switches a rule on, by the name of the rule."""
     return {
-        name: f"`{path.stem.partition('-')[2]}`"
-        for path in component_tables()
-        for name in re.findall(r"\{name: (\S+), mode: enforce", path.read_text(encoding="utf-8"))
+        rule.name: value
+        for value, table in _components().items()
+        for rule in table.rules
+        if rule.mode is Mode.ENFORCE
     }
 
 
 def _of_components(packaged: set[str]) -> Iterator[str]:
     """Yields the rules that the other tables of an installation add, each table under a heading."""
-    for path in component_tables():
-        rules = [rule for rule in load_file(path).rules if rule.name not in packaged]
-        if not rules:
-            continue
-        yield f"\n### Added by {path.stem.partition('-')[2]}\n\n{_rules(rules, NO_HEAD)}"
+    for value, table in _components().items():
+        rules = [rule for rule in table.rules if rule.name not in packaged]
+        if rules:
+            yield f"\n### Added by {value}\n\n{_rules(rules, NO_HEAD)}"
 
 
 def _messages(table: Table) -> Iterator[tuple[str, ...]]:
@@ -160,7 +162,7 @@ def _messages(table: Table) -> Iterator[tuple[str, ...]]:
     for code, (severity, meaning, remedy) in CODES.items():
         yield f"`{code}`", severity, meaning, remedy
     shapes = [shape for family in table.on for shape in family.shapes]
-    components = [rule for path in component_tables() for rule in load_file(path).rules]
+    components = [rule for component in _components().values() for rule in component.rules]
     rows: dict[str, Shape | Rule] = {shape.name: shape for shape in shapes}
     rows |= {rule.name: rule for rule in (*table.rules, *components)}
     for name, row in rows.items():
