@@ -10,23 +10,29 @@ from testbed.mpijob import WORKER, mpijob
 from tests.docs.blocks import REPOSITORY
 from tests.rules.packaged import families
 from tests.rules.tables import outcome
-from webhook.documents import Document, read_documents
+from webhook.documents import read_documents
 from webhook.objects.tree import get
 from webhook.preview.run import preview
 from webhook.rules.load import load_default
 
 TYPE = "node.kubernetes.io/instance-type"
-GPU, NEURON = "nvidia.com/gpu", "aws.amazon.com/neuron"
+GPU = "nvidia.com/gpu"
 NODE_CONFIG = "ultraserver-webhook.io/node-config"
+PLACES = {
+    12: "12 workers on one NVLink domain, which other jobs may use too",
+    24: "24 workers in 2 equal blocks of 12, each on one NVLink domain, which other jobs may use too",
+}
+"""The places of jobs of these sizes, in the sentence of a preview."""
 
 
 def gpus(workers: int, **more: Any) -> dict[str, Any]:
     return mpijob(workers, resource=GPU, amount=4, **more)
 
 
-def document(job: dict[str, Any]) -> Document:
-    (read,) = read_documents(json.dumps(job))
-    return read
+def sentence(job: dict[str, Any]) -> str:
+    """Returns the sentence of a preview, with all families on."""
+    (shown,) = preview(families(), read_documents(json.dumps(job)), namespace="default")
+    return str(shown.item["sentence"])
 
 
 @pytest.mark.parametrize(
@@ -97,12 +103,7 @@ def test_kueue_is_asked_for_the_familys_units_and_for_equal_blocks(
     marks = get(outcome(families(), job).after, (*WORKER, "metadata", "annotations"))
     named = {key.removeprefix("kueue.x-k8s.io/podset-"): value for key, value in marks.items()}
     assert {key: value for key, value in named.items() if "/" not in key} == asked
-    (shown,) = preview(families(), [document(job)], namespace="default")
-    place = "on one" if workers == 12 else "in 2 equal blocks of 12, each on one"
-    assert shown.item["sentence"] == (
-        f"placed: {workers} workers {place} NVLink domain, which other jobs may use too;"
-        " Kueue chooses the nodes and starts the job"
-    )
+    assert sentence(job) == f"placed: {PLACES[workers]}; Kueue chooses the nodes and starts the job"
 
 
 NAMED = re.compile(r"(?i)trn\d|nvl\d|gb[23]00|p6e|trainium|blackwell")
@@ -119,14 +120,7 @@ def test_no_python_of_the_product_names_a_family() -> None:
     assert [str(path) for path in files if NAMED.search(path.read_text(encoding="utf-8"))] == []
 
 
-SENTENCES = {
-    12: "12 workers on one NVLink domain, which other jobs may use too",
-    24: "24 workers in 2 equal blocks of 12, each on one NVLink domain, which other jobs may use too",
-}
-
-
-@pytest.mark.parametrize("workers", SENTENCES)
+@pytest.mark.parametrize("workers", PLACES)
 def test_a_preview_says_how_many_blocks_of_how_many(workers: int) -> None:
-    (shown,) = preview(families(), [document(gpus(workers))], namespace="default")
     waits = f"the job waits until all {workers} nodes are free"
-    assert shown.item["sentence"] == f"placed: {SENTENCES[workers]}; {waits}"
+    assert sentence(gpus(workers)) == f"placed: {PLACES[workers]}; {waits}"
