@@ -20,6 +20,12 @@ def refuses_connections(server: Server) -> bool:
         return sock.connect_ex(("127.0.0.1", server.ports[0])) != 0
 
 
+def stop(server: Server) -> None:
+    """Sends SIGTERM to a server, and waits until nothing listens."""
+    server.process.send_signal(signal.SIGTERM)
+    until(lambda: refuses_connections(server), "listeners that are closed", PATIENCE, 0.01)
+
+
 @pytest.fixture
 def server(start: Callable[..., Server], tmp_path: Path) -> Server:
     (tmp_path / "heartbeat").mkdir()
@@ -41,8 +47,7 @@ def test_nothing_is_written_but_the_heartbeat_file_and_at_sigterm_what_has_begun
         half_sent = server.tls()
         half_sent.sendall(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbo")
         server.wait_for("asleep")
-        server.process.send_signal(signal.SIGTERM)
-        until(lambda: refuses_connections(server), "listeners that are closed", PATIENCE, 0.01)
+        stop(server)
         half_sent.sendall(b"dy")
         assert half_sent.recv(12) == b"HTTP/1.1 200"
         end.touch()
@@ -60,8 +65,7 @@ def test_a_request_that_arrives_while_a_stopping_worker_is_frozen_is_answered(
     (worker,) = server.workers
     with server.client() as client:
         assert client.get("/") == 200
-        server.process.send_signal(signal.SIGTERM)
-        until(lambda: refuses_connections(server), "listeners that are closed", PATIENCE, 0.01)
+        stop(server)
         os.kill(worker, signal.SIGSTOP)
         client.connection.request("GET", "/")
         time.sleep(2)  # noqa: TID251 - a freeze that is longer than `linger_seconds`
@@ -79,8 +83,7 @@ def test_a_stopping_worker_keeps_idle_connections_while_requests_arrive(
     clients = [server.client() for _ in range(6)]
     for client in clients:
         assert client.get("/") == 200
-    server.process.send_signal(signal.SIGTERM)
-    until(lambda: refuses_connections(server), "listeners that are closed", PATIENCE, 0.01)
+    stop(server)
     for client in clients:
         time.sleep(0.5)  # noqa: TID251 - altogether longer than `linger_seconds`
         assert client.get("/") == 200
