@@ -23,8 +23,12 @@ MADE: dict[str, Callable[[int], Object]] = {
 }
 
 
-KINDS = ("jobsets.jobset.x-k8s.io", "leaderworkersets.leaderworkerset.x-k8s.io")
-KUBEFLOW = ("pytorchjobs.kubeflow.org", "mpijobs.kubeflow.org")
+DEFINITIONS = (
+    "jobsets.jobset.x-k8s.io",
+    "leaderworkersets.leaderworkerset.x-k8s.io",
+    "pytorchjobs.kubeflow.org",
+    "mpijobs.kubeflow.org",
+)
 
 
 def fields_of(schema: Object) -> Iterator[tuple[str, str]]:
@@ -37,7 +41,7 @@ def fields_of(schema: Object) -> Iterator[tuple[str, str]]:
             yield from fields_of(inner)
 
 
-@pytest.mark.parametrize("name", [*KINDS, *KUBEFLOW])
+@pytest.mark.parametrize("name", DEFINITIONS)
 def test_fields_have_the_types_of_the_real_definitions(name: str, plane: ControlPlane) -> None:
     """Protects people from a false warning that the API server refuses a field."""
     (version,) = plane.kubectl.get_json("crd", name)["spec"]["versions"]
