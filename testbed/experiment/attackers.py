@@ -122,9 +122,9 @@ def attack(stage: Stage, names: list[str]) -> Iterator[list[int]]:
 
 def _goes_on(editor: Kubectl, jobs: list[Object], ended: threading.Event, counted: list[int]) -> None:
     for turn in itertools.count(1):
-        for pod in editor.get_json("pods")["items"]:
+        for item in editor.get_json("pods")["items"]:
             change = {"metadata": {"annotations": {"x": str(time.monotonic())}}}
-            _send(editor, counted, "PATCH", f"{PODS}/{pod['metadata']['name']}", change)
+            _send(editor, counted, "PATCH", f"{PODS}/{item['metadata']['name']}", change)
             if ended.wait(PAUSE):
                 return
         if ended.wait(PAUSE):

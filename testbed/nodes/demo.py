@@ -75,7 +75,7 @@ def doing(pod: Object) -> str:
     waits = status.get("initContainerStatuses", [])
     if status["phase"] != "Pending" or not waits:
         return str(status["phase"])
-    ended = sum("terminated" in status["state"] for status in waits)
+    ended = sum("terminated" in container["state"] for container in waits)
     return f"Pending, {ended} of {len(waits)} init containers have ended"
 
 

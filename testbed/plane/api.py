@@ -269,7 +269,9 @@ class Client:
         if kind not in known:
             listed = (self._api.get(_root(version)) or {}).get("resources", [])
             known = {
-                kind["kind"]: (kind["name"], kind["namespaced"]) for kind in listed if "/" not in kind["name"]
+                resource["kind"]: (resource["name"], resource["namespaced"])
+                for resource in listed
+                if "/" not in resource["name"]
             }
             self._resources[version] = known
         if kind not in known:
