@@ -72,5 +72,5 @@ def test_a_changed_table_is_checked_by_long_work_and_then_in_use(tmp_path: Path)
     assert source.table().mode is Mode.SHADOW
     config_map(tmp_path, "mode: none\n", "..3")
     source.refresh(load)
-    assert "mode" in source.watched.problem
+    assert "rules.yaml:4: mode: must be " in source.watched.problem
     assert source.table().mode is Mode.SHADOW
