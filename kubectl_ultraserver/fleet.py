@@ -70,17 +70,11 @@ class Fleet:
         """The devices that are in use by device claims."""
         return tuple(taken(self.inventory, self.topology.nodes, self.pods))
 
-    @cached_property
-    def units(self) -> dict[str, int]:
-        """The number of nodes in a unit by node label, the largest first."""
-        sizes = {key: kind.nodes for key, kind in self.table.units.kinds.items()}
-        return dict(sorted(sizes.items(), key=lambda unit: (-unit[1], unit[0])))
-
     def has(self, node: Node) -> bool:
         """Returns whether a node is in an UltraServer, working or not."""
         return (
             MODE in node.labels
-            or any(size > 1 and key in node.labels for key, size in self.units.items())
+            or not node.labels.keys().isdisjoint(self.table.units.labels)
             or node.labels.get(self.table.type_label) in self.table.types
         )
 
@@ -91,7 +85,7 @@ class Fleet:
     @property
     def shown(self) -> list[str]:
         """The node labels of units, the smallest first, and of modes."""
-        units = (key for key, size in reversed(self.units.items()) if size > 1)
+        units = reversed(self.table.units.labels)
         return [*(label for key in units for label in (key, NODE_IDS.get(key)) if label), MODE]
 
     @cached_property

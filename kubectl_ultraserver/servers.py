@@ -94,7 +94,7 @@ def is_selected(
 def servers(fleet: Fleet) -> list[Server]:
     """Returns the UltraServers of all families in the rule table by id, then nodes that are in none."""
     members: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
-    alone, keys = [], [key for key, size in fleet.units.items() if size > 1]
+    alone, keys = [], fleet.table.units.labels
     for node in fleet.topology.nodes.values():
         key = next((key for key in keys if node.unit(key)), None)
         if key is not None:
@@ -119,12 +119,11 @@ def counts(servers: Sequence[Server]) -> str:
 
 
 def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
-    spots = [_spot(fleet, node, key) for node in nodes]
+    spots, kind = [_spot(fleet, node, key) for node in nodes], fleet.table.units.kinds[key]
     there = {spot.number for spot in spots}
-    free = [str(number) for number in range(fleet.units[key]) if str(number) not in there]
-    spots += [Spot("", number, MISSING, ()) for number in free[: max(fleet.units[key] - len(spots), 0)]]
-    usable = fleet.table.units.kinds[key].usable
-    return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))), usable)
+    free = [str(number) for number in range(kind.nodes) if str(number) not in there]
+    spots += [Spot("", number, MISSING, ()) for number in free[: max(kind.nodes - len(spots), 0)]]
+    return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))), kind.usable)
 
 
 def _spot(fleet: Fleet, node: Node, key: str) -> Spot:

@@ -52,7 +52,7 @@ def rights(refused: Sequence[str]) -> Iterator[Line]:
 def nodes(fleet: Fleet) -> Iterator[Line]:
     """Yields whether UltraServer nodes have the labels and devices of the device plugin or DRA driver."""
     known = [node for node in fleet.topology.nodes.values() if fleet.has(node)]
-    units = [key for key, size in fleet.units.items() if size > 1]
+    units = fleet.table.units.labels
     lost = [node.name for node in known if all(node.unit(key) is None for key in units)]
     bare = [node.name for node in known if not _devices(node, fleet.table.units.devices)]
     if not known:
