@@ -21,9 +21,10 @@ class Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 2 * MOST
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401 - as the base has them
+    def __init__(self, address: tuple[str, int], handler: Any) -> None:  # noqa: ANN401 - as the base has it
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._connections = deque[socket.socket]()
-        super().__init__(*arguments, **options)
+        super().__init__(address, handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the base has them
         """Serves a connection."""
@@ -43,8 +44,6 @@ def serve(host: str, port: int, registry: CollectorRegistry) -> Server:
     Raises:
         OSError: The address is not to be had.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    made = type("Metrics", (Server,), {"address_family": family})
-    server: Server = make_server(host, port, make_wsgi_app(registry), made, Handler)
+    server = make_server(host, port, make_wsgi_app(registry), Server, Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     return server
