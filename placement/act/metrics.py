@@ -58,7 +58,7 @@ class Metrics:
         self._oldest.set(max(waits, default=0.0))
         self._unsettled.set(len(decision.memory.unsettled))
         counts = collections.Counter[tuple[int, str]]()  # units of several families may have one size
-        for key, kind in decision.units.kinds.items():
+        for key, kind in decision.cluster.units.kinds.items():
             size = kind.usable
             if size > 1:
                 free, broken = decision.cluster.whole(key, size)

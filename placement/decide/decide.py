@@ -118,7 +118,6 @@ class _Round:
             tuple(self._errors),
             Memory(self._unsettled, failures, self._keeping(), *blamed, self._now),
             self._cluster,
-            self._tuning.units,
         )
 
     def _turn(self, job: Job) -> tuple[bool, int, datetime, datetime, JobKey]:

@@ -160,4 +160,3 @@ class Decision:
     errors: tuple[tuple[Job, Exception], ...]  # jobs about which this program has a bug; they wait, too
     memory: Memory
     cluster: Cluster  # the cluster after these admissions
-    units: Units
