@@ -104,9 +104,8 @@ def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) 
         by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for driver, pool, device_name in claim.devices:
             key = key_of(driver, pool, device_name)
-            node, device = there.get(
-                key, (pool, None)
-            )  # without its slice, only the name of the pool is known
+            # Without its slice, only the name of the pool is known.
+            node, device = there.get(key, (pool, None))
             by_node[node].update(dict.fromkeys((key, *(device.resources if device else ())), 1000))
         users = [known[uid] for uid in claim.users if uid in known]
         counted = Counter[str]()

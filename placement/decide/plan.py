@@ -154,9 +154,8 @@ class Decision:
     openings: tuple[Opening, ...]  # in this order
     deletions: tuple[Deletion, ...]
     waiting: tuple[Waiting, ...]
-    doubted: tuple[
-        Waiting, ...
-    ]  # pods that are not believed and do not wait, each as a job of its own, and why
+    # Pods that are not believed and do not wait, each as a job of its own, and why.
+    doubted: tuple[Waiting, ...]
     errors: tuple[tuple[Job, Exception], ...]  # jobs about which this program has a bug; they wait, too
     memory: Memory
     cluster: Cluster  # the cluster after these admissions

@@ -173,9 +173,8 @@ class Apart:
 
     key: str  # the topology key: the pod keeps off nodes with the same value of this label
     labels: tuple[Expression, ...] | None  # the label selector; None if the term selects no pods
-    namespaces: frozenset[str] = (
-        frozenset()
-    )  # the namespaces of these pods; empty if only `spaces` selects them
+    # The namespaces of these pods; empty if only `spaces` selects them.
+    namespaces: frozenset[str] = frozenset()
     # The namespace selector, reduced to conditions on names; None if only `namespaces` selects them.
     spaces: tuple[Expression, ...] | None = None
 
@@ -258,9 +257,8 @@ class Demand:
         expressions = [item for term in terms for item in (*term.labels, *term.fields)]
         values = sum(len(item.values) for item in expressions)
         claimed = sum(len(ask.conditions) for ask in self.claims)
-        claimed += (
-            4 * len(self.claims) ** 2
-        )  # measured: each of eight requests is compared with the seven others
+        # Measured: each of eight requests is compared with the seven others.
+        claimed += 4 * len(self.claims) ** 2
         return len(self.selector) + len(self.tolerations) + len(terms) + len(expressions) + values + claimed
 
 
