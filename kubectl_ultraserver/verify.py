@@ -106,7 +106,7 @@ def verify(case: Case) -> Verification:
         text = f"not placed whole: {', '.join(TEXTS[kind] for kind in kinds)}"
     else:
         count = len({_unit(case, worker, place) for worker in case.workers})
-        parts = case.fleet.table.units.divides(place.unit)
+        parts = case.fleet.table.units.of(place.unit).divides
         what = units(count, place.size, parts=parts).replace("free ", "").replace("whole ", "")
         text = f"placed whole: {len(case.workers)} workers on {what}, as node config {place.size} needs"
     return Verification(case.title, text, problems, tuple(rows(case)), case.fleet.unseen)
@@ -183,7 +183,7 @@ def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fau
             needs = f"node config {place.size} needs {place.size}: {names}"
             yield Fault("straddles", f"{home} has {len(there)} of its workers, and {needs}", home)
         unit = case.fleet.topology.unit(place.unit, home)
-        if unit and not case.fleet.table.units.shares(place.unit):
+        if unit and not case.fleet.table.units.of(place.unit).shared:
             yield from _shared(case, workers, unit, place.size)
 
 

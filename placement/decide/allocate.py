@@ -106,7 +106,7 @@ class Allocator:
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = unsuited(node, demands)
         # Others may share a single node, and what a pod takes that is pinned to one counts there already.
-        if cause is None and (job.place.size > 1 or self._cluster.units.divides(job.place.unit)):
+        if cause is None and (job.place.size > 1 or self._cluster.units.of(job.place.unit).divides):
             others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if others:
                 return f"node {node.name} held by {shown(others[0])}"

@@ -32,6 +32,7 @@ class Ranking:
         self._cluster, self.place, self.demands = cluster, place, demands
         # Every unit that suits the pods, held or not, by id; and why the others do not suit them.
         kind = cluster.units.kinds.get(place.unit, Kind(place.size))
+        self.parts = kind.divides  # whether a job may have fewer nodes of a unit than there are
         self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
         # The rank depends on what is left in wider units, and in the unit itself if jobs share it.
         shared = [place.unit] if kind.shared else []
@@ -47,11 +48,6 @@ class Ranking:
         for unit in free:
             self._inside[self._server(unit.nodes[0])].append(unit)
         heapify(self._heap)
-
-    @property
-    def parts(self) -> bool:
-        """Whether a job may have fewer nodes of a unit than there are."""
-        return self._cluster.units.divides(self.place.unit)
 
     def take(
         self, job: Job, count: int, avoided: Collection[str] = (), doubtful: Collection[str] = ()
@@ -103,12 +99,8 @@ class Ranking:
     @cached_property
     def possible(self) -> tuple[Unit, ...]:
         """The units that a job could have after other jobs have ended."""
-        cluster, size = self._cluster, self.place.size
-        return tuple(
-            unit
-            for unit in self.fitting.values()
-            if cluster.can_become_free(unit, self.place.unit, size, self.demands)
-        )
+        can = self._cluster.can_become_free
+        return tuple(unit for unit in self.fitting.values() if can(unit, self.place, self.demands))
 
     def nearest(self, count: int, job: Job) -> tuple[list[Unit], bool]:
         """So many of those, the ones first from which the fewest nodes are missing; fewer if there are fewer.
@@ -151,7 +143,7 @@ class Ranking:
         free = {key: cluster.free(key, node.unit(key)) for key in self._wider}
         whole = tuple(left >= cluster.units.kinds[key].usable for key, left in free.items())
         first = next((left for key, left in free.items() if node.unit(key)), 0)
-        single = self.place.size == 1 and not cluster.units.divides(self.place.unit)
+        single = self.place.size == 1 and not self.parts
         return whole, first, cluster.neuron_left(node) if single else 0
 
     def _server(self, node: Node) -> tuple[str, str]:

@@ -74,7 +74,7 @@ class Cluster:
             if place is None or not neuron:
                 self.lodgers.add((pod.node, pod.namespace))
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
-                self._held(pod.node, key, self._needed(place) if place else 1)
+                self._held(pod.node, key, self.units.of(place.unit).needed(place.size) if place else 1)
         # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
         there = pod.node or (member.pin and not (pod.gated and key in self.resting))
         if place is not None and there and neuron and not pod.deleting:
@@ -82,14 +82,17 @@ class Cluster:
 
     def _hold_unit(self, member: Member, place: Place) -> None:
         """Holds the unit of a worker while the worker exists: others of its block may be recreated there."""
-        pod, key, unit_id = member.pod, member.key, self.unit_of(member)
-        alone, shares = place.size == 1 and not self.units.divides(place.unit), self.units.shares(place.unit)
-        known = (alone and pod.node) or (not alone and (key, unit_id) in self._given)
+        pod, key, kind = member.pod, member.key, self.units.of(place.unit)
+        alone = place.size == 1 and not kind.divides
+        if alone and pod.node:
+            return
+        unit_id = self.unit_of(member)
+        known = not alone and (key, unit_id) in self._given
         unit = None if known else self.topology.unit(place.unit, unit_id)
         if unit is None:
             return
         self.hold(unit, key, place, member.demand, member.block)
-        if not shares:
+        if not kind.shared:
             self._given.add((key, unit.id))
         elif pod.node:
             self.parts[place.unit, unit.id][key, member.block].there.add(pod.node)
@@ -105,7 +108,7 @@ class Cluster:
     def hold_by_name(self, member: Member, units: Units) -> None:
         """Holds the node and the pin of a pod with devices that cannot be examined further."""
         place, pinned = member.place, None
-        if place and (kind := units.kinds.get(place.unit)) and kind.takes(place.size):
+        if place and units.of(place.unit).takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
         for name in {member.pod.node, *(pinned.names if pinned else ())} - {""} if member.neuron else ():
             self._held(name, member.key, MOST)
@@ -117,31 +120,26 @@ class Cluster:
 
     def hold(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
         """Give a unit to a block of a job; of a single node, which jobs may share, the resources at once."""
-        if self.units.shares(place.unit):
+        kind = self.units.of(place.unit)
+        if kind.shared:
             part = Part(place.size, demand, set())
             self.parts[place.unit, unit.id].setdefault((job, block), part)
             return
         for name in (self.topology.unit(place.unit, unit.id) or unit).names:
-            self._held(name, job, self._needed(place))
-        if place.size == 1 and not self.units.divides(place.unit):
+            self._held(name, job, kind.needed(place.size))
+        if place.size == 1 and not kind.divides:
             _add(self.used[unit.nodes[0].name], demand)
-
-    def _needed(self, place: Place) -> int:
-        """How many nodes nobody else may be on, as far as it matters: one, or more."""
-        if self.units.shares(place.unit):
-            return 1
-        return max(place.size, 2) if self.units.divides(place.unit) else place.size
 
     def taken(self, unit: Unit, place: Place, demands: tuple[Demand, ...]) -> Cause | None:
         """Why too few nodes of a unit that suits pods are free for a block of their job."""
-        if self.units.shares(place.unit):
+        kind = self.units.of(place.unit)
+        if kind.shared:
             return self._crowded(unit, place, demands)
-        divides = self.units.divides(place.unit)
-        whole = (self.topology.unit(place.unit, unit.id) if divides else None) or unit
-        if holder := self.holder(whole, self._needed(place)):
+        whole = (self.topology.unit(place.unit, unit.id) if kind.most else None) or unit
+        if holder := self.holder(whole, kind.needed(place.size)):
             return Cause("held", f"held by {shown(holder)}")
         full = self.full(unit.nodes, demands)
-        if full and divides and len(self._open(unit.nodes, demands)) >= place.size:
+        if full and kind.divides and len(self._open(unit.nodes, demands)) >= place.size:
             return None
         return full
 
@@ -206,17 +204,19 @@ class Cluster:
         free = self.holder(unit, job.place.size) is None
         return free and any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
 
-    def can_become_free(self, unit: Unit, key: str, size: int, demands: Iterable[Demand]) -> bool:
+    def can_become_free(self, unit: Unit, place: Place, demands: Iterable[Demand]) -> bool:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""
-        if not self.units.divides(key):
-            if size > 1 and any(map(is_pod, chain(*(self.holders.get(name, ()) for name in unit.names)))):
+        kind = self.units.of(place.unit)
+        if not kind.divides:
+            there = chain.from_iterable(self.holders.get(name, ()) for name in unit.names)
+            if place.size > 1 and any(map(is_pod, there)):
                 return False
             return _short(unit.nodes, demands, self.staying) is None
-        whole = self.topology.unit(key, unit.id) or unit
+        whole = self.topology.unit(place.unit, unit.id) or unit
         stays = {node.name for node in whole.nodes if any(map(is_pod, self.holders.get(node.name, ())))}
         free = (node for node in unit.nodes if node.name not in stays)
         able = sum(_short((node,), demands, self.staying) is None for node in free)
-        return able >= size and (self.units.shares(key) or not stays)
+        return able >= place.size and (kind.shared or not stays)
 
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Returns the resource of which too little is left on some nodes; None if there is enough."""

@@ -47,9 +47,23 @@ class Kind(NamedTuple):
         """The number of nodes of a unit that a job can have."""
         return self.most or self.nodes
 
+    @property
+    def divides(self) -> bool:
+        """Whether a job may have fewer nodes of a unit than there are."""
+        return self.most > 0
+
     def takes(self, size: int) -> bool:
         """Returns whether a number of workers of a job may share a unit."""
         return 1 <= size <= self.most if self.most else size == self.nodes
+
+    def needed(self, size: int) -> int:
+        """Returns how many nodes nobody else may be on, as far as it matters: one, or more."""
+        if self.shared:
+            return 1
+        return max(size, 2) if self.most else size
+
+
+UNKNOWN: Final = Kind(0)
 
 
 @dataclass(frozen=True)
@@ -63,13 +77,9 @@ class Units:
         """Returns both; if both have the same label, the other's kind counts."""
         return type(self)({**self.kinds, **other.kinds}, self.devices | other.devices)
 
-    def divides(self, key: str) -> bool:
-        """Whether a job may have fewer nodes of a unit than there are."""
-        return key in self.kinds and self.kinds[key].most > 0
-
-    def shares(self, key: str) -> bool:
-        """Whether several jobs may be on a unit."""
-        return key in self.kinds and self.kinds[key].shared
+    def of(self, key: str) -> Kind:
+        """Returns the kind of the units by a label; for an unknown label, a kind without nodes."""
+        return self.kinds.get(key, UNKNOWN)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
