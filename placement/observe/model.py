@@ -255,10 +255,11 @@ class Demand:
     requests: Mapping[str, int] = field(default_factory=dict)  # in thousandths; ``pods`` not counted
     claims: tuple[Ask, ...] = ()
 
-    def uses(self, devices: Iterable[str]) -> bool:
+    def uses(self, devices: frozenset[str]) -> bool:
         """Returns whether it requests some of these devices, or claims Neuron devices."""
-        requested = any(map(self.requests.get, devices))
-        return requested or any(are_neuron(ask.conditions) for ask in self.claims)
+        if not devices.isdisjoint(self.requests) and any(map(self.requests.get, devices)):
+            return True
+        return bool(self.claims) and any(are_neuron(ask.conditions) for ask in self.claims)
 
     @cached_property
     def parts(self) -> int:
