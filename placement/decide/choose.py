@@ -36,8 +36,10 @@ class Ranking:
         self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
         # The rank depends on what is left in wider units, and in the unit itself if jobs share it.
         shared = [place.unit] if kind.shared else []
-        sizes = {key: known.nodes for key, known in cluster.units.kinds.items()}
-        self._wider = [*shared, *(key for key in cluster.units.labels if sizes[key] > kind.nodes)]
+        kinds = cluster.units.kinds
+        wider = [*shared, *(key for key in cluster.units.labels if kinds[key].nodes > kind.nodes)]
+        self._wider = [(key, kinds[key].usable) for key in wider]
+        self._single = place.size == 1 and not kind.divides
         # Nothing becomes free during a decision, so full units are not ranked.
         free = [unit for unit in self.fitting.values() if cluster.taken(unit, place, demands) is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
@@ -140,11 +142,14 @@ class Ranking:
     def _rank(self, unit: Unit) -> Rank:
         """Returns the rank: units in large units that are already in use come first, the fullest before."""
         node, cluster = unit.nodes[0], self._cluster
-        free = {key: cluster.free(key, node.unit(key)) for key in self._wider}
-        whole = tuple(left >= cluster.units.kinds[key].usable for key, left in free.items())
-        first = next((left for key, left in free.items() if node.unit(key)), 0)
-        single = self.place.size == 1 and not self.parts
-        return whole, first, cluster.neuron_left(node) if single else 0
+        whole, first = [], None
+        for key, usable in self._wider:
+            unit_id = node.unit(key)
+            left = cluster.free(key, unit_id)
+            whole.append(left >= usable)
+            if first is None and unit_id:
+                first = left
+        return tuple(whole), first or 0, cluster.neuron_left(node) if self._single else 0
 
     def _server(self, node: Node) -> tuple[str, str]:
         """Returns the largest unit that contains a node; a node in no unit counts as its own."""

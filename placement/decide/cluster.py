@@ -137,9 +137,9 @@ class Cluster:
             return self._crowded(unit, place, demands)
         whole = (self.topology.unit(place.unit, unit.id) if kind.most else None) or unit
         if holder := self.holder(whole, kind.needed(place.size)):
-            return Cause("held", f"held by {shown(holder)}")
+            return _held_by(holder)
         full = self.full(unit.nodes, demands)
-        if full and kind.divides and len(self._open(unit.nodes, demands)) >= place.size:
+        if full and kind.most and len(self._open(unit.nodes, demands)) >= place.size:
             return None
         return full
 
@@ -180,10 +180,10 @@ class Cluster:
                     return holder
         return None
 
-    def cause(self, unit: Unit, demands: tuple[Demand, ...], job: Job) -> Cause | None:
+    def cause(self, unit: Unit, place: Place, demands: tuple[Demand, ...], job: Job) -> Cause | None:
         """Returns why a job cannot have a unit that suits its pods; None if it can."""
         return (
-            self.taken(unit, job.place, demands)
+            self.taken(unit, place, demands)
             or self.repelled(unit.nodes, job)
             or self.kept_from(unit, job.key)
         )
@@ -208,8 +208,8 @@ class Cluster:
         """Whether a job could have a unit that suits its pods, once other jobs have ended."""
         kind = self.units.of(place.unit)
         if not kind.divides:
-            there = chain.from_iterable(self.holders.get(name, ()) for name in unit.names)
-            if place.size > 1 and any(map(is_pod, there)):
+            others = (self.holders.get(name, ()) for name in unit.names) if place.size > 1 else ()
+            if any(map(is_pod, chain.from_iterable(others))):
                 return False
             return _short(unit.nodes, demands, self.staying) is None
         whole = self.topology.unit(place.unit, unit.id) or unit
@@ -239,8 +239,8 @@ class Cluster:
         """Returns the number of usable nodes of a unit without a holder or a part of a job."""
         unit = self.topology.unit(key, unit_id)
         free = len((unit.names & self.topology.usable).difference(self.holders)) if unit else 0
-        parts = self.parts.get((key, unit_id), {}) if unit_id else {}
-        return max(free - sum(part.due for part in parts.values()), 0)
+        parts = self.parts.get((key, unit_id)) if unit_id else None
+        return max(free - sum(part.due for part in parts.values()), 0) if parts else free
 
     def whole(self, key: str, size: int) -> tuple[int, int]:
         """Returns the number of units with ``size`` free nodes or more, and of those with fewer, but some."""
@@ -279,6 +279,11 @@ def _add(used: dict[str, int], demand: Demand) -> None:
     used["pods"] = used.get("pods", 0) + 1000
     for name, amount in demand.requests.items():
         used[name] = used.get(name, 0) + amount
+
+
+@lru_cache(maxsize=4096)
+def _held_by(job: JobKey) -> Cause:
+    return Cause("held", f"held by {shown(job)}")
 
 
 @lru_cache(maxsize=4096)

@@ -65,7 +65,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     """Yields why a job cannot have units, by id: first the units that do not suit its pods."""
     yield from ranking.unfit.items()
     for unit in ranking.fitting.values():
-        cause = cluster.cause(unit, ranking.demands, job)
+        cause = cluster.cause(unit, ranking.place, ranking.demands, job)
         if cause is not None:
             yield unit.id, cause
 
