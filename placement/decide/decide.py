@@ -96,7 +96,7 @@ class _Round:
         """Returns the decision: adds all pods, then considers each job once, in order."""
         seen = self._counted_in(pods, inventory)
         jobs = sorted(map(self._with_ended, jobs_of(seen)), key=self._turn)
-        self._trying = {job.key[0]: job.key for job in jobs if not job.settled and self._has_time(job)}
+        self._trying = {job.key[0]: job.key for job in jobs if self._has_time(job) and not job.settled}
         for job in jobs:
             try:
                 self._consider(job)
