@@ -57,7 +57,7 @@ class Kind(NamedTuple):
         return 1 <= size <= self.most if self.most else size == self.nodes
 
     def needed(self, size: int) -> int:
-        """Returns how many nodes nobody else may be on, as far as it matters: one, or more."""
+        """Returns how many nodes other jobs must leave free, as far as it matters: one, or more."""
         if self.shared:
             return 1
         return max(size, 2) if self.most else size
