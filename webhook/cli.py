@@ -27,6 +27,7 @@ from webhook.rules.convert import converted
 from webhook.rules.draft import Draft
 from webhook.rules.explain import explained
 from webhook.rules.lint_policies import notes
+from webhook.rules.lint_rules import node_configs
 from webhook.rules.load import build, installed_draft, load_installed
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
@@ -247,6 +248,7 @@ def _linted(path: Path | None, *, placement: bool) -> dict[str, Any]:
         table = build(draft)
         numbers = {section: len(getattr(table, section)) for section in ("shapes", "rules", "policies")}
         numbers |= {"revision": table.revision}
+        problems = [draft.problem(path, message) for path, message, _ in node_configs(table)]
         noted = [*notes(draft, table, time.time())]
     except TableError as error:
         problems = [*error.problems]

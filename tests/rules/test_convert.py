@@ -219,7 +219,9 @@ def test_the_command_prints_a_table_that_loads_and_refuses_what_is_none_of_0_2_0
     done = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert (done.exit_code, done.stdout) == (0, converted((SOURCE, OLD + MINE)))
     file.write_text(done.stdout, encoding="utf-8")
-    assert CliRunner().invoke(main, ["rules", "lint", str(file)]).exit_code == 0
+    assert CliRunner().invoke(main, ["rules", "show", "--rules", str(file)]).exit_code == 0
+    done = CliRunner().invoke(main, ["rules", "lint", str(file)])
+    assert "families[0].shapes[1].nodeConfig: 18 is no node config of the init script" in done.output
     done = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert done.exit_code == 2
     assert "is no table of 0.2.0" in done.output

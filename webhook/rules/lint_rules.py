@@ -1,6 +1,6 @@
 """Checks of rules across rows: conflicts with other rows of the table, or with Kubernetes."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pydantic.alias_generators import to_camel
 
@@ -37,21 +37,26 @@ def rule_problems(table: Table) -> Found:
         yield from _rule(rows, rule, at)
         yield from _quoted(rows, rule, at)
         yield from _fragment(rows, rule, at)
-    yield from _node_configs(table)
+    yield from ((path, message) for path, message, of_aws in node_configs(table) if of_aws)
 
 
-def _node_configs(table: Table) -> Found:
-    """Yields shapes that the init script does not support, if a rule runs it for them."""
+def node_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
+    """Yields shapes that the init script does not support, if a rule runs it for them.
+
+    Only those with units of AWS, for which the last value is true, keep a table from loading: converted
+    tables of 0.2.0 may have others.
+    """
     running = [rule for rule in table.rules if rule.mode is not Mode.OFF and CHOSEN in str(rule.add)]
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes if family in table.on else ()):
             run = next((rule.name for rule in running if rule.match.allows(family, shape)), None)
-            unit = family.unit(shape)  # the script orders nodes by the numbers in these labels
-            numbered = unit is None or unit.label in keys.NODE_IDS
-            if run and numbered and str(shape.node_config) not in {"1", "2", "4"}:
+            unit = family.unit(shape)
+            if run and str(shape.node_config) not in {"1", "2", "4"}:
                 at: Path = ("families", number, "shapes", index, "nodeConfig")
                 unsupported = "is no node config of the init script, which rule"
-                yield at, f"{shape.node_config} {unsupported} {run} runs: use 1, 2 or 4"
+                way_out = "use 1, 2 or 4, or another family"
+                message = f"{shape.node_config} {unsupported} {run} runs: {way_out}"
+                yield at, message, unit is None or unit.label in keys.NODE_IDS
 
 
 CHOSEN = "NEURON_ULTRASERVER_NODE_CONFIG"
