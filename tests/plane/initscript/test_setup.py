@@ -138,6 +138,20 @@ def test_workers_are_reached_by_the_port_and_the_program_that_mpirun_uses(said: 
         assert mpirun(fleet, {"OMPI_MCA_plm_rsh_args": "-p 2222"})
 
 
+@pytest.mark.parametrize(
+    ("image", "exchange"),
+    [
+        ("", "curve25519-sha256"),
+        ("  KexAlgorithms ecdh-sha2-nistp384,ecdh-sha2-nistp256\n", "ecdh-sha2-nistp384"),
+    ],
+)
+def test_logins_use_a_cheap_key_exchange_unless_the_image_excludes_it(image: str, exchange: str) -> None:
+    with Fleet(1, launcher_ssh=BASE_IMAGE_SSH + image, sshd=["-o", "LogLevel=DEBUG1"]) as fleet:
+        assert not container(fleet, "wait").returncode
+        log = (fleet.folder / "demo-worker-0.log").read_text()
+    assert re.findall(r"kex: algorithm: (\S+)", log) == [exchange]
+
+
 def test_the_node_config_is_four_unless_set() -> None:
     with Fleet(1) as fleet:
         env = settings(fleet, NEURON_ULTRASERVER_NODE_CONFIG="")
