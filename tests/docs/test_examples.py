@@ -34,5 +34,5 @@ def test_there_is_an_example_of_every_shape_and_of_every_kind_that_people_write(
     shown = [each for each in preview(load_default(), found) if each.item["workload"]]
     assert {each.item["outcome"] for each in shown} == {Kind.CHANGED}
     assert {each.item["job"]["shape"] for each in shown} == {row.name for row in load_default().shapes}
-    kinds = {kind_of(each.received).rpartition("/")[2] for each in shown}
+    kinds = {kind_of(each.seen.object).rpartition("/")[2] for each in shown}
     assert kinds == {"MPIJob", "Job", "JobSet", "LeaderWorkerSet", "PyTorchJob"}

@@ -411,7 +411,7 @@ def test_what_the_api_server_will_refuse_is_named_with_its_field_and_its_line(na
     )
     found = [text for text in shown.item["warnings"] if "the API server refuses" in text]
     assert [words in text for text in found] == [True] * bool(words)
-    assert all(shown.line_of(text) > shown.document.line for text in found)
+    assert all(shown.line_of(text) > shown.seen.document.line for text in found)
 
 
 ENDING = put(TEMPLATE, ("spec", "restartPolicy"), "OnFailure")

@@ -227,7 +227,7 @@ def test_a_job_with_devices_and_without_a_label_is_not_placed_for_the_label(tmp_
 
 def test_a_stored_job_is_placed_as_it_was() -> None:
     once = shown(mpijob(4))
-    assert sentence(shown(once.after)) == sentence(once)
+    assert sentence(shown(once.seen.outcome.after)) == sentence(once)
 
 
 RUNNING: Json = {"startTime": "2026-11-25T12:00:00Z"}
@@ -244,14 +244,14 @@ SUCCEEDED: Json = RUNNING | {"conditions": [{"type": "Succeeded", "status": "Tru
 )
 def test_an_update_of_a_job_with_pods_says_where_they_are(status: Json, text: str) -> None:
     """Protects from "not placed" of a job that runs, as its file says nothing of the place it has."""
-    stored = {**shown(mpijob(4)).after, "status": status}
+    stored = {**shown(mpijob(4)).seen.outcome.after, "status": status}
     assert sentence(shown(mpijob(4), old=stored)) == text
 
 
 @pytest.mark.parametrize("workers", [8, 3])
 def test_a_job_that_runs_keeps_the_place_of_its_first_size(workers: int) -> None:
     """Protects from an update of the number of workers that says nothing of their place."""
-    stored = {**shown(mpijob(4)).after, "status": RUNNING}
+    stored = {**shown(mpijob(4)).seen.outcome.after, "status": RUNNING}
     assert sentence(shown(mpijob(workers), old=stored)) == (
         f"placed: {ONE}; the stored job keeps this place: to have one for {workers}, "
         "delete the job and create it again"

@@ -21,14 +21,17 @@ COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "change": "notice"}
 def as_yaml(previews: Iterable[Preview]) -> str:
     """Returns every document as it would be stored, in one stream, each Pod below a comment that names it."""
     parts = (part for item in previews for part in item.parts)
-    texts = (f"# {printable(part.title)}\n" * bool(part.share) + dump_yaml(part.after) for part in parts)
+    texts = (
+        f"# {printable(part.seen.title)}\n" * bool(part.seen.share) + dump_yaml(part.seen.outcome.after)
+        for part in parts
+    )
     return "---\n".join(texts)
 
 
 def as_json(previews: Iterable[Preview]) -> str:
     """Returns all reports, as ``preview.schema.json`` describes them."""
     kind = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview"}
-    items = [preview.item | {"received": preview.received} for preview in previews]
+    items = [preview.item | {"received": preview.seen.object} for preview in previews]
     return json.dumps(kind | {"items": items}, indent=2) + "\n"
 
 
@@ -67,10 +70,10 @@ def case_of(shown: Preview, *, must_place: bool) -> Case:
     skipped = item["sentence"] if barred else f"not a candidate: {item['reason']}"
     findings = [Finding("not placed", line, skipped)] if must_place and not placed else []
     for part in shown.parts:
-        pod = f"Pod {part.share}: " if part.share else ""
+        pod = f"Pod {part.seen.share}: " if part.seen.share else ""
         findings += [Finding(about, part.line_of(text), f"{pod}{text}") for about, text in part.texts]
     findings += [Finding("change", line, item["sentence"])] if item["patch"] else []
-    return Case(file, line, shown.title, findings, "" if placed or item["patch"] else item["reason"])
+    return Case(file, line, shown.seen.title, findings, "" if placed or item["patch"] else item["reason"])
 
 
 def unreadable(file: str, line: int, text: str) -> Case:

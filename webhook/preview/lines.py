@@ -35,7 +35,7 @@ def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
 
     The sign is ``+``, ``-``, a space, or ``@`` for omitted lines; the rule is empty if no rule set the line.
     """
-    before, after = (dump_yaml(abridged(obj)) for obj in (item.received, item.after))
+    before, after = (dump_yaml(abridged(obj)) for obj in (item.seen.object, item.seen.outcome.after))
     rules, at = _rules(item, after), 0
     for text in _unified(before, after).splitlines()[2:]:
         if place := re.match(r"@@ -\S+ \+(\d+)\S* @@ ?(.*)", text):

@@ -17,6 +17,7 @@ from webhook.documents import dump_yaml
 from webhook.preview.inputs import TOO_LONG, ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
 from webhook.preview.report import Preview
+from webhook.preview.sentence import called
 from webhook.preview.text import totals
 from webhook.work import Work
 
@@ -63,7 +64,7 @@ def given() -> dict[str, Any]:
 def as_items(previews: Iterable[Preview], first: int) -> str:
     """Returns previews for the page, as JSON; `WHOLE` of them, from an index on, with their changes."""
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
-    shown = [{"title": printable(item.title)} | {key: item.item[key] for key in keys} for item in items]
+    shown = [{"title": printable(item.seen.title)} | {key: item.item[key] for key in keys} for item in items]
     for item, view in list(zip(items, shown, strict=True))[first : first + WHOLE]:
         view.update(changes(item))
     return json.dumps({"items": shown, "totals": totals(items) if len(items) > 1 else ""})
@@ -75,10 +76,11 @@ def changes(item: Preview) -> dict[str, Any]:
     return {
         "lines": list(diff_lines(item)),
         "rules": item.item["rules"],
-        "place": place and {"name": item.unit, "size": place.size, "workers": place.workers},
-        "yaml": dump_yaml(item.after),
+        "place": place
+        and {"name": called(item.seen.table, place), "size": place.size, "workers": place.workers},
+        "yaml": dump_yaml(item.seen.outcome.after),
         "patch_text": json.dumps(item.item["patch"], indent=2),
-        "made": [{"title": str(pod.share), "lines": list(diff_lines(pod))} for pod in item.pods],
+        "made": [{"title": str(pod.seen.share), "lines": list(diff_lines(pod))} for pod in item.pods],
     }
 
 

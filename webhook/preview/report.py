@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from common.pointers import path_of
 from contract.place import Place
-from webhook.documents import Document
 from webhook.engine.changes import changes
 from webhook.engine.outcome import Kind, Outcome, RuleOutcome, State
-from webhook.objects.tree import Json, get
-from webhook.preview.sentence import Seen, Share, called, judged
+from webhook.objects.tree import get
+from webhook.preview.sentence import Seen, judged
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
@@ -34,29 +33,17 @@ class Preview:
 
     Attributes:
         item: The report, as ``preview.schema.json`` describes an item.
-        title: Kind, namespace and name; for Pods of a job, which of them.
-        document: The document; for a Pod, that of its job.
-        received: The object as it was read.
-        after: The object as it would be stored.
-        enforced: The object as it would be stored if what is in shadow were enforced.
+        seen: The object and its outcome.
         place: The placement annotation of an object that is placed.
-        unit: The name of one of its units.
         lines: The lines of hints, by their text.
-        share: The Pods of a job that this one represents; None for a document.
         pods: The Pods of the object.
         all_rules: Whether the user asked for rules that did not fire.
     """
 
     item: dict[str, Any]
-    title: str
-    document: Document
-    received: Json
-    after: Json
-    enforced: Json
+    seen: Seen
     place: Place | None
-    unit: str
     lines: Mapping[str, int]
-    share: Share | None
     pods: list["Preview"]
     all_rules: bool
 
@@ -77,10 +64,10 @@ class Preview:
 
     def line_of(self, text: str) -> int:
         """Returns the line of the field that a message names; or the first."""
-        if self.share or text in self.lines:
-            return self.lines.get(text, self.document.line)
-        fields = map(path_of, _NAMED.findall(text))
-        return max([self.document.line, *map(self.document.line_of, fields)])
+        document = self.seen.document
+        if self.seen.share or text in self.lines:
+            return self.lines.get(text, document.line)
+        return max([document.line, *map(document.line_of, map(path_of, _NAMED.findall(text)))])
 
 
 def report(
@@ -130,15 +117,13 @@ def report(
         "notes": list(notes),
         "hints": list(hints),
     }
-    enforced = outcome.would.after if outcome.would else outcome.after
-    places = (document, obj, outcome.after, enforced, place, called(table, place), hints)
-    return Preview(item, seen.title, *places, seen.share, made, all_rules)
+    return Preview(item, seen, place, hints, made, all_rules)
 
 
 def _pods(pod: Preview) -> dict[str, Any]:
     """Returns Pods of a job with the same outcome, and the outcome."""
-    share = pod.share._asdict() if pod.share else {}
-    return {**share, "pod": pod.received, "preview": pod.item}
+    share = pod.seen.share._asdict() if pod.seen.share else {}
+    return {**share, "pod": pod.seen.object, "preview": pod.item}
 
 
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:

@@ -34,7 +34,7 @@ def as_why(previews: Iterable[Preview]) -> str:
 
 def headline(item: Preview) -> str:
     """Returns the title of a document and, indented below, its sentence."""
-    return f"{printable(item.source)}: {printable(item.title)}\n{folded(item.item['sentence'], '  ')}\n"
+    return f"{printable(item.source)}: {printable(item.seen.title)}\n{folded(item.item['sentence'], '  ')}\n"
 
 
 def totals(items: Iterable[Preview]) -> str:
@@ -53,18 +53,18 @@ def details(item: Preview) -> str:
     rows = [(name, text) for name, text in _messages(item) if name != "refused"]
     for pod, like in told(item.pods):
         fired = ", ".join(rule["name"] for rule in pod.item["rules"] if rule["state"] is State.FIRED)
-        rows.append(("Pod", like or f"{pod.share}: {pod.item['outcome']}{fired and f' by {fired}'}"))
+        rows.append(("Pod", like or f"{pod.seen.share}: {pod.item['outcome']}{fired and f' by {fired}'}"))
         rows += [] if like else pod.texts
     return "".join(row(name, text) for name, text in rows)
 
 
 def as_diff(item: Preview) -> str:
     """Returns a unified diff of an object's YAML, one of what is in shadow, and those of its Pods."""
-    title = printable(f"{item.source} ({item.title})")
-    diffs = [
-        unified(item.received, item.after, title, AFTER),
-        unified(item.after, item.enforced, f"{title} {AFTER}", "if what is in shadow were enforced"),
-    ]
+    title, outcome = printable(f"{item.source} ({item.seen.title})"), item.seen.outcome
+    diffs = [unified(item.seen.object, outcome.after, title, AFTER)]
+    if outcome.would:
+        enforced = outcome.would.after
+        diffs += [unified(outcome.after, enforced, f"{title} {AFTER}", "if what is in shadow were enforced")]
     return "".join([*map(_cut, diffs), *(as_diff(pod) for pod, like in told(item.pods) if not like)])
 
 
@@ -135,8 +135,8 @@ def _like(first: Preview, alike: list[tuple[Preview, Mapping[str, str]]]) -> str
     (begin, but), (end, last) = alike[0], alike[-1]
     parts = f", in {len(alike)} parts" if len(alike) > 1 else ""
     values = (f"{key} {text}" + (f" to {last.get(key)}" if parts else "") for key, text in but.items())
-    whole = begin.share and end.share and begin.share._replace(last=end.share.last)
-    return f"{whole}{parts}: as {first.share}, with {', '.join(values) or 'the same'}"
+    whole = begin.seen.share and end.seen.share and begin.seen.share._replace(last=end.seen.share.last)
+    return f"{whole}{parts}: as {first.seen.share}, with {', '.join(values) or 'the same'}"
 
 
 def _but(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str] | None:
@@ -154,7 +154,7 @@ def _but(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str
 def _texts(pod: Preview) -> Mapping[Any, str]:
     """Returns all changes and messages, by position; without the record, which consists of digests."""
     same = [pod.item[key] for key in ("rules", "warnings", "denials")]
-    texts: dict[Any, str] = {(pod.share and pod.share.group, str(same)): ""}
+    texts: dict[Any, str] = {(pod.seen.share and pod.seen.share.group, str(same)): ""}
     for change in pod.item["changes"]:
         rule = change["rule"] and change["rule"]["name"]
         for path, value in nodes(change["after"], parse_pointer(change["path"])):
