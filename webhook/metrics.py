@@ -10,7 +10,6 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhook.endpoints import LAUNCHER, MUTATE
 from webhook.engine.outcome import NOTHING, Summary
 from webhook.state import CurrentState
 
@@ -79,7 +78,7 @@ class Metrics(Collector):
             self._reviews.labels(endpoint, done.verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
             # Other endpoints evaluate the same rules again, so they are not counted.
-            if endpoint in {MUTATE, LAUNCHER}:
+            if endpoint in {"mutate", "launcher"}:
                 for rule in done.rules:
                     self._rules.labels(rule).inc()
                 if shadow:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from webhook import endpoints
 from webhook.admission import handlers
 from webhook.admission.handlers import Handler
 from webhook.admission.review import BadReviewError, Review, decode, encode, failure, in_shadow
@@ -15,13 +14,13 @@ from webhook.engine.outcome import NOTHING, Summary
 from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {
-    endpoints.MUTATE: handlers.mutate,
-    endpoints.LAUNCHER: handlers.mutate,
-    endpoints.VERIFY: handlers.verify,
-    endpoints.REQUIRE: handlers.require,
-    endpoints.RULE_TABLE: handlers.rule_table,
+    "mutate": handlers.mutate,
+    "launcher": handlers.mutate,  # for Pods that would fail without it
+    "verify": handlers.verify,
+    "require": handlers.require,
+    "rules": handlers.rule_table,
 }
-"""The handler of each endpoint."""
+"""The handler of each endpoint that the API server calls; its path is ``/NAME``."""
 
 IGNORED: Final = "ignored"
 """Verdict of a review of an object that the webhook ignores."""

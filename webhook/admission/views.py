@@ -23,7 +23,6 @@ from flask import Blueprint, Response, abort, request
 from common.times import stamp
 from webhook import limits
 from webhook.admission.answer import HANDLERS, Answer, answer
-from webhook.endpoints import RULE_TABLE
 from webhook.metrics import Metrics
 from webhook.state import CurrentState
 from webhook.work import FailedError, TooLargeError, Work
@@ -73,7 +72,7 @@ def respond(name: str, state: CurrentState, metrics: Metrics, long_work: Work) -
         abort(415, f"the content type must be {JSON}, not {request.mimetype or 'missing'}")
     body = request.get_data(cache=False)
     try:
-        if name == RULE_TABLE or len(body) > limits.SHORT_REVIEW:
+        if name == "rules" or len(body) > limits.SHORT_REVIEW:
             answered: Answer = long_work(len(body), answer, name, body)
         else:
             answered = answer(state.table, name, body)
