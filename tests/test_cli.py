@@ -26,7 +26,7 @@ from tests.rules.tables import EXTENDS, HEAD
 from webhook.cli import main
 from webhook.documents import dump_yaml, read_documents
 from webhook.preview.lines import unified
-from webhook.rules.load import default_draft, installed_draft, load_file, load_installed
+from webhook.rules.load import default_draft, installed_draft, load_installed
 
 GOOD = EXTENDS + "values: {waitSeconds: '60'}\n"
 BAD = EXTENDS + "valeus: {}\nrules: [{name: X}]\n"
@@ -351,7 +351,7 @@ def test_show_o_yaml_loads_back_to_the_same_table(tmp_path: Path) -> None:
     mine.write_text(GOOD + "rules: [{name: nodes-with-server-id, mode: off}]\n")
     shown.write_text(run("rules", "show", "-o", "yaml", "--rules", mine).stdout)
     assert "extends" not in shown.read_text()  # it stands for itself
-    assert load_file(shown) == load_installed(mine) != load_installed()
+    assert load_installed(shown, placement=False) == load_installed(mine) != load_installed()
 
 
 def test_schema_is_whole_valid_and_takes_the_packaged_table() -> None:

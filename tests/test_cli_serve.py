@@ -24,7 +24,7 @@ from tests.attack.subject import SERVE, Subject
 from tests.rules.tables import EXTENDS
 from webhook.cli import main
 from webhook.documents import dump_yaml
-from webhook.rules.load import load_file
+from webhook.rules.load import load_installed
 
 
 def certificates(folder: Path) -> Path:
@@ -154,7 +154,7 @@ def test_a_worker_that_is_killed_is_replaced(server: Server) -> None:
 def test_a_changed_table_is_in_use(server: Server) -> None:
     rules = server.directory / "rules.yaml"
     rules.write_text(TABLE + "rules: [{name: hostfile, mode: 'off'}]\n")
-    wanted = load_file(rules).revision
+    wanted = load_installed(rules, placement=False).revision
     until(lambda: json.loads(server.asked("/readyz")[1])["table"] == wanted, "the changed table in use")
 
 

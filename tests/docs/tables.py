@@ -15,7 +15,7 @@ from webhook.rows.policies import Mode
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
 from webhook.rules.explain import every
-from webhook.rules.load import load_default, load_file
+from webhook.rules.load import load_default, load_installed
 from webhook.rules.schema import bundled
 from webhook.rules.show import adds, when
 
@@ -135,7 +135,7 @@ def _off(rule: Rule) -> str:
 def _components() -> Mapping[str, Table]:
     """Returns the packaged table as each value of the chart changes it, in the order of the files."""
     paths = sorted((REPOSITORY / "manifests").rglob("[0-9]*-*.yaml"), key=lambda path: path.name)
-    return {path.stem.partition("-")[2]: load_file(path) for path in paths}
+    return {path.stem.partition("-")[2]: load_installed(path, placement=False) for path in paths}
 
 
 @cache

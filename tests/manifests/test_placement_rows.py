@@ -32,7 +32,7 @@ from tests.rules.tables import EXTENDS
 from webhook.engine import evaluate
 from webhook.objects.tree import Json, get, put
 from webhook.rows.table import Table
-from webhook.rules.load import load_file, load_texts
+from webhook.rules.load import load_installed, load_texts
 from webhook.undo import record
 
 INDEX = Index((Term("labels/training.kubeflow.org/replica-index"),))
@@ -173,7 +173,7 @@ def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Pat
         (tmp_path / name).write_text(text, encoding="utf-8")
     units = followed(tmp_path).refresh
     (tmp_path / "racks.yaml").write_text(RACKS, encoding="utf-8")  # while the program runs
-    table, job = load_file(tmp_path), mpijob(36)
+    table, job = load_installed(tmp_path), mpijob(36)
     resources = get(job, WORKER)["spec"]["containers"][0]["resources"]
     resources["requests"] = resources["limits"]  # as the API server stores it
     pods = [replace(pod_of(table, job, index), name=f"w-{index}", uid=f"{index}") for index in range(36)]

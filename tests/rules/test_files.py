@@ -11,7 +11,7 @@ from tests.rules.tables import EXTENDS, WHOLE, mounted
 from webhook.documents import dump_yaml
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
-from webhook.rules.load import default_draft, file_draft, load_file, load_texts
+from webhook.rules.load import default_draft, installed_draft, load_installed, load_texts
 from webhook.rules.problems import TableError
 from webhook.rules.source import TableSource
 
@@ -31,7 +31,7 @@ def own(table: Table) -> list[str]:
 
 def problems(folder: Path) -> list[str]:
     with pytest.raises(TableError) as caught:
-        load_file(folder)
+        load_installed(folder)
     return [str(problem).removeprefix(f"{folder}/") for problem in caught.value.problems]
 
 
@@ -54,8 +54,8 @@ def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Pa
     )
     (folder / "notes.txt").write_text("[")
     (folder / ".hidden.yaml").write_text("[")
-    table = load_file(folder)
-    values = file_draft(folder).raw["values"]
+    table = load_installed(folder)
+    values = installed_draft(folder).raw["values"]
     assert (values["waitSeconds"], values["own"]) == ("2", "one")
     assert own(table) == ["a", "b"]
     assert (table.mode, table.rules[-2].mode) == (Mode.SHADOW, Mode.OFF)
@@ -64,12 +64,12 @@ def test_the_files_of_a_directory_are_one_table_and_the_last_counts(tmp_path: Pa
 def test_a_new_shape_of_a_later_file_is_tried_first(tmp_path: Path) -> None:
     shape = "families: [{{name: trn2u, shapes: [{{name: {0}, workers: {1}, nodeConfig: 1}}]}}]\n"
     folder = written(tmp_path, a=shape.format("threes", "multiple of 3"), b=shape.format("three", 3))
-    assert [shape.name for shape in load_file(folder).shapes[:3]] == ["three", "threes", "single-node"]
+    assert [shape.name for shape in load_installed(folder).shapes[:3]] == ["three", "threes", "single-node"]
 
 
 def test_a_rule_may_need_one_of_an_earlier_file_and_none_of_a_later_one(tmp_path: Path) -> None:
     needing = ROW.format("b") + "    needs: a\n"
-    assert own(load_file(written(tmp_path / "x", **{"1": ROW.format("a"), "2": needing}))) == ["a", "b"]
+    assert own(load_installed(written(tmp_path / "x", **{"1": ROW.format("a"), "2": needing}))) == ["a", "b"]
     told = problems(written(tmp_path / "y", **{"1": needing, "2": ROW.format("a")}))
     assert told == ["1.yaml:9: rules[0].needs: must name rules that come before this one, not 'a'"]
 
@@ -114,7 +114,7 @@ def test_only_the_first_may_be_a_whole_table() -> None:
 def test_a_directory_without_a_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(TableError, match=r"no file whose name ends in \.yaml or \.yml"):
-        load_file(tmp_path)
+        load_installed(tmp_path)
 
 
 def test_all_files_together_have_the_bounds_of_one() -> None:

@@ -8,7 +8,7 @@ import pytest
 from tests.docs.blocks import REPOSITORY
 from tests.rules.tables import EXTENDS, after, extended, outcome, problems, with_component
 from tests.t9k import SHAPES, t9k_mpijob, worker_of
-from webhook.rules.load import load_default, load_file
+from webhook.rules.load import load_default, load_installed
 
 pytestmark = pytest.mark.parametrize("shape", SHAPES)
 MODES = {
@@ -60,7 +60,7 @@ def test_a_pull_secret_is_not_put_into_an_empty_template(shape: str) -> None:
     "spec", [{}, {"scheduler": MODES["scheduler"]}], ids=["kube-scheduler", "t9k-scheduler"]
 )
 def test_no_gate_is_added_by_the_component_placement(shape: str, spec: dict[str, Any]) -> None:
-    changed = after(load_file(PLACEMENT), t9k_mpijob(shape, **spec))
+    changed = after(load_installed(PLACEMENT, placement=False), t9k_mpijob(shape, **spec))
     assert "schedulingGates" not in worker_of(changed)["template"]["spec"]
 
 

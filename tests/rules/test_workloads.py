@@ -12,7 +12,7 @@ from tests.rules.tables import EXTENDS, Expected, outcome, same_problems
 from tests.t9k import t9k_mpijob
 from webhook.objects.tree import get
 from webhook.rows.table import Table
-from webhook.rules.load import load_file
+from webhook.rules.load import load_installed
 
 KINDS = Path(__file__).parent.parent / "data" / "workloads" / "kinds.yaml"
 JOB_LABEL = "ultraserver-webhook.io/job"
@@ -21,7 +21,7 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 @pytest.fixture(scope="module")
 def kinds() -> Table:
-    return load_file(KINDS)
+    return load_installed(KINDS, placement=False)
 
 
 def pod(**more: Any) -> dict[str, Any]:

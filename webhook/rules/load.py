@@ -75,21 +75,6 @@ def packaged_draft(*, placement: bool) -> Draft:
     return placement_draft() if placement else default_draft()
 
 
-def load_file(path: FilePath) -> Table:
-    """Returns the table of a file, or of the files of a directory, as `draft_of` merges them.
-
-    Raises:
-        TableError: The table has problems, all of which are in the error.
-        OSError: A file cannot be read.
-    """
-    return build(file_draft(path))
-
-
-def file_draft(path: FilePath) -> Draft:
-    """Returns the same as written; raises what `load_file` does."""
-    return draft_of(read_texts(path), str(path))
-
-
 def load_texts(texts: Sequence[Text], where: str) -> Table:
     """Returns the table of merged texts.
 

@@ -28,7 +28,7 @@ from tests.plane import recorder
 from tests.plane.fleets.installed import AWAY, installed
 from tests.plane.kinds.jobs import job
 from tests.plane.recorder import Patch, patching
-from webhook.rules.load import load_file
+from webhook.rules.load import load_installed
 
 NAME = "ultraserver-webhook"
 CASE = f"{keys.PREFIX}case"
@@ -49,7 +49,7 @@ class Live(NamedTuple):
     def write_table(self, rows: str) -> None:
         """Has the preview service use rows as the installation's table; the webhook keeps its own."""
         self.rules.write_text(rows, encoding="utf-8")
-        answering(self.home, load_file(self.rules).revision)
+        answering(self.home, load_installed(self.rules, placement=False).revision)
 
 
 def of_another_type(_: Object) -> Patch:
@@ -118,7 +118,7 @@ def test_where_the_server_does_as_the_table_says_nothing_is_to_be_explained(live
     code, (plain, without_name, none, mistake), table = asked(inside, mpijob(4), unnamed, other, refused)
     for server in (plain, without_name, none):
         assert (server["stores"], server["findings"]) == (True, [])
-    assert table == load_file(ROWS).revision
+    assert table == load_installed(ROWS, placement=False).revision
     assert (mistake["stores"], mistake["findings"]) == (False, []), "both refuse it"
     assert code == 2
     assert asked(inside, mpijob(4), unnamed, other)[0] == 0
@@ -183,7 +183,7 @@ def test_a_table_that_is_not_the_one_that_serves_is_told(rows: str, live: Live) 
     live.write_table(f"{HEAD}{rows}\n")
     code, (server,), table = asked(live.namespace(), mpijob(4))
     (found,) = server["findings"]
-    here, there = table, load_file(ROWS).revision
+    here, there = table, load_installed(ROWS, placement=False).revision
     assert found["text"] == f"its replicas answer by table {there}; the preview service by {here}"
     assert code == 1
 
