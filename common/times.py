@@ -1,6 +1,13 @@
 """Times as Kubernetes writes them."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+MOST_SECONDS: Final = 10 * 365 * 86400
+"""Longer than anything lasts."""
+
+_DURATION: Final = re.compile(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
 
 
 def stamp(when: datetime | float) -> str:
@@ -16,3 +23,11 @@ def time_of(text: object) -> datetime | None:
     except ValueError:
         return None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
+
+
+def duration(text: object) -> timedelta | None:
+    """Returns a length of time such as ``30m``, ``4h``, ``1d12h`` or ``90s``; None for any other value."""
+    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    days, hours, minutes, seconds = (int(part or 0) for part in (found.groups() if found else ("",) * 4))
+    length = timedelta(days, seconds, hours=hours, minutes=minutes)
+    return length if 0 < length.total_seconds() < MOST_SECONDS else None

@@ -25,6 +25,9 @@ PLACE: Final = PREFIX + "place"
 OPENED: Final = PREFIX + "opened"
 """Annotation on a Pod of an admitted job: when placement pinned it, and a plan."""
 
+TIME_LIMIT: Final = PREFIX + "time-limit"
+"""Annotation on the job, and on its workers: how long it runs at most, ``30m``, ``4h`` or ``2d``."""
+
 GATE: Final = PREFIX + "whole-job"
 """Scheduling gate: the Pod waits for placement."""
 

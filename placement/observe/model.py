@@ -8,7 +8,7 @@ is admitted together with the job's workers, and the scheduler chooses its node.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple, Self
 from weakref import WeakValueDictionary
@@ -313,6 +313,7 @@ class Pod:
     started: bool = False  # whether any of its containers ever ran: such a pod is never changed or deleted
     deleting: bool = False
     priority: int = 0
+    limit: timedelta | None = None  # how long it is said to run at most
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)  # whether it waits for the program
     key: JobKey = field(init=False, compare=False)  # its job; for a pod without a job, the pod itself

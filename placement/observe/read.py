@@ -6,16 +6,16 @@ takes no node for a job, only its identity and its resources are stored, so that
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from common.quantities import amounts, requests
-from common.times import time_of
+from common.times import MOST_SECONDS, duration, time_of
 from contract import place as contract
-from contract.keys import DEVICES, GATE, JOB, LOOSE, OPENED
+from contract.keys import DEVICES, GATE, JOB, LOOSE, OPENED, TIME_LIMIT
 from contract.place import ContractError, Place, Placer
 from kube.api import Object
 from placement.observe.model import (
@@ -125,6 +125,7 @@ def read_pod(raw: Object) -> Pod | None:
         started=_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
+        limit=_limit(metadata, spec) if place else None,
         created=time_of(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
     )
 
@@ -312,6 +313,14 @@ def _opened(metadata: Object, place: Place | None, spec: Object) -> tuple[dateti
         return None, ""
     time, _, plan = str((metadata.get("annotations") or {}).get(OPENED, "")).partition(" ")
     return time_of(time), plan
+
+
+def _limit(metadata: Object, spec: Object) -> timedelta | None:
+    """How long a pod runs at most, as the annotation says, or its deadline."""
+    if limit := duration((metadata.get("annotations") or {}).get(TIME_LIMIT)):
+        return limit
+    seconds = spec.get("activeDeadlineSeconds")
+    return timedelta(seconds=seconds) if isinstance(seconds, int) and 0 < seconds < MOST_SECONDS else None
 
 
 def _started(status: Object) -> bool:

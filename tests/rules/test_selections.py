@@ -159,7 +159,7 @@ def test_what_nodes_can_meet_is_none(spec: Any) -> None:
 def test_workers_that_are_pinned_spread_over_their_own_unit(
     more: dict[str, Any], workers: int, *, waits: bool
 ) -> None:
-    """As a real scheduler does: tests/plane/placement/test_turns.py."""
+    """As a real scheduler does: tests/plane/placement/test_replicas.py."""
     spec = {"topologySpreadConstraints": [spread(labelSelector={"matchLabels": {JOB_NAME: "train"}}, **more)]}
     found = outcome(load_installed(), mpijob(workers, worker_spec=spec))
     assert (found.unplaced != ()) is waits
