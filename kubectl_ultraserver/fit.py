@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from itertools import product
 from typing import Final, NamedTuple
 
@@ -16,7 +15,6 @@ from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.objects import at, labels, mapped, metadata, text
 from kubectl_ultraserver.scheduling import decision_of, reason, silence
 from placement.decide.believe import Member
-from placement.decide.plan import Tuning
 from placement.observe.inventory import Claim, read_claim
 from placement.observe.model import Pod
 from placement.observe.read import read_pod
@@ -72,7 +70,7 @@ def fit(
     gate, keys, fleet = place.placer is Placer.WHOLE_JOB, {pod.key for pod in own}, case.fleet
     others = (pod for pod in fleet.pods if gate or not pod.gated)
     note = (f"note: {fleet.unseen}",) if fleet.unseen else ()
-    decision = decision_of(case, [*others, *earlier, *own], Tuning().patience if gate else timedelta.max)
+    decision = decision_of(case, [*others, *earlier, *own], reserves=gate)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
             why, details = reason(case, decision, waiting)

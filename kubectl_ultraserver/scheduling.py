@@ -57,7 +57,7 @@ def unplaced(case: Case) -> Iterator[Finding]:
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Yields findings about why the placement program does not admit a job, for each of its groups."""
     keys = {pod.key for pod in pods}
-    decision = decision_of(case, case.fleet.pods, Tuning().patience)
+    decision = decision_of(case, case.fleet.pods)
     events = case.events_about([pod.name for pod in pods], component=COMPONENT)
     messages = dict.fromkeys(text(event, "message") for event in events)
     silent = silence(case.lease, case.fleet.now)
@@ -137,7 +137,7 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     ]
     keys, uids = {pod.key for pod in own}, {pod.uid for pod in own}
     others = (pod for pod in case.fleet.pods if pod.uid not in uids and not pod.gated)
-    decision = decision_of(case, [*others, *own], timedelta.max)
+    decision = decision_of(case, [*others, *own], reserves=False)
     for waiting in decision.waiting:
         if waiting.job.key in keys and not waiting.job.trouble(case.fleet.table.units):
             yield Finding("ultraserver", case.called.name, *reason(case, decision, waiting))
@@ -148,11 +148,11 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
             yield Finding("ultraserver", case.called.name, text_)
 
 
-def decision_of(case: Case, pods: Iterable[Pod], patience: timedelta) -> Decision:
+def decision_of(case: Case, pods: Iterable[Pod], *, reserves: bool = True) -> Decision:
     """Returns the placement program's decision about these pods now."""
     fleet = case.fleet
     ended = (pod for raw in case.pods if (pod := read_ended(raw)))
-    tuning = Tuning(patience=patience, units=fleet.table.units)
+    tuning = Tuning(reserves=reserves, units=fleet.table.units)
     return decide(fleet.topology, [*pods, *ended], fleet.now, tuning, inventory=fleet.inventory)
 
 

@@ -53,10 +53,9 @@ def main() -> None:
 @option("--lease", default=COMPONENT, help="The Lease by which one of several replicas decides.")
 @option("--lease-seconds", type=click.IntRange(3), default=15, help="How long it lasts without renewal.")
 @option("--identity", default=socket.gethostname, show_default="the host's name", help="Of this replica.")
-@option("--patience-seconds", type=float, default=600.0, help="How long younger jobs may overtake.")
 @option("--bound-seconds", type=float, default=120.0, help="When an admitted job must have all its nodes.")
 @option("--interval-seconds", type=float, default=10.0, help="Between decisions when nothing changes.")
-@option("--keeping-seconds", type=float, default=3600.0, help="How long nodes are reserved for one job.")
+@option("--default-limit-seconds", type=float, default=86400.0, help="For jobs without a time limit.")
 @option(
     "--rules",
     type=click.Path(path_type=Path),
@@ -73,8 +72,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
 
     logs.configure(given["log_format"], "placement")
     metrics = Metrics()
-    times = (timedelta(seconds=given[f"{name}_seconds"]) for name in ("patience", "bound", "keeping"))
-    patience, bound, keeping = times
+    bound, limit = (timedelta(seconds=given[f"{name}_seconds"]) for name in ("bound", "default_limit"))
     try:
         units = followed(given["rules"]).refresh
         api, *watched = (connect(given["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
@@ -88,7 +86,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         Mirror[Any](of, path, read, lambda: loop.wake(), unserved=UNSERVED if path in READERS else "")  # noqa: PLW0108 - made below
         for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
     )
-    tuning, reporter = Tuning(patience, bound, keeping), Reporter(api, given["identity"])
+    tuning, reporter = Tuning(bound, limit), Reporter(api, given["identity"])
     pace = given["interval_seconds"], given["lease_seconds"] / 3
     passes = Passes(api, copies, tuning, units, reporter, metrics, lambda: datetime.now(UTC), *pace)
     loop = Loop(elector, passes, passes.leads, able=passes.sees)

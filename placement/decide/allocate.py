@@ -10,8 +10,9 @@ from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
 from placement.decide.plan import Failure, Opening
 from placement.decide.reasons import shortage
+from placement.decide.reserve import Ends
 from placement.decide.topology import unsuited
-from placement.observe.model import Demand, JobKey, Node
+from placement.observe.model import Demand, Node
 
 Members = Sequence[Member]
 
@@ -31,17 +32,17 @@ class UnplacedError(Exception):
 class Allocator:
     """Gives units to jobs, one job after the other."""
 
-    def __init__(self, cluster: Cluster, doubtful: Collection[str]) -> None:
+    def __init__(self, cluster: Cluster, doubtful: Collection[str], ends: Ends) -> None:
         # Nodes where a job was admitted in vain, by name: their units are the last that any gets.
-        self._cluster, self._doubtful = cluster, doubtful
+        self._cluster, self._doubtful, self._ends = cluster, doubtful, ends
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared: Counter[str] = Counter()
-        self.keeper: JobKey | None = None  # the job that units are kept for
 
-    def open(self, job: Job, failure: Failure | None, *, patient: bool) -> Opening:
+    def open(self, job: Job, failure: Failure | None, *, reserves: bool) -> Opening:
         """Find a unit for every block of a job without `Job.trouble`.
 
-        Units of an earlier failure are the last that it gets. Others may pass a patient job.
+        Units of an earlier failure are the last that it gets. The first job that may reserve units, and does
+        not fit, gets the reservation.
 
         Raises:
             UnplacedError: There is none.
@@ -54,7 +55,7 @@ class Allocator:
             unpinned = {member.block for member in job.unpinned}
             units = {block: unit for block, unit in there.items() if unit and block in unpinned}
         if unplaced:
-            units |= self._settle(job, unplaced, failure, patient=patient)
+            units |= self._settle(job, unplaced, failure, reserves=reserves)
         return Opening(job, units)
 
     def _check_pins(self, job: Job) -> None:
@@ -115,17 +116,18 @@ class Allocator:
         return cause.detail if cause else None
 
     def _settle(
-        self, job: Job, blocks: Sequence[Members], failure: Failure | None, *, patient: bool
+        self, job: Job, blocks: Sequence[Members], failure: Failure | None, *, reserves: bool
     ) -> dict[int, str]:
         """Returns free units for whole blocks, by the numbers of the blocks."""
         ranking = self._ranking(job)
         avoided = failure.units if failure else ()
         units, free = ranking.take(job, len(blocks), avoided, self._doubtful)
         if not units:
-            if not patient:
-                self._keep(job, ranking, len(blocks))
-            keeps = self.keeper == job.key
-            raise UnplacedError(shortage(ranking, len(blocks), free, keeps=keeps), ranking)
+            cluster = self._cluster
+            if reserves and cluster.reservation is None and len(ranking.possible) >= len(blocks):
+                cluster.reservation = ranking.reserve(len(blocks), job, self._ends)
+            reserved = cluster.reservation is not None and cluster.reservation.job == job.key
+            raise UnplacedError(shortage(ranking, len(blocks), free, reserved=reserved), ranking)
         by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
             by_block[pods[0].block] = unit.id
@@ -133,17 +135,6 @@ class Allocator:
             for other in self._rankings.values():
                 other.touched(unit.nodes)
         return by_block
-
-    def _keep(self, job: Job, ranking: Ranking, count: int) -> None:
-        """Keep units for a job that nobody may pass any longer, if it can have enough of them one day."""
-        if self.keeper is not None or len(ranking.possible) < count:
-            return
-        units, inside = ranking.nearest(count, job)
-        if len(units) < count:
-            return
-        self.keeper, self._cluster.kept_inside = job.key, inside
-        for unit in units:
-            self._cluster.kept.update((node.name, job.key) for node in unit.nodes)
 
     def _ranking(self, job: Job) -> Ranking:
         """Returns the units that suit a job.

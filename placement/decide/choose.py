@@ -9,10 +9,12 @@ from collections.abc import Collection, Iterable
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain
+from operator import itemgetter
 
 from contract.place import Place
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job
+from placement.decide.reserve import End, Ends, Reservation
 from placement.decide.topology import Unit
 from placement.observe.model import Demand, Kind, Node
 
@@ -35,7 +37,8 @@ class Ranking:
         self.parts = kind.divides  # whether a job may have fewer nodes of a unit than there are
         self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
         # The rank depends on what is left in wider units, and in the unit itself if jobs share it.
-        shared = [place.unit] if kind.shared else []
+        self._shared = kind.shared
+        shared = [place.unit] if self._shared else []
         kinds = cluster.units.kinds
         wider = [*shared, *(key for key in cluster.units.labels if kinds[key].nodes > kind.nodes)]
         self._wider = [(key, kinds[key].usable) for key in wider]
@@ -43,8 +46,7 @@ class Ranking:
         # Nothing becomes free during a decision, so full units are not ranked.
         free = [unit for unit in self.fitting.values() if cluster.taken(unit, place, demands) is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
-        # Units that are reserved against the last job; they may be free for the next one, of another
-        # namespace.
+        # Units that are reserved against the last job; the next one may use them.
         self._aside: list[Entry] = []
         self._inside: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
         for unit in free:
@@ -65,7 +67,7 @@ class Ranking:
         best: list[Entry] = []
         last: list[Entry] = []
         repelled: list[Entry] = []
-        if self._aside and not self._is_kept(self._aside[0], job):
+        if self._aside and not self._is_reserved(self._aside[0], job):
             for entry in self._aside:
                 heappush(self._heap, entry)
             self._aside.clear()
@@ -77,7 +79,7 @@ class Ranking:
                 continue
             seen.add(unit_id)
             unit = self.fitting[unit_id]
-            if self._is_kept(entry, job):
+            if self._is_reserved(entry, job):
                 self._aside.append(entry)
             elif self._cluster.repelled(unit.nodes, job):
                 repelled.append(entry)
@@ -104,31 +106,35 @@ class Ranking:
         can = self._cluster.can_become_free
         return tuple(unit for unit in self.fitting.values() if can(unit, self.place, self.demands))
 
-    def nearest(self, count: int, job: Job) -> tuple[list[Unit], bool]:
-        """So many of those, the ones first from which the fewest nodes are missing; fewer if there are fewer.
+    def reserve(self, count: int, job: Job, ends: Ends) -> Reservation | None:
+        """Reserves the units that become free first for a job; returns None if too few have a known end.
 
-        Units that jobs of its namespace hold, or that its other pods fill, come last.
-
-        Returns:
-            The units, and whether there are such among them.
+        Units that jobs of its namespace hold without a limit, or that its other pods fill, come last.
         """
-        cluster, holders, namespace = self._cluster, self._cluster.holders, job.key[0]
-        possible = (unit for unit in self.possible if not cluster.repelled(unit.nodes, job, always=True))
+        cluster, namespace, shared = self._cluster, job.key[0], self._shared
+        ranked: list[tuple[tuple[bool, bool, int, End, str], Unit]] = []
+        for unit in self.possible:
+            nodes = unit.nodes if shared else (cluster.topology.unit(self.place.unit, unit.id) or unit).nodes
+            end = ends.of(nodes, cluster.holders, self.place.size if shared else len(nodes))
+            if end is None or cluster.repelled(unit.nodes, job, always=True):
+                continue
+            holders = [holder for node in unit.nodes for holder in cluster.holders.get(node.name, ())]
+            own = end.assumed and any(holder[0] == namespace for holder in holders)
+            lodges = any((node.name, namespace) in cluster.lodgers for node in unit.nodes)
+            fills = lodges and cluster.full(unit.nodes, self.demands) is not None
+            # If ends are assumed, units with fewer nodes in use come first.
+            in_use = len(holders) if end.assumed else 0
+            ranked.append(((own or fills, end.assumed, in_use, end, unit.id), unit))
+        if len(ranked) < count:
+            return None
+        first = sorted(ranked, key=itemgetter(0))[:count]
+        names = frozenset[str]().union(*(unit.names for _, unit in first))
+        begin = max(end.at for (*_, end, _), _ in first)
+        own_only = any(own for (own, *_), _ in first)
+        return Reservation(job.key, names, begin, own=own_only, ends=ends)
 
-        def own(unit: Unit) -> bool:
-            if any(key[0] == namespace for node in unit.nodes for key in holders.get(node.name, ())):
-                return True
-            fills = any((node.name, namespace) in cluster.lodgers for node in unit.nodes)
-            return fills and cluster.full(unit.nodes, self.demands) is not None
-
-        def held(unit: Unit) -> int:
-            return sum(1 for node in unit.nodes if holders.get(node.name))
-
-        found = sorted(possible, key=lambda unit: (own(unit), held(unit), unit.id))[:count]
-        return found, any(map(own, found))
-
-    def _is_kept(self, entry: Entry, job: Job) -> bool:
-        return self._cluster.kept_from(self.fitting[entry[1][-1]], job.key) is not None
+    def _is_reserved(self, entry: Entry, job: Job) -> bool:
+        return self._cluster.reserved(self.fitting[entry[1][-1]], job) is not None
 
     def _good(self, entry: Entry) -> bool:
         rank, names = entry

@@ -5,7 +5,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from contract.place import Place
 from placement.decide.allocation import CLAIMED, Taken
@@ -15,6 +15,9 @@ from placement.decide.jobs import Job
 from placement.decide.repel import Repelling
 from placement.decide.topology import Topology, Unit, unsuited
 from placement.observe.model import UNITS, Demand, JobKey, Node, Pod, Units, is_pod
+
+if TYPE_CHECKING:
+    from placement.decide.reserve import Reservation
 
 # More devices than a node has.
 MOST: Final = 10_000
@@ -50,9 +53,7 @@ class Cluster:
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # Nodes, each with the namespace of pods there that hold it for no believed job.
         self.lodgers: set[tuple[str, str]] = set()
-        # Nodes that are kept for a job which waited too long; and whether from its own namespace's jobs only.
-        self.kept: dict[str, JobKey] = {}
-        self.kept_inside = False
+        self.reservation: Reservation | None = None
         # Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
         self.resting = resting
         self._given: set[tuple[JobKey, str]] = set()
@@ -182,11 +183,7 @@ class Cluster:
 
     def cause(self, unit: Unit, place: Place, demands: tuple[Demand, ...], job: Job) -> Cause | None:
         """Returns why a job cannot have a unit that suits its pods; None if it can."""
-        return (
-            self.taken(unit, place, demands)
-            or self.repelled(unit.nodes, job)
-            or self.kept_from(unit, job.key)
-        )
+        return self.taken(unit, place, demands) or self.repelled(unit.nodes, job) or self.reserved(unit, job)
 
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
         """Returns why kube-scheduler binds no worker of a job to some nodes, by any anti-affinity.
@@ -222,12 +219,11 @@ class Cluster:
         """Returns the resource of which too little is left on some nodes; None if there is enough."""
         return _short(nodes, demands, self.used)
 
-    def kept_from(self, unit: Unit, job: JobKey) -> Cause | None:
-        """For which other job a unit is kept."""
-        for node in unit.nodes:
-            keeper = self.kept.get(node.name, job)
-            if keeper != job and (keeper[0] == job[0] or not self.kept_inside):
-                return Cause("kept", f"kept for {shown(self.kept[node.name])}, which has waited long")
+    def reserved(self, unit: Unit, job: Job) -> Cause | None:
+        """Returns for which other job a unit is reserved; None if the job may use it."""
+        reservation = self.reservation
+        if reservation and not reservation.nodes.isdisjoint(unit.names) and reservation.excludes(job):
+            return Cause("reserved", f"reserved for {shown(reservation.job)}, which is next")
         return None
 
     def neuron_left(self, node: Node) -> int:

@@ -1,16 +1,15 @@
-"""Which jobs are opened now, onto which units, and why the others wait. Pure: no clock, no network.
+"""Decides which jobs are admitted now, onto which units, and why the others wait; pure, without a clock.
 
-Every decision is made from what is seen. A job that was opened in part and has its units is finished before
-anything else; then it goes by priority, then age. Younger jobs may pass one that does not fit, for as long
-as its patience lasts; from then on the units nearest to free are kept for it (for one job at a time, the
-first in turn, and not for ever, whichever jobs come and go). What one job asks, or how it fails, costs no
-other its turn.
+A job that was admitted in part and has its units is finished first. Then jobs are considered by priority,
+then by age, divided by the share of the nodes that the namespace has. The first job that does not fit gets a
+reservation: the units that become free first. Other jobs are admitted to other units, or to these if they
+end before the reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from common.texts import printable
 from placement.decide.allocate import Allocator, UnplacedError
@@ -23,7 +22,6 @@ from placement.decide.plan import (
     Decision,
     Deletion,
     Failure,
-    Keeping,
     Memory,
     Opening,
     Tuning,
@@ -32,6 +30,7 @@ from placement.decide.plan import (
     remembered,
 )
 from placement.decide.reasons import LONGEST, explain
+from placement.decide.reserve import YOUNG, Ends, Shares
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
@@ -78,7 +77,8 @@ class _Round:
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning, self._memory = cluster, now, tuning, memory
         self._doubtful, self._vain = (remembered(times, now) for times in (memory.doubtful, memory.vain))
-        self._allocator = Allocator(cluster, self._doubtful)
+        self._ends = Ends(now, memory.exceeded, memory.limits, tuning.default_limit, tuning.bound)
+        self._allocator = Allocator(cluster, self._doubtful, self._ends)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[Waiting] = []
@@ -87,7 +87,9 @@ class _Round:
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._failures = dict(memory.failures)
         self._parked: dict[JobKey, datetime] = {}
-        self._hasty = {name: each for name, each in memory.hasty.items() if now - each[1] < REMEMBERED}
+        self._debts = {
+            name: (debt, at) for name, (debt, at) in memory.debts.items() if now - at < max(debt, REMEMBERED)
+        }
         self._begun: dict[JobKey, datetime] = {}
         # By namespace, the admitted job whose time for getting its nodes has not ended.
         self._trying: dict[str, JobKey] = {}
@@ -95,7 +97,9 @@ class _Round:
     def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
         """Returns the decision: adds all pods, then considers each job once, in order."""
         seen = self._counted_in(pods, inventory)
-        jobs = sorted(map(self._with_ended, jobs_of(seen)), key=self._turn)
+        shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
+        jobs = sorted(map(self._with_ended, jobs_of(seen)), key=lambda job: self._order(job, shares))
+        self._ends.add(jobs)
         self._trying = {job.key[0]: job.key for job in jobs if self._has_time(job) and not job.settled}
         for job in jobs:
             try:
@@ -108,33 +112,54 @@ class _Round:
             for member in seen
             if member.problem and not member.pod.gated and not member.pod.deleting
         ]
-        failures = {key: failure for key, failure in self._failures.items() if failure.counts(self._now)}
-        blamed = self._doubtful, self._vain, self._begun, self._hasty, self._parked
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
             self._explained(),
             tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
             tuple(self._errors),
-            Memory(self._unsettled, failures, self._keeping(), *blamed, self._now),
+            self._remember(),
             self._cluster,
         )
 
-    def _turn(self, job: Job) -> tuple[bool, int, datetime, datetime, JobKey]:
-        """Whose turn it is: first of what has its units, then by priority and since when it waits.
-
-        An admission in vain costs all jobs of its namespace their age: else one after the other has a unit.
-        One whose job was deleted at once costs them as much time as an admission may take.
-        """
-        hasty, _ = self._hasty.get(job.key[0], (0, None))
-        since = max(self._since(job), self._vain.get(job.key[0], job.created)) + hasty * self._tuning.bound
-        return not self._goes_first(job), job.order[0], since, job.created, job.key
+    def _order(self, job: Job, shares: Shares) -> tuple[bool, int, float, datetime, datetime, JobKey]:
+        """Returns the sort key of a job: first those that have their units, then by priority and urgency."""
+        since = self._since(job)
+        urgency = shares.urgency(job.key[0], self._now - since)
+        return not self._goes_first(job), job.order[0], -urgency, since, job.created, job.key
 
     def _since(self, job: Job) -> datetime:
-        """Since when a job waits, and could have been admitted: who was admitted in vain, since then."""
+        """Returns from when the age of a job counts: it exists, and could have been admitted.
+
+        An admission in vain costs all jobs of its namespace their age: otherwise one after the other would
+        have a unit.
+        """
         failure, parked = self._failures.get(job.key), self._memory.parked.get(job.key, job.created)
-        since = max(job.created, parked)
-        return max(failure.at, since) if failure and failure.count and not failure.refused else since
+        since = max(job.created, parked, self._vain.get(job.key[0], job.created))
+        if failure and failure.count and not failure.refused:
+            since = max(failure.at, since)
+        return since + self._debts.get(job.key[0], (timedelta(), self._now))[0]
+
+    def _remember(self) -> Memory:
+        """Returns the memory for the next decision."""
+        reservation, reserved = self._cluster.reservation, self._memory.reserved
+        if reservation is None:
+            reserved = None
+        elif reserved is None or reserved[0] != reservation.job:
+            reserved = reservation.job, self._now
+        return Memory(
+            self._unsettled,
+            {key: failure for key, failure in self._failures.items() if failure.counts(self._now)},
+            reserved,
+            self._ends.limits,
+            self._ends.exceeded,
+            self._doubtful,
+            self._vain,
+            self._begun,
+            self._debts,
+            self._parked,
+            self._now,
+        )
 
     def _goes_first(self, job: Job) -> bool:
         """Returns whether it only needs units that it has, without a failed admission or a refused write."""
@@ -185,7 +210,7 @@ class _Round:
     def _explained(self) -> tuple[Waiting, ...]:
         """Returns why jobs wait; a bug here does not affect the admissions."""
         try:
-            return tuple(explain(self._cluster, self._waiting, self._allocator.keeper))
+            return tuple(explain(self._cluster, self._waiting))
         except Exception as error:  # noqa: BLE001 - a mistake of ours
             self._errors += [(found.job, error) for found in self._waiting]
             said = f"the program cannot say why, see its log: {error!r}"
@@ -204,9 +229,11 @@ class _Round:
         elif why is not None:
             self._waiting.append(Waiting(job, why))
         elif job.gated:
-            failure, patient = self._failures.get(job.key), self._is_patient(job)
+            failure = self._failures.get(job.key)
+            old = self._now - self._since(job) >= YOUNG or self._goes_first(job)
+            reserves = self._tuning.reserves and old
             try:
-                self._openings.append(self._allocator.open(job, failure, patient=patient))
+                self._openings.append(self._allocator.open(job, failure, reserves=reserves))
                 self._trying[job.key[0]] = job.key
                 if not job.begun:
                     self._begun[job.key] = self._now
@@ -260,23 +287,35 @@ class _Round:
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 
     def _blame_for_the_gone(self, jobs: Iterable[Job]) -> None:
-        """Count as in vain, too, what its author ended after a part of the time, before it was given up.
+        """Makes the namespaces of jobs that were deleted pay with their age.
 
-        And what was deleted before that, even if it had all its nodes.
+        An admitted job that was deleted after a part of the time, before it was evicted, was admitted in
+        vain. If it was deleted sooner, its namespace owes the time that an admission may take. For a job that
+        had the reservation, and no longer needs it, its namespace owes the time for which it had it.
         """
         there, before = {job.key for job in jobs} | self._ended.keys(), self._memory.unsettled
+        needing = {waiting.job.key for waiting in self._waiting if waiting.ranking}
+        needing |= {opening.job.key for opening in self._openings}
+        if (reserved := self._memory.reserved) and reserved[0] not in needing:
+            self._owe(reserved[0][0], self._now - reserved[1])
         for key, since in self._memory.begun.items():
-            if key not in there:
-                count, _ = self._hasty.get(key[0], (0, None))
-                self._hasty[key[0]] = count + 1, self._now
-            elif self._now - since < self._tuning.bound / 4:
-                self._begun.setdefault(key, since)
+            # Later, the time of a deletion is unknown: there may have been no decision for long.
+            if self._now - since < self._tuning.bound / 4:
+                if key in there:
+                    self._begun.setdefault(key, since)
+                else:
+                    self._owe(key[0], self._tuning.bound)
         fine = {job.key for job in jobs if job.key in before and job.settled}
         fine |= self._unsettled.keys() | {job.key for job, _ in self._errors}
         for key in before.keys() - fine:
             failure = self._failures.get(key)
             if (not failure or failure.refused) and self._now - before[key].since >= self._tuning.bound / 4:
                 self._vain[key[0]] = self._now
+
+    def _owe(self, namespace: str, time: timedelta) -> None:
+        """Adds to the age that a namespace owes: at most a default limit, about as long as a reservation."""
+        debt, _ = self._debts.get(namespace, (timedelta(), None))
+        self._debts[namespace] = min(debt + time, self._tuning.default_limit), self._now
 
     def _has_time(self, job: Job) -> bool:
         lacks = self._memory.unsettled.get(job.key)
@@ -310,23 +349,3 @@ class _Round:
         failure = self._memory.failures.get(job.key)
         resting = job.key in self._cluster.resting
         return resting and failure is not None and self._now - failure.at < self._tuning.bound
-
-    def _is_patient(self, job: Job) -> bool:
-        """Whether others may pass a job: while it is young and stands nowhere, and after it had its turn."""
-        before = self._memory.keeping
-        if before is not None:
-            over = before.over(self._now, self._tuning)
-            had = before.namespace if over else before.after
-            if job.key[0] == had or (over and before.rests(self._now, self._tuning)):
-                return True
-        return not self._goes_first(job) and self._now - self._since(job) < self._tuning.patience
-
-    def _keeping(self) -> Keeping | None:
-        """The turn that lasts, whoever's jobs came and went meanwhile; a new one after it and its rest."""
-        before, keeper = self._memory.keeping, self._allocator.keeper
-        if before is None or (
-            before.over(self._now, self._tuning) and not before.rests(self._now, self._tuning)
-        ):
-            return keeper and Keeping(keeper[0], self._now, before.namespace if before else "")
-        waits = any(found.job.key[0] == before.namespace for found in self._waiting)
-        return before if waits else replace(before, after="")

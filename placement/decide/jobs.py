@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import chain
 from typing import Final
@@ -63,6 +63,17 @@ class Job:
     def begun(self) -> bool:
         """Whether a part of it was admitted; a worker whose gate was removed by hand does not count."""
         return any(member.pod.opened and member.neuron for member in self.workers)
+
+    @property
+    def limit(self) -> timedelta | None:
+        """How long it runs at most, by its deadline or its author's estimate."""
+        return self.workers[0].pod.limit if self.workers else None
+
+    @property
+    def since(self) -> datetime | None:
+        """When the first of its workers that have units was admitted; None if none has."""
+        pods = (member.pod for member in self.workers if member.pod.node or member.pin)
+        return min((pod.opened or pod.created for pod in pods), default=None)
 
     @cached_property
     def returns(self) -> bool:

@@ -25,10 +25,10 @@ LONGEST_REFUSAL: Final = 400  # characters of the API server's message, which ma
 class Tuning:
     """How long placement waits for what, and which units there are."""
 
-    patience: timedelta = timedelta(minutes=10)  # how long younger jobs may pass one that does not fit
     # How long an opened job may lack a node for a worker, before those that have not started are deleted.
     bound: timedelta = timedelta(minutes=2)
-    keeping: timedelta = timedelta(hours=1)  # how long units are kept; then all have the patience to get them
+    default_limit: timedelta = timedelta(days=1)  # the time limit of a job that has none
+    reserves: bool = True  # whether units are reserved for the first job that does not fit
     units: Units = UNITS
 
 
@@ -60,27 +60,6 @@ class Failure:
         return now - self.at < REMEMBERED
 
 
-@dataclass(frozen=True, slots=True)
-class Keeping:
-    """A turn: for an hour or so units are kept for jobs that waited too long, then for none.
-
-    It ends by the clock alone: whoever deletes a job for which they are kept, and has another wait, begins
-    no other turn.
-    """
-
-    namespace: str  # of the job that it began with, whose turn the next one is not, if others wait
-    since: datetime
-    after: str = ""  # whose turn it was before: nothing is kept for it while jobs of this one wait
-
-    def over(self, now: datetime, tuning: Tuning) -> bool:
-        """Whether it has lasted as long as units are kept at a time."""
-        return now - self.since >= tuning.keeping
-
-    def rests(self, now: datetime, tuning: Tuning) -> bool:
-        """Whether nothing is kept for anybody yet after it: everybody has the patience to get the units."""
-        return self.over(now, tuning) and now - self.since < tuning.keeping + tuning.patience
-
-
 def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
     """Returns those times that are still remembered."""
     return {name: at for name, at in times.items() if now - at < REMEMBERED}
@@ -92,13 +71,17 @@ class Memory:
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
-    keeping: Keeping | None = None  # the turn that lasts, or was last
+    # The job with the reservation, and since when it has it.
+    reserved: tuple[JobKey, datetime] | None = None
+    # The limits of admitted jobs, and when a job of a namespace last exceeded its limit.
+    limits: Mapping[JobKey, timedelta] = field(default_factory=dict)
+    exceeded: Mapping[str, datetime] = field(default_factory=dict)
     # Nodes where a job was admitted in vain, namespaces of such jobs, and when the last was.
     doubtful: Mapping[str, datetime] = field(default_factory=dict)
     vain: Mapping[str, datetime] = field(default_factory=dict)
-    # Jobs that were admitted just now; and of namespaces how many were deleted so soon, and when last.
+    # Jobs that were admitted just now; the age that all jobs of a namespace lose, and when this last grew.
     begun: Mapping[JobKey, datetime] = field(default_factory=dict)
-    hasty: Mapping[str, tuple[int, datetime]] = field(default_factory=dict)
+    debts: Mapping[str, tuple[timedelta, datetime]] = field(default_factory=dict)
     # Since when jobs wait that could not be admitted at times, whatever was free, without those.
     parked: Mapping[JobKey, datetime] = field(default_factory=dict)
     at: datetime | None = None  # when it was

@@ -11,7 +11,6 @@ from placement.decide.cluster import Cluster
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
 from placement.decide.plan import Waiting
-from placement.observe.model import JobKey
 
 LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""
@@ -22,17 +21,18 @@ LISTED: Final = 4
 NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
 
 
-def explain(cluster: Cluster, waiting: Iterable[Waiting], keeper: JobKey | None) -> Iterator[Waiting]:
-    """Why jobs wait, with what keeps units from them; what is the same for many jobs is looked up once."""
+def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
+    """Yields the waiting jobs with why they cannot have units, which many jobs have in common."""
     known: dict[tuple[Ranking, bool], str] = {}
-    for found in waiting:
-        texts = [found.why]
-        if found.ranking:
-            key = (found.ranking, found.job.key == keeper)
+    reservation = cluster.reservation
+    for each in waiting:
+        texts = [each.why]
+        if each.ranking:
+            key = (each.ranking, reservation is not None and reservation.excludes(each.job))
             if key not in known:
-                known[key] = listed(causes(cluster, found.ranking, found.job))
+                known[key] = listed(causes(cluster, each.ranking, each.job))
             texts.append(known[key])
-        yield replace(found, why=printable("; ".join(filter(None, texts)), LONGEST))
+        yield replace(each, why=printable("; ".join(filter(None, texts)), LONGEST))
 
 
 def listed(causes: Iterable[tuple[str, Cause]]) -> str:
@@ -52,13 +52,13 @@ def units(count: int, size: int, *, parts: bool = False) -> str:
     return f"{count} {name.format(s='' if count == 1 else 's')}"
 
 
-def shortage(ranking: Ranking, wanted: int, free: int, *, keeps: bool) -> str:
-    """That of the units which a job needs too few are free."""
+def shortage(ranking: Ranking, wanted: int, free: int, *, reserved: bool) -> str:
+    """Returns that too few of the units that a job needs are free."""
     possible = len(ranking.possible)
     text = f"needs {units(wanted, ranking.place.size, parts=ranking.parts)}; {free} free"
     if possible < wanted:
         return f"{text}; at most {possible} can become free as things are"
-    return f"{text}; what becomes free is kept for it" if keeps else text
+    return f"{text}; what becomes free is reserved for it" if reserved else text
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
@@ -71,7 +71,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
 
 
 def _counted(kind: str, alike: list[tuple[str, Cause]]) -> str:
-    whole = kind in ("held", "kept", "repelled")
+    whole = kind in ("held", "reserved", "repelled")
     shown = Counter(
         cause.detail if whole else f"{name}: {cause.detail}" for name, cause in alike
     ).most_common(2)

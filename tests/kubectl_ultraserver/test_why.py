@@ -70,7 +70,7 @@ def test_with_the_program_every_ultraserver_says_what_keeps_it() -> None:
     assert (finding.kind, finding.name) == ("program", "ultraserver-placement")
     assert (
         finding.text
-        == "does not admit the job: needs 2 whole UltraServers; 1 free; what becomes free is kept for it"
+        == "does not admit the job: needs 2 whole UltraServers; 1 free; what becomes free is reserved for it"
     )
     assert finding.details == ("us-01: node n1-2 cordoned", "us-02: held by team/other")
 

@@ -52,7 +52,7 @@ def simulate(
     topology, run, memory = Topology(nodes), Run(), None
     coming = {arrival.name: arrival for arrival in arrivals}
     events = [(arrival.at, name) for name, arrival in coming.items()]
-    # A decision a minute as well, as the program does one now and then: patience ends without an event.
+    # A decision a minute as well, as the program makes: the age of jobs grows without an event.
     events += [(float(minute), "") for minute in range(int(min(end, max(at for at, _ in events) + 600)))]
     heapq.heapify(events)
     pods: dict[str, list[Pod]] = {}

@@ -191,14 +191,14 @@ def test_a_worker_that_is_being_deleted_keeps_others_off_as_long_as_it_has_its_n
     assert where(leaves, workers("a", 2)) == {"a": "us-02-a"}
 
 
-def test_nothing_is_kept_where_a_pod_of_no_job_keeps_all_off() -> None:
+def test_nothing_is_reserved_where_a_pod_of_no_job_keeps_all_off() -> None:
     busy = bound(workers("b", 4), on(TWO, *(f"n2-{place}" for place in range(4))), started=True)
     old = [replace(pod, created=pod.created.replace(year=2025)) for pod in workers("a", 12)]
     decision = decide(
         Topology(servers(3).values()), [*busy, sitting("s", "n1-0", EVERYBODY), *old, *workers("c", 4)], NOW
     )
     assert placed(decision) == {"c": "us-03"}
-    assert decision.cluster.kept == {}
+    assert decision.cluster.reservation is None
 
 
 # ---- Cost --------------------------------------------------------------------------------------------------
@@ -435,14 +435,14 @@ def big(name: str, count: int, age: timedelta) -> list[Pod]:
     return [replace(pod, labels=labels) for pod in job(name, count, age=age, namespace="evil")]
 
 
-def test_nothing_is_kept_for_a_job_that_its_own_namespace_keeps_off() -> None:
+def test_nothing_is_reserved_for_a_job_that_its_own_namespace_keeps_off() -> None:
     """Protects others from a small job whose term closes all units to a large one of its author."""
     small = [replace(pod, apart=terms(OF_EVIL)) for pod in job("small", 1, namespace="evil")]
     there = bound(small, on(ZONED, "n1-0"), started=True)
     pods = [*there, *big("big", 12, 60 * MINUTE), *job("a", 12)]
     decision = decide(Topology(ZONED.values()), pods, NOW)
     assert placed(decision)["a"] == "us-02 us-03 us-04"
-    assert not decision.cluster.kept
+    assert decision.cluster.reservation is None
 
 
 def test_a_term_of_one_namespace_costs_waiting_jobs_of_others_nothing() -> None:

@@ -240,7 +240,7 @@ CASES = [
         {"old": "at most 2"},
     ),
     Case(
-        "for as long as the older one's patience lasts",
+        "while the older one has waited for less than ten minutes",
         TWO.values(),
         bound(job("r", 4), on(TWO, "n2-0", "n2-1", "n2-2", "n2-3"))
         + job("old", 8, age=10 * MINUTE - SECOND)
@@ -249,43 +249,43 @@ CASES = [
         {"old": "needs 2 whole UltraServers; 1 free; us-01: held by team/a; us-02: held by team/r"},
     ),
     Case(
-        "then units are kept for it",
+        "then units are reserved for it",
         TWO.values(),
         bound(job("r", 4), on(TWO, "n2-0", "n2-1", "n2-2", "n2-3"))
         + job("old", 8, age=10 * MINUTE)
         + job("a", 4),
         {},
         {
-            "old": "1 free; what becomes free is kept for it; us-02: held by team/r",
-            "a": "us-01: kept for team/old",
+            "old": "1 free; what becomes free is reserved for it; us-02: held by team/r",
+            "a": "us-01: reserved for team/old",
         },
     ),
     Case(
-        "smaller jobs do not creep into what is kept",
+        "smaller jobs get no node of what is reserved",
         TWO.values(),
         bound(job("r", 1), on(TWO, "n2-0")) + job("old", 8, age=HOUR) + job("a", 1) + job("b", 2),
         {},
-        {"old": "kept for it", "a": "kept for team/old", "b": "kept for team/old"},
+        {"old": "reserved for it", "a": "reserved for team/old", "b": "reserved for team/old"},
     ),
     Case(
-        "nothing is kept that the job does not need",
+        "nothing is reserved that the job does not need",
         FOUR.values(),
         bound(job("r", 4), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"))
         + bound(job("s", 8), on(FOUR, *(f"n{s}-{i}" for s in (2, 3) for i in range(4))))
         + job("old", 8, age=HOUR)
         + job("a", 4),
         {},
-        {"old": "kept for it", "a": "us-04: kept for team/old"},
+        {"old": "reserved for it", "a": "us-04: reserved for team/old"},
     ),
     Case(
-        "a higher priority may take what is kept",
+        "a higher priority may take what is reserved",
         TWO.values(),
         bound(job("r", 1), on(TWO, "n2-0")) + job("old", 8, age=HOUR) + job("a", 4, priority=9),
         {"a": "us-01"},
-        {"old": "kept for it"},
+        {"old": "reserved for it"},
     ),
     Case(
-        "nothing is kept for a job that waiting does not help",
+        "nothing is reserved for a job that waiting does not help",
         TWO.values(),
         [*held("n2-0"), *job("old", 8, age=HOUR), *job("a", 4)],
         {"a": "us-01"},
@@ -453,7 +453,7 @@ CASES = [
         {"old": "us-01: held by team/a"},
     ),
     Case(
-        "without a plan it has its turn",
+        "without a plan it has its place in the order",
         TWO.values(),
         [pinned(pod, SERVER_4, "us-02") for pod in job("a", 8)[:1]]
         + job("a", 8)[1:]
@@ -497,14 +497,17 @@ CASES = [
         {"a": "node n1-0 held by team/b", "b": "node n1-0 held by team/a"},
     ),
     Case(
-        "units are kept for a job that lost one, as for others",
+        "units are reserved for a job that lost one, as for others",
         TWO.values(),
         bound(job("r", 1), on(TWO, "n2-0"))
         + bound(job("a", 8), TWO.values(), started=True)[:4]
         + job("a", 8, age=HOUR)[4:]
         + job("b", 1),
         {},
-        {"a": "needs 1 whole UltraServer; 0 free; what becomes free is kept for it", "b": "kept for team/a"},
+        {
+            "a": "needs 1 whole UltraServer; 0 free; what becomes free is reserved for it",
+            "b": "reserved for team/a",
+        },
     ),
 ]
 

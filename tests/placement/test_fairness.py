@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from placement.decide.plan import Tuning
 from tests.placement.simulation import Arrival, simulate
-from tests.placement.world import MINUTE, servers
+from tests.placement.world import servers
 
 NODES = list(servers(3).values())
 LASTS, END = 40, 240
@@ -22,18 +21,18 @@ def stream(workers: int) -> list[Arrival]:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_eight_workers_are_placed_within_patience_and_the_length_of_the_jobs_before_them(
+def test_eight_workers_are_placed_within_the_length_of_the_jobs_before_them(
     workers: int,
 ) -> None:
-    run = simulate(NODES, [*stream(workers), LARGE], Tuning(patience=10 * MINUTE), end=END)
-    # Jobs that waited already when it came have their turn before it: those of the hour before, a quarter
+    run = simulate(NODES, [*stream(workers), LARGE], end=END)
+    # Jobs that waited already when it came come before it: those of the hour before, a quarter
     # more than were served. The stream itself is no faster.
     queue = 60 * 0.25
     assert run.started["large"] - LARGE.at <= 10 + 2 * LASTS + queue
 
 
-def test_single_nodes_are_kept_too_for_a_job_of_several() -> None:
+def test_single_nodes_are_reserved_too_for_a_job_of_several() -> None:
     # Seven workers fill no pairs: node config 1, as the stream, with which it could share nodes.
     odd = Arrival(60, "odd", 7, 30)
-    run = simulate(NODES, [*stream(1), odd], Tuning(patience=10 * MINUTE), end=END)
+    run = simulate(NODES, [*stream(1), odd], end=END)
     assert run.started["odd"] - odd.at <= 10 + 2 * LASTS + 60 * 0.25

@@ -12,7 +12,7 @@ from contract import keys
 from contract.keys import DEVICES, GATE, HOSTNAME, SERVER_2, SERVER_4
 from contract.place import Placer
 from placement.decide.decide import decide
-from placement.decide.plan import Failure, Keeping, Memory
+from placement.decide.plan import Failure, Memory
 from placement.decide.topology import Topology
 from placement.observe.model import is_pod
 from placement.observe.read import read_pod
@@ -130,9 +130,8 @@ class Tenant:
             key: Failure(self.one(1, 2, 50), self.one(*ats), frozenset({"us-01"}), self.one("", "no"))
             for key in self.some(keys)
         }
-        return Memory(
-            failures=failures, keeping=self.one(None, Keeping(self.one(*NAMESPACES), self.one(*ats)))
-        )
+        reserved = self.one(None, (self.one(*keys), self.one(*ats)))
+        return Memory(failures=failures, reserved=reserved, exceeded={self.one(*NAMESPACES): self.one(*ats)})
 
 
 @pytest.fixture(params=[300, pytest.param(1_000_000, marks=pytest.mark.soak)])

@@ -13,7 +13,7 @@ from placement.decide.decide import decide
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Demand, Kind, Node, Pod, Units, units_of
-from tests.placement.world import NOW, bound, carry_out, placed, settled, waiting
+from tests.placement.world import HOUR, NOW, bound, carry_out, placed, settled, waiting
 
 LABEL, CHIP = "example.com/rack", "example.com/chip"
 DEMAND = Demand({"type": "chips"}, None, (), {CHIP: 4_000})
@@ -175,6 +175,23 @@ NVL72 = {
         {"name": "alone", "workers": "multiple of 1", "nodeConfig": 1, "deny": "no"},
     ],
 }
+
+
+def test_a_part_is_reserved_from_when_enough_nodes_of_the_unit_are_free() -> None:
+    nodes = rack("a", 4)
+    runs = [
+        replace(pod, opened=NOW)
+        for at in range(3)
+        for pod in bound(job(f"runs-{at}", 1, limit=(at + 1) * HOUR), [nodes[at]], started=True)
+    ]
+    old = job("old", 2, created=NOW - HOUR)
+    decision = decided(KINDS["4"], nodes, runs, old)
+    assert decision.cluster.reservation
+    assert decision.cluster.reservation.begin == NOW + HOUR  # one is free, and another in an hour
+    for limit, passes in ((HOUR / 2, True), (2 * HOUR, False)):
+        assert placed(decided(KINDS["4"], nodes, runs, old, job("a", 1, limit=limit))) == (
+            {"a": "a"} if passes else {}
+        )
 
 
 def test_what_units_are_follows_from_the_rows() -> None:

@@ -68,7 +68,7 @@ def tenants(draw: st.DrawFn) -> list[Pod]:
 
 @st.composite
 def queues(draw: st.DrawFn) -> list[Pod]:
-    """Returns jobs that wait, young enough that nothing is kept for any."""
+    """Returns jobs that wait, young enough that nothing is reserved for any."""
     found: list[Pod] = []
     for number in range(draw(st.integers(1, 5))):
         workers = draw(st.sampled_from([1, 1, 2, 3, 4, 4, 6, 8, 12]))

@@ -65,15 +65,15 @@ def test_a_reason_fits_into_an_event_whatever_names_there_are(workers: int) -> N
     assert len(text) <= LONGEST
 
 
-def test_the_one_that_units_are_kept_for_hears_of_it_and_the_others_too() -> None:
+def test_the_one_that_units_are_reserved_for_hears_of_it_and_the_others_too() -> None:
     pods = [*running("train", 1), *job("a", 8, age=HOUR), *job("b", 4)]
     nodes = on(MANY, *(f"n{number}-{index}" for number in (1, 2) for index in range(4)))
     assert why(nodes, pods) == (
-        "needs 2 whole UltraServers; 1 free; what becomes free is kept for it; us-01: held by team/train"
+        "needs 2 whole UltraServers; 1 free; what becomes free is reserved for it; us-01: held by team/train"
     )
     assert why(nodes, pods, "b") == (
         "needs 1 whole UltraServer; 0 free; us-01: held by team/train; "
-        "us-02: kept for team/a, which has waited long"
+        "us-02: reserved for team/a, which is next"
     )
 
 

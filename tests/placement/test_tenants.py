@@ -14,7 +14,7 @@ from placement.decide.believe import Belief, Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.decide import decide
-from placement.decide.plan import Failure, Keeping, Memory, Tuning
+from placement.decide.plan import Failure, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import Demand, Expression, Pod, Term
 from tests.placement.world import (
@@ -81,7 +81,7 @@ def test_what_a_tenant_wrote_is_told_without_its_escape_sequences() -> None:
     sleeper = replace(
         foreign("sleep", "n1-0", neuron=False), place=Place(Placer.WHOLE_JOB, 4, 4, "\x1b[2Jzone")
     )
-    waits = replace(sleeper, name="waits", uid="waits", node="", gates=(GATE,))
+    waits = replace(sleeper, name="waits", uid="waits", node="", gates=(GATE,), created=NOW)
     decision = ask(FOUR.values(), [sleeper, waits])
     for text in (decision.doubted[0].why, *waiting(decision).values()):
         assert r"\x1b[2Jzone" in text
@@ -206,13 +206,13 @@ def test_gated_pods_and_one_on_a_plain_node_are_no_job_that_was_begun() -> None:
         assert placed(decision) == {"a": "us-02 us-03 us-04"}
 
 
-def test_an_author_who_ungates_a_worker_is_not_before_others_and_has_nothing_kept() -> None:
+def test_an_author_who_ungates_a_worker_is_not_before_others_and_has_nothing_reserved() -> None:
     pods = job("evil", 16, age=SECOND, **EVIL)
     ungated = [replace(pods[0], gates=(), node="n4-0"), *pods[1:]]
     taken = bound(job("x", 4), on(FOUR, *(f"n1-{place}" for place in range(4))), started=True)
     decision = ask(FOUR.values(), taken, ungated, job("a", 8, age=SECOND))
     assert placed(decision) == {"a": "us-02 us-03"}
-    assert "kept" not in waiting(decision)["evil/evil"]
+    assert "reserved" not in waiting(decision)["evil/evil"]
 
 
 def test_devices_that_no_plugin_of_a_node_offers_hold_nothing_of_it() -> None:
@@ -259,17 +259,17 @@ def fleet(name: str, namespace: str, unit: int) -> list[Pod]:
     )
 
 
-def test_nothing_is_kept_from_others_for_a_job_that_waits_for_its_own_namespace() -> None:
+def test_nothing_is_reserved_against_others_for_a_job_that_waits_for_its_own_namespace() -> None:
     evil = [*fleet("forever", "evil", 1), *job("all", 16, age=HOUR, **EVIL)]
-    # Within its own namespace it has its turn.
+    # Within its own namespace it has a reservation.
     decision = ask(FOUR.values(), evil, job("more", 4, **EVIL), job("a", 12))
     assert placed(decision) == {"a": "us-02 us-03 us-04"}
     assert "evil/more" in waiting(decision)
     theirs = ask(FOUR.values(), fleet("forever", "team", 1), job("all", 16, age=HOUR, **EVIL), job("a", 12))
-    assert "kept for evil/all" in waiting(theirs)["a"]
+    assert "reserved for evil/all" in waiting(theirs)["a"]
 
 
-def test_nothing_is_kept_from_others_for_a_job_whose_room_other_pods_of_its_namespace_take() -> None:
+def test_nothing_is_reserved_against_others_for_a_job_whose_room_other_pods_of_its_namespace_take() -> None:
     port = {"host port 22/TCP": 1000}
     for namespace, found in (("evil", "us-01 us-02 us-03"), ("team", "")):
         lodger = replace(
@@ -281,44 +281,6 @@ def test_nothing_is_kept_from_others_for_a_job_whose_room_other_pods_of_its_name
         large = job("all", 16, age=HOUR, demand=Demand(requests=WHOLE_NODE | port), **EVIL)
         decision = ask(FOUR.values(), [lodger], large, job("a", 12))
         assert placed(decision).get("a", "") == found
-
-
-def test_a_keeping_ends_and_goes_to_another_namespace_next() -> None:
-    busy = fleet("long", "team", 1)
-    pods = [*busy, *job("all", 16, age=3 * HOUR, **EVIL), *job("whole", 16, age=2 * HOUR, namespace="third")]
-    young = job("a", 4, age=SECOND)
-    rounds = []
-    memory, now = Memory(), NOW
-    steps = (0, 3599, 1, 599, 1, 60, 3540, 600, 1)
-    for seconds in steps:
-        now += seconds * SECOND
-        decision = ask(
-            FOUR.values(), pods, [replace(pod, created=now) for pod in young], memory=memory, now=now
-        )
-        memory = decision.memory
-        rounds.append(decision.cluster.kept.get("n2-0", ("", ""))[0])
-    #                 for an hour       then no one    and the next,    and in turn
-    assert rounds == ["evil", "evil", "", "", "third", "third", "", "evil", "evil"]
-
-
-def test_whoever_deletes_the_job_that_units_are_kept_for_begins_no_other_turn() -> None:
-    busy = fleet("long", "team", 1)
-    one, two = (job(name, 16, age=2 * HOUR, **EVIL) for name in ("one", "two"))
-    other = job("whole", 16, age=HOUR, namespace="third")
-    began = Keeping("evil", NOW - HOUR + SECOND)
-    for beside in (two, [], other, [*two, *other]):  # at its end, with any jobs that are left
-        late = ask(FOUR.values(), busy, beside, memory=Memory(keeping=began))
-        assert late.memory.keeping == began
-        kept = {key[0] for key in late.cluster.kept.values()}
-        assert kept == {beside[0].namespace} if beside else not kept
-        again = ask(FOUR.values(), busy, one, two, other, memory=late.memory, now=NOW + SECOND)
-        assert not again.cluster.kept
-        turn = ask(FOUR.values(), busy, one, two, other, memory=again.memory, now=NOW + 601 * SECOND)
-        assert turn.memory.keeping == Keeping("third", NOW + 601 * SECOND, "evil")
-        # Once no one of its namespace waits any more, what is left of the turn is the others'.
-        rest = ask(FOUR.values(), busy, one, memory=turn.memory, now=NOW + 700 * SECOND).memory
-        assert rest.keeping == Keeping("third", NOW + 601 * SECOND)
-        assert ask(FOUR.values(), busy, one, memory=rest, now=NOW + 701 * SECOND).cluster.kept
 
 
 def terms(number: int, count: int) -> Demand:

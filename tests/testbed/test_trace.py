@@ -77,13 +77,15 @@ def test_waits_and_utilisation_are_counted() -> None:
 
 
 def test_the_product_decides_and_jobs_leave() -> None:
-    """Protects that the real decision runs: it keeps units for the third job, and knows no ends."""
-    given = [*EXAMPLE[:3], EXAMPLE[4]]
-    fleet = Fleet(2)
-    run = simulate(given, Product(2), fleet)
-    assert {number: start / HOUR for number, start in run.starts.items()}[2] == 10
-    assert len(run.starts) == 4
-    assert fleet.count == fleet.nodes
+    """Protects that the real decision runs, and what it takes for a job's limit."""
+    for limits, fifth in (("known", 5), ("none", 12)):
+        given = limited(EXAMPLE, limits)
+        fleet = Fleet(2)
+        run = simulate(given, Product(2), fleet)
+        assert hours(run.starts)[2] == 10
+        assert hours(run.starts)[4] == fifth
+        assert len(run.starts) == 6
+        assert fleet.count == fleet.nodes
 
 
 def test_jobs_that_certainly_wait_are_left_out_and_nothing_changes() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from testbed.experiment.trace import report
 from testbed.experiment.trace.easy import Easy
 from testbed.experiment.trace.fleet import NODES, Fleet, sick_nodes
-from testbed.experiment.trace.jobs import Job, limited, read, shares, stretched, thinned
+from testbed.experiment.trace.jobs import DAY, Job, limited, read, shares, stretched, thinned
 from testbed.experiment.trace.product import Product
 from testbed.experiment.trace.simulate import Policy, Run, simulate
 from testbed.experiment.trace.svg import picture
@@ -37,6 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         for seed in options.seed:
             jobs = thinned(every, seed, options.share)
             jobs = limited(stretched(jobs, options.ultraservers * NODES, options.load), options.limits)
+            jobs = [job for job in jobs if options.days is None or job.arrival < options.days * DAY]
             run = _run(jobs, options, policy, seed, options.ultraservers, f"{policy}, seed {seed}")
             drawn = drawn or run
             runs.append(report.figures(jobs, run))
@@ -67,10 +68,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--load", type=float, default=0.9, help="of the nodes, in each week")
     parser.add_argument("--seed", type=int, nargs="+", default=[1], help="which half of the jobs; several")
     parser.add_argument("--share", type=float, default=0.5, help="of the jobs that are used, by chance")
+    parser.add_argument("--days", type=float, help="leave out the jobs that arrive after so many days")
     parser.add_argument("--ultraservers", type=int, default=64)
     parser.add_argument("--sick", type=int, default=0, help="UltraServers with a cordoned node")
     parser.add_argument(
-        "--limits", choices=("known", "times3", "none"), default="known", help="placement reads none yet"
+        "--limits", choices=("known", "times3", "none"), default="known", help="of time, as jobs say them"
     )
     parser.add_argument("--tenants", action="store_true", help="compare with each tenant's own share")
     parser.add_argument("--pause", type=float, default=60.0, help="seconds between decisions at least")

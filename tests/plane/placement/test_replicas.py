@@ -1,4 +1,4 @@
-"""Whose turn it is: of two replicas, and of jobs that wait for each other's nodes."""
+"""Two replicas and their Lease; jobs that wait for nodes of each other."""
 
 from __future__ import annotations
 

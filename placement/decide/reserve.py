@@ -1,0 +1,129 @@
+"""The order of waiting jobs, when units become free, and the reservation of units."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from placement.decide.jobs import Job
+from placement.observe.model import JobKey, Node, is_pod
+
+# Added to the share of the nodes that a namespace has: a job of a namespace without nodes waits about a tenth
+# as long as one of a namespace with nearly all.
+LEAST_SHARE: Final = 0.1
+# A younger job gets no reservation: of jobs that arrive together, those that fit start. It is also added to
+# each age, so that the shares of new jobs matter.
+YOUNG: Final = timedelta(minutes=10)
+# How long no limit of a namespace counts after one of its jobs exceeded its limit.
+DISTRUST: Final = timedelta(days=1)
+
+Holders = Mapping[str, Mapping[JobKey, int]]
+"""The holders of each node, as in `Cluster.holders`."""
+
+
+class Shares:
+    """The share of the nodes that each namespace has."""
+
+    def __init__(self, holders: Holders, total: int) -> None:
+        nodes = Counter(name for jobs in holders.values() for name in {name for name, _ in jobs})
+        self._shares = {name: count / max(total, 1) for name, count in nodes.items()}
+
+    def urgency(self, namespace: str, age: timedelta) -> float:
+        """Returns the age of a job, divided by the share of its namespace; the largest comes first."""
+        share = LEAST_SHARE + self._shares.get(namespace, 0.0)
+        return (max(age, timedelta()) + YOUNG).total_seconds() / share
+
+
+class End(NamedTuple):
+    """When a job ends, or a unit becomes free; a known time comes before all assumed ones."""
+
+    assumed: bool
+    at: datetime
+
+
+class Ends:
+    """When the admitted jobs end.
+
+    The time limit of a job counts from its admission. A job without a limit, or beyond it, is assumed to run
+    for as long again as it has run. If that is longer than the default limit, its end is unknown.
+
+    Args:
+        exceeded: When a job of a namespace last exceeded its limit: the limits of its jobs do not count.
+        limits: The limits of jobs when they were admitted: a later change does not count.
+        default: The limit of a job that has none.
+        bound: How long an admission may take.
+    """
+
+    def __init__(
+        self,
+        now: datetime,
+        exceeded: Mapping[str, datetime],
+        limits: Mapping[JobKey, timedelta],
+        default: timedelta,
+        bound: timedelta,
+    ) -> None:
+        self._now, self._default, self._bound = now, default, bound
+        self.exceeded = {name: at for name, at in exceeded.items() if now - at < DISTRUST}
+        self.limits = dict(limits)
+        self._jobs: Mapping[JobKey, Job] = {}
+        self._known: dict[JobKey, End | None] = {}
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Adds all jobs, and looks for those that have exceeded their limits."""
+        self._jobs = {job.key: job for job in jobs}
+        before, self.limits = self.limits, {}
+        for key, job in self._jobs.items():
+            limit = before.get(key, job.limit)
+            since = job.since if limit else None
+            if limit and since:
+                self.limits[key] = limit
+                if self._now - since > limit + self._bound:
+                    self.exceeded[key[0]] = self._now
+
+    def of(self, nodes: Collection[Node], holders: Holders, needed: int) -> End | None:
+        """Returns when a number of some nodes are free; None if that is unknown."""
+        ends = sorted(end for node in nodes if (end := self._free(holders.get(node.name, ()))))
+        return ends[needed - 1] if needed <= len(ends) else None
+
+    def _free(self, holders: Iterable[JobKey]) -> End | None:
+        """Returns when a node is free; pods without a job leave room (`Cluster.can_become_free`)."""
+        ends = [self._end(holder) for holder in holders if not is_pod(holder)]
+        last = max((end for end in ends if end), default=End(assumed=False, at=self._now))
+        return None if None in ends else last
+
+    def over(self, job: Job) -> datetime:
+        """Returns when a job that is admitted now has ended."""
+        return self._now + self._bound + (self._limit(job.key, job.limit) or self._default)
+
+    def _end(self, key: JobKey) -> End | None:
+        if key not in self._known:
+            job = self._jobs.get(key)
+            since = (job.since if job else None) or self._now
+            self._known[key] = self._end_since(key, since) if job else None
+        return self._known[key]
+
+    def _end_since(self, key: JobKey, since: datetime) -> End | None:
+        age, limit = self._now - since, self._limit(key, self.limits.get(key))
+        if limit and limit > age:
+            return End(assumed=False, at=since + limit)
+        return End(assumed=True, at=self._now + age) if age < self._default else None
+
+    def _limit(self, key: JobKey, limit: timedelta | None) -> timedelta | None:
+        return None if key[0] in self.exceeded else limit
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The units that are held free for the first job that does not fit."""
+
+    job: JobKey
+    nodes: frozenset[str]
+    begin: datetime  # when the last of them becomes free
+    own: bool  # whether only jobs of its own namespace are kept off them
+    ends: Ends
+
+    def excludes(self, job: Job) -> bool:
+        """Returns whether a job may not use the units, because it may run after the reservation begins."""
+        other = job.key != self.job and (job.key[0] == self.job[0] or not self.own)
+        return other and self.ends.over(job) > self.begin

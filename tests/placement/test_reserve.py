@@ -1,0 +1,229 @@
+"""Reservations: the first job that does not fit has the units that become free first; who may pass it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from common.times import duration
+from contract.keys import TIME_LIMIT
+from placement.decide.decide import decide
+from placement.decide.plan import Memory
+from placement.decide.topology import Topology
+from placement.observe.read import read_pod
+from tests.placement.stored import worker
+from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bound, job, on, placed, servers, waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from placement.decide.plan import Decision
+    from placement.observe.model import Pod
+
+FOUR = servers(4)
+DAY = 24 * HOUR
+EVIL: dict[str, Any] = {"namespace": "evil"}
+SOON = 4 * MINUTE  # with the time that an admission may take it is over before most reservations begin
+
+
+def ask(*pods: Iterable[Pod], memory: Memory | None = None, now: Any = NOW) -> Decision:
+    return decide(Topology(FOUR.values()), [pod for each in pods for pod in each], now, memory=memory)
+
+
+def running(unit: int, ran: timedelta, limit: timedelta | None = None, **changes: Any) -> list[Pod]:
+    """A job that has an UltraServer, and has run for so long."""
+    pods = job(f"r{unit}", 4, limit=limit, **{"namespace": f"other-{unit}", **changes})
+    there = bound(pods, on(FOUR, *(f"n{unit}-{place}" for place in range(4))), started=True)
+    return [replace(pod, opened=NOW - ran) for pod in there]
+
+
+def old(name: str = "old", workers: int = 8, **changes: Any) -> list[Pod]:
+    """A job that has waited for an hour."""
+    return job(name, workers, **{"age": HOUR, **changes})
+
+
+def reserved(decision: Decision) -> str:
+    """The job that has a reservation, and the UltraServers of it."""
+    reservation = decision.cluster.reservation
+    units = sorted({name[1] for name in reservation.nodes}) if reservation else ()
+    return f"{reservation.job[1]} {' '.join(units)}" if reservation else ""
+
+
+@pytest.mark.parametrize(
+    ("ran", "limits", "units"),
+    [
+        # What is free, and what ends first.
+        ((), (), "1 2"),
+        ((HOUR, HOUR, HOUR), (3 * HOUR, 2 * HOUR, 4 * HOUR), "2 4"),
+        # Without a limit those that have run for the shortest time, after all with one.
+        ((HOUR, HOUR, HOUR), (None, 9 * DAY, None), "2 4"),
+        ((3 * HOUR, 2 * HOUR, 4 * HOUR), (None, None, None), "2 4"),
+        # A job that is still there after its limit is one without.
+        ((HOUR, HOUR, HOUR), (30 * MINUTE, 2 * HOUR, 3 * HOUR), "2 4"),
+        # One that has run for longer than a day may never end.
+        ((25 * HOUR, 23 * HOUR, 25 * HOUR), (None, None, None), "2 4"),
+        ((25 * HOUR, 25 * HOUR, 25 * HOUR), (None, None, None), ""),
+    ],
+)
+def test_the_units_that_become_free_first_are_reserved(ran: Any, limits: Any, units: str) -> None:
+    there = [running(at + 1, *each) for at, each in enumerate(zip(ran, limits, strict=True))]
+    # Too large for what is free.
+    decision = ask(*there, old(workers=8 if there else 20), *([] if there else [running(4, SECOND)]))
+    assert reserved(decision) == (f"team.old {units}" if units and there else "")
+    assert "old" in waiting(decision)
+
+
+def test_a_job_starts_on_reserved_units_if_it_ends_before_the_reservation_begins() -> None:
+    there = [running(unit, HOUR, 2 * HOUR) for unit in (1, 2, 3)]  # for another hour
+    for limit, passes in ((58 * MINUTE, True), (59 * MINUTE, False), (None, False)):
+        decision = ask(*there, old(), job("a", 4, limit=limit))
+        assert placed(decision) == ({"a": "us-04"} if passes else {})
+        assert passes or waiting(decision)["a"].endswith("us-04: reserved for team/old, which is next")
+    # Anybody starts on other units, and one without a limit is over within a day.
+    assert (
+        placed(ask(running(1, HOUR, 2 * HOUR), running(2, HOUR, 3 * HOUR), old(workers=12), job("a", 4)))
+        == {}
+    )
+    there = [running(unit, HOUR, 3 * DAY) for unit in (1, 2, 3)]
+    assert placed(ask(*there, old(), job("a", 4))) == {"a": "us-04"}
+
+
+def test_one_job_has_a_reservation_and_a_job_that_has_just_come_has_none() -> None:
+    there = [running(unit, HOUR, 2 * HOUR) for unit in (1, 2, 3)]
+    decision = ask(*there, old("first", age=2 * HOUR), old("second"), job("a", 4, limit=SOON))
+    assert reserved(decision) == "team.first 1 4"
+    assert placed(decision) == {"a": "us-04"}
+    assert placed(ask(*there, job("young", 8, age=9 * MINUTE), job("a", 4))) == {"a": "us-04"}
+
+
+# ---- The order of jobs -------------------------------------------------------------------------------------
+
+
+def test_a_job_waits_for_a_time_in_proportion_to_what_its_namespace_has() -> None:
+    busy = [running(unit, HOUR, namespace="evil") for unit in (1, 2, 3)]
+    mine = job("a", 4, age=20 * MINUTE)
+    for hours, first in ((4, "a"), (5, "evil/next")):
+        assert [*placed(ask(*busy, old("next", 4, age=hours * HOUR, **EVIL), mine))] == [first]
+    # With as much as others it goes by age, and priority is before all.
+    assert [
+        *placed(
+            ask(*busy[:1], running(2, HOUR, namespace="team"), running(3, HOUR), mine, old("next", 4, **EVIL))
+        )
+    ] == ["evil/next"]
+    assert [*placed(ask(*busy, old("next", 4, priority=1, **EVIL), mine))] == ["evil/next"]
+
+
+def test_a_namespace_whose_job_gives_a_reservation_up_owes_the_time_for_which_it_had_it() -> None:
+    """A tenant would let jobs of others drain, delete its own, and do so again with the next."""
+    busy = [running(unit, HOUR) for unit in (1, 2, 3)]
+    one, two = old("one", age=9 * HOUR, **EVIL), old("two", age=9 * HOUR, **EVIL)
+    other = old("whole", age=5 * HOUR)
+    first = ask(*busy, one, two, other)
+    assert first.memory.reserved == (("evil", "evil.one"), NOW)
+    later = NOW + 6 * HOUR
+    second = ask(*busy, one, two, other, memory=first.memory, now=later)
+    assert (second.memory.reserved, second.memory.debts) == (first.memory.reserved, {})
+    parked = [replace(pod, gates=(*pod.gates, "mine")) for pod in one]
+    for kept in ([], parked):
+        gone = ask(*busy, kept, two, other, memory=second.memory, now=later)
+        assert gone.memory.debts == {"evil": (6 * HOUR, later)}
+        after = ask(*busy, two, other, memory=gone.memory, now=later + SECOND)
+        assert reserved(after).startswith("team.whole")
+        assert not after.memory.debts.keys() - {"evil"}
+    # Who gets the units owes nothing.
+    begun = ask(one, memory=second.memory, now=later)
+    assert placed(begun) == {"evil/one": "us-01 us-02"}
+    assert not begun.memory.debts
+    assert not ask(bound(one, [*FOUR.values()][:8]), memory=begun.memory, now=later + MINUTE).memory.debts
+
+
+def test_after_a_job_exceeds_its_limit_no_limit_of_its_namespace_counts_for_a_day() -> None:
+    """A tenant would say a minute for jobs that run for a day, and always be let in."""
+    there = [running(2, HOUR, 2 * HOUR), running(3, HOUR, 2 * HOUR)]
+    liar = running(1, 10 * MINUTE, MINUTE, namespace="evil")
+    waits = [*old(), *job("next", 4, limit=SOON, **EVIL)]
+    decision = ask(*there, liar, waits)
+    assert placed(decision) == {}
+    assert decision.memory.exceeded == {"evil": NOW}
+    # Nor are its other limits believed. Nothing is remembered after a day.
+    for later, passes in ((23 * HOUR, False), (24 * HOUR, True)):
+        memory = replace(decision.memory, reserved=None)
+        again = decide(
+            Topology(FOUR.values()),
+            [pod for each in there for pod in each] + running(1, HOUR, 2 * HOUR) + waits,
+            NOW + SECOND,
+            memory=replace(memory, exceeded={"evil": NOW + SECOND - later}),
+        )
+        assert ("evil/next" in placed(again)) == passes
+    # Its end is looked for as late as an admission may take, and from when its first worker was admitted.
+    for ran, late in ((3 * MINUTE, False), (3 * MINUTE + SECOND, True)):
+        assert ("evil" in ask(running(1, ran, MINUTE, namespace="evil")).memory.exceeded) == late
+    again = [replace(liar[0], opened=NOW), *liar[1:]]
+    assert "evil" in ask(again).memory.exceeded
+
+
+def test_the_limit_of_a_job_is_that_of_its_admission() -> None:
+    """A tenant would raise the limit of a running job again and again, and never exceed it."""
+    short = running(1, MINUTE, 2 * MINUTE, **EVIL)
+    first = ask(short)
+    assert first.memory.limits == {("evil", "evil.r1"): 2 * MINUTE}
+    for limit in (DAY, None):
+        longer = [replace(pod, limit=limit) for pod in short]
+        later = NOW + 3 * MINUTE
+        assert "evil" not in ask(longer, memory=first.memory, now=later).memory.exceeded
+        assert "evil" in ask(longer, memory=first.memory, now=later + SECOND).memory.exceeded
+    # A later job with the same name has its own.
+    gone = ask(memory=first.memory, now=NOW + SECOND)
+    assert not gone.memory.limits
+    assert ask(longer, memory=gone.memory, now=NOW + HOUR).memory.exceeded == {}
+
+
+def test_a_namespace_owes_a_day_at_most() -> None:
+    """Otherwise jobs that fail at their start would keep a namespace from its nodes for weeks."""
+    memory, now = Memory(debts={"evil": (DAY - MINUTE, NOW)}), NOW
+    for name in ("a", "b"):
+        begun = ask(job(name, 4, **EVIL), memory=memory, now=now)
+        assert placed(begun) == {f"evil/{name}": "us-01"}
+        memory = ask(memory=begun.memory, now=now + SECOND).memory
+        now += MINUTE
+    assert memory.debts["evil"][0] == DAY
+    # It is over a day after it last grew.
+    assert "evil" in ask(memory=memory, now=NOW + MINUTE + DAY).memory.debts
+    assert "evil" not in ask(memory=memory, now=NOW + MINUTE + SECOND + DAY).memory.debts
+
+
+# ---- Reading -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("30m", 30 * MINUTE),
+        ("4h", 4 * HOUR),
+        ("2d", 2 * DAY),
+        ("1d12h30m5s", 1.5 * DAY + 30 * MINUTE + 5 * SECOND),
+        ("3600s", HOUR),
+        *((text, None) for text in ("", "0s", "-1h", "soon", "4", "1h ", "4000d", "\u0664h", None, 5)),
+    ],
+)
+def test_a_length_of_time(text: object, length: timedelta | None) -> None:
+    assert duration(text) == length
+
+
+def test_a_workers_limit_is_that_of_its_annotation_or_its_deadline() -> None:
+    for annotation, deadline, limit in (
+        ("4h", None, 4 * HOUR),
+        (None, 60, MINUTE),
+        ("2h", 60, 2 * HOUR),
+        ("soon", None, None),
+        (None, 10**12, None),
+    ):
+        raw = worker("train", 0, 4)
+        raw["metadata"]["annotations"] |= {TIME_LIMIT: annotation} if annotation else {}
+        raw["spec"] |= {"activeDeadlineSeconds": deadline} if deadline else {}
+        pod = read_pod(raw)
+        assert pod
+        assert pod.limit == limit
