@@ -6,12 +6,12 @@ program keeps them: a decision sees the same objects again, and new ones only of
 
 from __future__ import annotations
 
+from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
-from heapq import nsmallest
-from itertools import chain, islice
+from itertools import chain
 
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
@@ -69,22 +69,23 @@ class Product:
         if decision.errors or decision.deletions:
             raise RuntimeError(f"errors: {decision.errors}; deletions: {decision.deletions}")
         self._memory, cluster = decision.memory, decision.cluster
-        kept = cluster.reservation.nodes if cluster.reservation else ()
-        self.reserved = [self._numbers[name] for name in kept if not cluster.holders.get(name)]
+        reserved = cluster.reservation.nodes if cluster.reservation else ()
+        self.reserved = [self._numbers[name] for name in reserved if not cluster.holders.get(name)]
         return [self._admit(opening, now) for opening in decision.openings]
 
     def _candidates(self, alike: tuple[str, int]) -> Iterable[list[Pod]]:
-        """Returns the Pods of a tenant's equal jobs, one more than there is room for.
+        """Yields the Pods of a tenant's equal jobs that may be admitted now.
 
-        The decision treats equal jobs of a namespace by age, except that those with the shortest limits may
-        start on reserved units. So it opens hardly any of the others now, and to leave them out saves time.
+        The decision considers equal jobs of a namespace by age, and a shorter limit admits at least as many.
+        So a job certainly waits if there is no room for the older ones with no longer limit, and to leave it
+        out changes nothing but the time that a decision takes.
         """
-        waiting, room = self._waiting[alike], self._free // alike[1] + 1
-        chosen = dict(islice(waiting.items(), room))
-        if room <= len(waiting):
-            limited = ((limit, number) for number, (pod, *_) in waiting.items() if (limit := pod.limit))
-            chosen |= {number: waiting[number] for _, number in nsmallest(room, limited)}
-        return chosen.values()
+        limits: list[timedelta] = []
+        for pods in self._waiting[alike].values():
+            limit = pods[0].limit or timedelta.max
+            if bisect_right(limits, limit) <= self._free // alike[1]:
+                insort(limits, limit)
+                yield pods
 
     def _admit(self, opening: Opening, now: float) -> tuple[Job, Sequence[int]]:
         """Pins the Pods of a job and binds them."""
