@@ -83,7 +83,7 @@ lint: .venv/.dev ## Check style, types and the direction of imports
 	@git log --no-merges --format=%s $(FIRST)..HEAD 2>/dev/null | awk 'length > 72 {print "subject of a commit over 72 characters: " $$0; bad = 1} END {exit bad}'
 
 # The last commit whose subject is not checked.
-FIRST = 68fd1e000015031ea8190746f8ce31e7583a81ea
+FIRST = ab2d2d959d8dd3a34920a387aa89cc5170fa6a55
 
 .PHONY: format
 format: .venv/.dev ## Format the code
