@@ -1,4 +1,4 @@
-"""The support matrices of CONTRIBUTING.md: that of the kinds is complete, and every named test exists."""
+"""The support matrices, tests/SUPPORT.md: that of the kinds is complete, and every named test exists."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ WHAT = ["one UltraServer", "several UltraServers", "its own controller", "update
 ROW = re.compile(r"^\| `([^`]+/[A-Za-z]+)` \| ([^|`]+) \| ([^|]+) \|$", re.MULTILINE)
 MADE_INTO_ANOTHER = {"trainer.kubeflow.org/v1alpha1/TrainJob"}
 """Kinds without a row of their own: what they are made into is sent."""
-MATRICES = text_of("CONTRIBUTING.md")
+MATRICES = text_of("tests/SUPPORT.md")
 ROWS = ROW.findall(MATRICES)
 HELD = re.compile(r"^\| ([^|]+) \| (`tests/[^`]+`|cannot be: [^|]+|not yet: [^|]+) \|$", re.MULTILINE)
 OTHERS = [("nodes of every sort", *row) for row in HELD.findall(MATRICES)]

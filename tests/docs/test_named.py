@@ -3,28 +3,20 @@
 import json
 import re
 
-import pytest
 import yaml
 
 from testbed import chart
 from tests.docs.blocks import REPOSITORY, text_of
 
 TEST = re.compile(r"^def (test_\w+)", re.MULTILINE)
-GOOD_PRACTICES = REPOSITORY / "tests/plane/manifests/test_good_practices.py"
 
 
-@pytest.mark.parametrize("document", ["docs/threat-model.md", "CONTRIBUTING.md"])
-def test_every_test_that_a_document_names_is_there(document: str) -> None:
-    named = set(re.findall(r"`(test_\w+)`", text_of(document)))
+def test_every_test_that_the_threat_model_names_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", text_of("docs/threat-model.md")))
     assert len(named) > 15
     sources = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests").rglob("test_*.py")]
     there = {name for source in sources for name in TEST.findall(source)}
     assert named <= there, named - there
-
-
-def test_every_test_of_the_good_practices_is_named() -> None:
-    tests = TEST.findall(GOOD_PRACTICES.read_text(encoding="utf-8"))
-    assert {*tests} <= set(re.findall(r"`(test_\w+)`", text_of("CONTRIBUTING.md")))
 
 
 def test_the_schema_of_the_chart_has_every_value_and_no_other() -> None:

@@ -68,6 +68,15 @@ def test_without_its_digests_a_manifest_runs_what_the_tags_name(release_folder: 
     }
 
 
+def test_it_has_the_examples_of_the_documents(release_folder: Path, tmp_path: Path) -> None:
+    (archive,) = release_folder.glob("ultraserver_webhook-*.tar.gz")
+    shutil.copy(archive, tmp_path)
+    (step,) = steps("docs/install.md", "The examples")
+    assert session.run(step.command, tmp_path) == ("", 0)
+    names = {path.name for path in (REPOSITORY / "examples").iterdir()}
+    assert {path.name for path in (tmp_path / "examples").iterdir()} == names
+
+
 def test_every_file_has_a_checksum_that_is_its_own(release_folder: Path) -> None:
     lines = (release_folder / release.SUMS).read_text(encoding="utf-8").splitlines()
     unnamed = {release.SUMS, f"{release.SUMS}.sig"}

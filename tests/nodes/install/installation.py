@@ -22,7 +22,7 @@ from testbed.plane.kubectl import Kubectl, Object
 from testbed.release import installs
 from testbed.waiting import until
 from tests.docs import session
-from tests.docs.blocks import REPOSITORY
+from tests.docs.blocks import REPOSITORY, blocks_of
 from tests.nodes.commands import REGISTRY, type_in
 from tests.nodes.replicas import SERVING, ready
 
@@ -161,6 +161,8 @@ def manifests(folder: Path) -> Path:
     assert found, "values.yaml has no programs.certificates"
     own = f"    env: {json.dumps(hurried)}\n"
     values.write_text(before + found + after.replace("    env: []\n", own, 1), encoding="utf-8")
+    (written,) = [block for block in blocks_of(INSTALL) if block.file == "values.yaml"]
+    (folder / written.file).write_text(written.text.replace(REGISTRY, '""'), encoding="utf-8")
     # The README installs a release's archive, by its version.
     installs.pack(values.parent, folder / f"{chart.NAME}-chart-{product.version()}.tgz", 0)
     return session.folder_with_examples(folder)

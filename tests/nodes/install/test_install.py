@@ -6,6 +6,7 @@ from pathlib import PurePath
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
+import yaml
 
 from testbed.plane.plugin import page
 from tests.nodes.install.installation import INSTALL, MUTATING, NAMESPACE, SERVING, VALIDATING, Installation
@@ -34,6 +35,14 @@ RIGHTS: dict[str, dict[tuple[str, ...], str]] = {
         ("get", "secrets", "-n", NAMESPACE): "no",
     },
 }
+
+
+def test_the_document_shows_what_will_be_installed(installed: Installation) -> None:
+    installed.run(INSTALL, "See what will be installed")
+    rendered = (installed.folder / "rendered.yaml").read_text(encoding="utf-8")
+    parts = [part for part in yaml.safe_load_all(rendered) if part]
+    names = {part["metadata"]["name"] for part in parts if part["kind"] == "Deployment"}
+    assert {each["metadata"]["name"] for each in installed.own.get_json("deployments")["items"]} == names
 
 
 def test_the_document_shows_how_to_see_that_it_is_called(installed: Installation) -> None:

@@ -1,4 +1,4 @@
-"""Kubernetes' *Admission Webhook Good Practices*, point by point; docs/good-practices.md has the list."""
+"""Kubernetes' *Admission Webhook Good Practices*, point by point."""
 
 from __future__ import annotations
 
