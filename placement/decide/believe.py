@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Final
 
 from contract.place import Place
@@ -47,6 +46,18 @@ def unjudged(pod: Pod, units: Units) -> Member:
     return Member(pod, pod.key, pod.place, pod.demand, claimed=False, neuron=neuron, pin=pod.pin, problem="")
 
 
+class _Uses(dict[Demand, bool]):
+    """Whether demands use devices: many pods have one demand, and a decision looks it up for each."""
+
+    def __init__(self, devices: frozenset[str]) -> None:
+        super().__init__()
+        self._devices = devices
+
+    def __missing__(self, demand: Demand) -> bool:
+        self[demand] = uses = demand.uses(self._devices)
+        return uses
+
+
 class Belief:
     """Decides which annotations of pods count, by what the watches show.
 
@@ -69,8 +80,7 @@ class Belief:
         claims = inventory.claims.items()
         self._having = {(there, uid) for (there, _), claim in claims if claim.neuron for uid in claim.users}
         self._planned = self._plans(pods)
-        # Many pods have one demand.
-        self._uses = cache(lambda demand: demand.uses(units.devices))
+        self._uses = _Uses(units.devices)
 
     def of(self, pod: Pod) -> Member:
         """Returns a pod with those facts that are believed."""
@@ -88,7 +98,7 @@ class Belief:
         """Returns a pod with the devices that it claims and has; its annotation need not be believed."""
         demand, claimed, problem = pod.demand, False, ""
         if not (pod.claims or pod.fault or self._having):  # the most frequent case
-            return Member(pod, pod.key, pod.place, demand, claimed, self._uses(demand), pod.pin, problem)
+            return Member(pod, pod.key, pod.place, demand, claimed, self._uses[demand], pod.pin, problem)
         claimed, problem = (pod.namespace, pod.uid) in self._having, text(*pod.fault) if pod.fault else ""
         if pod.claims and not claimed and (not pod.node or self._is_new(pod)):
             asks, why = self._asks(pod)
@@ -97,7 +107,7 @@ class Belief:
             claimed = bool(pod.node and asks)
             if asks and not claimed:
                 demand = demand_of(demand.selector, demand.terms, demand.tolerations, demand.requests, asks)
-        uses = claimed or self._uses(demand)
+        uses = claimed or self._uses[demand]
         return Member(pod, pod.key, pod.place, demand, claimed, uses, pod.pin, problem)
 
     def _is_new(self, pod: Pod) -> bool:

@@ -13,6 +13,7 @@ from operator import itemgetter
 
 from contract.place import Place
 from placement.decide.cluster import Cluster
+from placement.decide.fit import Cause
 from placement.decide.jobs import Job
 from placement.decide.reserve import End, Ends, Reservation
 from placement.decide.topology import Unit
@@ -33,18 +34,17 @@ class Ranking:
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
         # Every unit that suits the pods, held or not, by id; and why the others do not suit them.
-        kind = cluster.units.kinds.get(place.unit, Kind(place.size))
+        self._kind = kind = cluster.units.kinds.get(place.unit, Kind(place.size))
         self.parts = kind.divides  # whether a job may have fewer nodes of a unit than there are
         self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
         # The rank depends on what is left in wider units, and in the unit itself if jobs share it.
-        self._shared = kind.shared
-        shared = [place.unit] if self._shared else []
+        shared = [place.unit] if kind.shared else []
         kinds = cluster.units.kinds
         wider = [*shared, *(key for key in cluster.units.labels if kinds[key].nodes > kind.nodes)]
         self._wider = [(key, kinds[key].usable) for key in wider]
         self._single = place.size == 1 and not kind.divides
         # Nothing becomes free during a decision, so full units are not ranked.
-        free = [unit for unit in self.fitting.values() if cluster.taken(unit, place, demands) is None]
+        free = [unit for unit in self.fitting.values() if self.taken(unit) is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
         # Units that are reserved against the last job; the next one may use them.
         self._aside: list[Entry] = []
@@ -67,7 +67,8 @@ class Ranking:
         best: list[Entry] = []
         last: list[Entry] = []
         repelled: list[Entry] = []
-        if self._aside and not self._is_reserved(self._aside[0], job):
+        reserved = self._cluster.reserved_from(job)
+        if self._aside and not reserved:
             for entry in self._aside:
                 heappush(self._heap, entry)
             self._aside.clear()
@@ -79,7 +80,7 @@ class Ranking:
                 continue
             seen.add(unit_id)
             unit = self.fitting[unit_id]
-            if self._is_reserved(entry, job):
+            if reserved and not reserved.isdisjoint(unit.names):
                 self._aside.append(entry)
             elif self._cluster.repelled(unit.nodes, job):
                 repelled.append(entry)
@@ -93,35 +94,38 @@ class Ranking:
             heappush(self._heap, entry)
         return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
 
+    def taken(self, unit: Unit) -> Cause | None:
+        """Returns why too few nodes of a unit are free; None if a job can have it."""
+        return self._cluster.taken(unit, self.place, self._kind, self.demands)
+
     def touched(self, nodes: Iterable[Node]) -> None:
         """Ranks the units of some nodes' UltraServers again, after a job has got these nodes."""
         for server in {self._server(node) for node in nodes}:
             for unit in self._inside.get(server, ()):
-                if self._cluster.taken(unit, self.place, self.demands) is None:
+                if self.taken(unit) is None:
                     heappush(self._heap, self._entry(unit))
 
     @cached_property
     def possible(self) -> tuple[Unit, ...]:
         """The units that a job could have after other jobs have ended."""
-        can = self._cluster.can_become_free
-        return tuple(unit for unit in self.fitting.values() if can(unit, self.place, self.demands))
+        can, place, kind, demands = self._cluster.can_become_free, self.place, self._kind, self.demands
+        return tuple(unit for unit in self.fitting.values() if can(unit, place, kind, demands))
 
     def reserve(self, count: int, job: Job, ends: Ends) -> Reservation | None:
         """Reserves the units that become free first for a job; returns None if too few have a known end.
 
         Units that jobs of its namespace hold without a limit, or that its other pods fill, come last.
         """
-        cluster, namespace, shared = self._cluster, job.key[0], self._shared
+        cluster, namespace = self._cluster, job.key[0]
+        lodged = cluster.lodged.get(namespace, frozenset[str]())
         ranked: list[tuple[tuple[bool, bool, int, End, str], Unit]] = []
         for unit in self.possible:
-            nodes = unit.nodes if shared else (cluster.topology.unit(self.place.unit, unit.id) or unit).nodes
-            end = ends.of(nodes, cluster.holders, self.place.size if shared else len(nodes))
+            end = self._end(unit, ends)
             if end is None or cluster.repelled(unit.nodes, job, always=True):
                 continue
-            holders = [holder for node in unit.nodes for holder in cluster.holders.get(node.name, ())]
+            holders = [holder for name in unit.names for holder in cluster.holders.get(name, ())]
             own = end.assumed and any(holder[0] == namespace for holder in holders)
-            lodges = any((node.name, namespace) in cluster.lodgers for node in unit.nodes)
-            fills = lodges and cluster.full(unit.nodes, self.demands) is not None
+            fills = not lodged.isdisjoint(unit.names) and cluster.full(unit.nodes, self.demands) is not None
             # If ends are assumed, units with fewer nodes in use come first.
             in_use = len(holders) if end.assumed else 0
             ranked.append(((own or fills, end.assumed, in_use, end, unit.id), unit))
@@ -133,13 +137,20 @@ class Ranking:
         own_only = any(own for (own, *_), _ in first)
         return Reservation(job.key, names, begin, own=own_only, ends=ends)
 
-    def _is_reserved(self, entry: Entry, job: Job) -> bool:
-        return self._cluster.reserved(self.fitting[entry[1][-1]], job) is not None
+    def _end(self, unit: Unit, ends: Ends) -> End | None:
+        """Returns when a unit has enough free nodes for a block of a job; None if that is unknown."""
+        holders = self._cluster.holders
+        if not self._kind.shared:
+            whole = self._cluster.topology.unit(self.place.unit, unit.id) or unit
+            return ends.last({holder for name in whole.names for holder in holders.get(name, ())})
+        by_node = (ends.last(holders.get(name, ())) for name in unit.names)
+        known = sorted(end for end in by_node if end)
+        return known[self.place.size - 1] if self.place.size <= len(known) else None
 
     def _good(self, entry: Entry) -> bool:
         rank, names = entry
         unit = self.fitting[names[-1]]
-        return rank == self._rank(unit) and self._cluster.taken(unit, self.place, self.demands) is None
+        return rank == self._rank(unit) and self.taken(unit) is None
 
     def _entry(self, unit: Unit) -> Entry:
         node, labels = unit.nodes[0], self._cluster.units.labels

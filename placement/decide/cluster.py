@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from contract.place import Place
@@ -14,7 +13,7 @@ from placement.decide.fit import Cause, lacking
 from placement.decide.jobs import Job
 from placement.decide.repel import Repelling
 from placement.decide.topology import Topology, Unit, unsuited
-from placement.observe.model import UNITS, Demand, JobKey, Node, Pod, Units, is_pod
+from placement.observe.model import UNITS, Demand, JobKey, Kind, Node, Pod, Units, is_pod
 
 if TYPE_CHECKING:
     from placement.decide.reserve import Reservation
@@ -51,8 +50,10 @@ class Cluster:
         # job, which may stay.
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        # Nodes, each with the namespace of pods there that hold it for no believed job.
-        self.lodgers: set[tuple[str, str]] = set()
+        # Nodes that a pod without a job, or a claim, holds: it may stay.
+        self._remaining: set[str] = set()
+        # By namespace, the nodes with pods of it that hold them for no believed job.
+        self.lodged: defaultdict[str, set[str]] = defaultdict(set)
         self.reservation: Reservation | None = None
         # Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
         self.resting = resting
@@ -73,7 +74,7 @@ class Cluster:
             if is_pod(key):
                 _add(self.staying[pod.node], demand)
             if place is None or not neuron:
-                self.lodgers.add((pod.node, pod.namespace))
+                self.lodged[pod.namespace].add(pod.node)
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
                 self._held(pod.node, key, self.units.of(place.unit).needed(place.size) if place else 1)
         # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
@@ -131,13 +132,14 @@ class Cluster:
         if place.size == 1 and not kind.divides:
             _add(self.used[unit.nodes[0].name], demand)
 
-    def taken(self, unit: Unit, place: Place, demands: tuple[Demand, ...]) -> Cause | None:
+    def taken(self, unit: Unit, place: Place, kind: Kind, demands: tuple[Demand, ...]) -> Cause | None:
         """Why too few nodes of a unit that suits pods are free for a block of their job."""
-        kind = self.units.of(place.unit)
         if kind.shared:
             return self._crowded(unit, place, demands)
-        whole = (self.topology.unit(place.unit, unit.id) if kind.most else None) or unit
-        if holder := self.holder(whole, kind.needed(place.size)):
+        size, whole = place.size, unit
+        if kind.most:
+            size, whole = kind.needed(size), self.topology.unit(place.unit, unit.id) or unit
+        if holder := self.holder(whole, size):
             return _held_by(holder)
         full = self.full(unit.nodes, demands)
         if full and kind.most and len(self._open(unit.nodes, demands)) >= place.size:
@@ -181,10 +183,6 @@ class Cluster:
                     return holder
         return None
 
-    def cause(self, unit: Unit, place: Place, demands: tuple[Demand, ...], job: Job) -> Cause | None:
-        """Returns why a job cannot have a unit that suits its pods; None if it can."""
-        return self.taken(unit, place, demands) or self.repelled(unit.nodes, job) or self.reserved(unit, job)
-
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
         """Returns why kube-scheduler binds no worker of a job to some nodes, by any anti-affinity.
 
@@ -201,23 +199,25 @@ class Cluster:
         free = self.holder(unit, job.place.size) is None
         return free and any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
 
-    def can_become_free(self, unit: Unit, place: Place, demands: Iterable[Demand]) -> bool:
-        """Whether a job could have a unit that suits its pods, once other jobs have ended."""
-        kind = self.units.of(place.unit)
+    def can_become_free(self, unit: Unit, place: Place, kind: Kind, demands: Iterable[Demand]) -> bool:
+        """Returns whether a job could have a unit that suits its pods, after other jobs have ended."""
         if not kind.divides:
-            others = (self.holders.get(name, ()) for name in unit.names) if place.size > 1 else ()
-            if any(map(is_pod, chain.from_iterable(others))):
-                return False
-            return _short(unit.nodes, demands, self.staying) is None
+            free = place.size == 1 or self._remaining.isdisjoint(unit.names)
+            return free and _short(unit.nodes, demands, self.staying) is None
         whole = self.topology.unit(place.unit, unit.id) or unit
-        stays = {node.name for node in whole.nodes if any(map(is_pod, self.holders.get(node.name, ())))}
-        free = (node for node in unit.nodes if node.name not in stays)
-        able = sum(_short((node,), demands, self.staying) is None for node in free)
-        return able >= place.size and (kind.shared or not stays)
+        if not (kind.shared or self._remaining.isdisjoint(whole.names)):
+            return False
+        nodes = (node for node in unit.nodes if node.name not in self._remaining)
+        return sum(_short((node,), demands, self.staying) is None for node in nodes) >= place.size
 
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Returns the resource of which too little is left on some nodes; None if there is enough."""
         return _short(nodes, demands, self.used)
+
+    def reserved_from(self, job: Job) -> frozenset[str]:
+        """Returns the nodes that a job may not use, because they are reserved for another one."""
+        reservation = self.reservation
+        return reservation.nodes if reservation and reservation.excludes(job) else frozenset()
 
     def reserved(self, unit: Unit, job: Job) -> Cause | None:
         """Returns for which other job a unit is reserved; None if the job may use it."""
@@ -255,6 +255,8 @@ class Cluster:
         held = self.holders.setdefault(node, {})
         if size > held.get(job, 0):  # if its pods disagree, the largest size counts
             held[job] = size
+        if is_pod(job):
+            self._remaining.add(node)
 
 
 def _short(

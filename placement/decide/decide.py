@@ -134,11 +134,11 @@ class _Round:
         An admission in vain costs all jobs of its namespace their age: otherwise one after the other would
         have a unit.
         """
-        failure, parked = self._failures.get(job.key), self._memory.parked.get(job.key, job.created)
-        since = max(job.created, parked, self._vain.get(job.key[0], job.created))
+        created, failure, debt = job.created, self._failures.get(job.key), self._debts.get(job.key[0])
+        since = max(created, self._memory.parked.get(job.key, created), self._vain.get(job.key[0], created))
         if failure and failure.count and not failure.refused:
             since = max(failure.at, since)
-        return since + self._debts.get(job.key[0], (timedelta(), self._now))[0]
+        return since + debt[0] if debt else since
 
     def _remember(self) -> Memory:
         """Returns the memory for the next decision."""

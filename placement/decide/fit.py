@@ -77,7 +77,8 @@ def lacking(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
     if demand.claims and (ask := unmet(demand.claims, node.devices, used)):
         return f"of what {ask.name} asks for"
     # Every pod counts as one of a node's pods; a node without this resource accepts any number.
-    if "pods" in node.allocatable and node.allocatable["pods"] - used.get("pods", 0) < 1000:  # noqa: PLR2004
+    pods = node.allocatable.get("pods")
+    if pods is not None and pods - used.get("pods", 0) < 1000:  # noqa: PLR2004
         return "pods"
     return None
 

@@ -56,9 +56,9 @@ def doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
     kind = units.kinds.get(place.unit)
     if kind is None or not kind.takes(place.size):
         return text("units", place.size, place.unit[:80])
-    if place.placer is Placer.WHOLE_JOB and not (neuron or pod.claims):
+    if not (neuron or pod.claims) and place.placer is Placer.WHOLE_JOB:
         return text("devices", kind.resource)
-    node = topology.nodes.get(pod.node)
+    node = topology.nodes.get(pod.node) if pod.node else None
     if node is not None and place.unit not in node.labels:
         return text("unlabelled", node.name, place.unit)
     return ""

@@ -24,11 +24,10 @@ NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraSe
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs with why they cannot have units, which many jobs have in common."""
     known: dict[tuple[Ranking, bool], str] = {}
-    reservation = cluster.reservation
     for each in waiting:
         texts = [each.why]
         if each.ranking:
-            key = (each.ranking, reservation is not None and reservation.excludes(each.job))
+            key = (each.ranking, bool(cluster.reserved_from(each.job)))
             if key not in known:
                 known[key] = listed(causes(cluster, each.ranking, each.job))
             texts.append(known[key])
@@ -65,8 +64,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     """Yields why a job cannot have units, by id: first the units that do not suit its pods."""
     yield from ranking.unfit.items()
     for unit in ranking.fitting.values():
-        cause = cluster.cause(unit, ranking.place, ranking.demands, job)
-        if cause is not None:
+        if cause := ranking.taken(unit) or cluster.repelled(unit.nodes, job) or cluster.reserved(unit, job):
             yield unit.id, cause
 
 

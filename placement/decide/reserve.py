@@ -1,13 +1,14 @@
 """The order of waiting jobs, when units become free, and the reservation of units."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final, NamedTuple
 
 from placement.decide.jobs import Job
-from placement.observe.model import JobKey, Node, is_pod
+from placement.observe.model import JobKey, is_pod
 
 # Added to the share of the nodes that a namespace has: a job of a namespace without nodes waits about a tenth
 # as long as one of a namespace with nearly all.
@@ -26,7 +27,7 @@ class Shares:
     """The share of the nodes that each namespace has."""
 
     def __init__(self, holders: Holders, total: int) -> None:
-        nodes = Counter(name for jobs in holders.values() for name in {name for name, _ in jobs})
+        nodes = Counter(chain.from_iterable({name for name, _ in jobs} for jobs in holders.values()))
         self._shares = {name: count / max(total, 1) for name, count in nodes.items()}
 
     def urgency(self, namespace: str, age: timedelta) -> float:
@@ -81,16 +82,18 @@ class Ends:
                 if self._now - since > limit + self._bound:
                     self.exceeded[key[0]] = self._now
 
-    def of(self, nodes: Collection[Node], holders: Holders, needed: int) -> End | None:
-        """Returns when a number of some nodes are free; None if that is unknown."""
-        ends = sorted(end for node in nodes if (end := self._free(holders.get(node.name, ()))))
-        return ends[needed - 1] if needed <= len(ends) else None
+    def last(self, holders: Iterable[JobKey]) -> End | None:
+        """Returns when the last of some jobs ends; None if that is unknown.
 
-    def _free(self, holders: Iterable[JobKey]) -> End | None:
-        """Returns when a node is free; pods without a job leave room (`Cluster.can_become_free`)."""
-        ends = [self._end(holder) for holder in holders if not is_pod(holder)]
-        last = max((end for end in ends if end), default=End(assumed=False, at=self._now))
-        return None if None in ends else last
+        Pods without a job do not count, because they leave room (`Cluster.can_become_free`).
+        """
+        last = End(assumed=False, at=self._now)
+        for holder in holders:
+            end = last if is_pod(holder) else self._end(holder)
+            if end is None:
+                return None
+            last = max(last, end)
+        return last
 
     def over(self, job: Job) -> datetime:
         """Returns when a job that is admitted now has ended."""
