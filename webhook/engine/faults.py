@@ -14,6 +14,7 @@ from contract import keys
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
 from webhook.engine.selections import units_apart
+from webhook.engine.ssh import texts
 from webhook.objects.templates import REQUIRED, main_container
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
 from webhook.rows.workloads import WORKER
@@ -167,17 +168,13 @@ def _hostfile(job: Job) -> Found:
         for at, container in group.containers("containers"):
             named = (item for item in maps_at(container, ("env",)) if item.get("value") == HOSTFILE)
             env = [str(item.get("name")) for item in named]
-            texts = {"command": _words(container.get("command")), "args": _words(container.get("args"))}
-            text = f"{texts['command']} {texts['args']}"
+            command, args = (" ".join(texts(container.get(key))) for key in ("command", "args"))
+            text = f"{command} {args}"
             for name in filter(_VARIABLES.fullmatch, env):
                 yield Fault(field_name((*at, "env")), f"{name}={HOSTFILE}")
             if (env or HOSTFILE in text) and (given := _given(text, {*env})):
-                kind = "args" if given in texts["args"] else "command"
+                kind = "args" if given in args else "command"
                 yield Fault(field_name((*at, kind)), f"{given} {HOSTFILE}")
-
-
-def _words(items: Json) -> str:
-    return " ".join([word for word in items if isinstance(word, str)]) if isinstance(items, list) else ""
 
 
 def _given(text: str, variables: set[str]) -> str | None:

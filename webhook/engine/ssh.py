@@ -31,7 +31,7 @@ def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
 
     Its variables end with those of its command line; `sshUnclear` is a part that cannot be read.
     """
-    words = [word for key in ("command", "args") for word in _texts(container.get(key))]
+    words = [word for key in ("command", "args") for word in texts(container.get(key))]
     text = "\n".join(words)
     # Most containers have none of these, and searching for a pattern costs ten times as much.
     if _LISTS.isdisjoint(container) and not any(map(text.__contains__, _WORDS)):
@@ -69,5 +69,6 @@ def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
     return values | ({"sshUnclear": shown(unclear)} if unclear else {})
 
 
-def _texts(words: Json) -> list[str]:
+def texts(words: Json) -> list[str]:
+    """Returns the texts in a list; none if the value is no list."""
     return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
