@@ -169,7 +169,7 @@ def _log_step(decision: NextStep) -> None:
 
 def _report(outcome: PassResult) -> None:
     _step(outcome.last)
-    for note in outcome.notes():
+    for note in outcome.stored.notes:
         say(f"note: {note}")
 
 

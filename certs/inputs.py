@@ -134,6 +134,12 @@ class Inputs:
         """The webhook configurations that do not exist."""
         return [f"{hook.kind} {hook.name}" for hook in self.hooks if hook.raw is None]
 
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about missing webhook configurations and a refused certificate, without full stops."""
+        notes = [f"there is no webhook configuration {name} yet" for name in self.missing]
+        return notes + [f"the provided certificate is not served: {why}" for why in [self.refused] if why]
+
 
 def renewal(certificate: x509.Certificate) -> datetime:
     """Returns when a certificate reaches its renewal time: after two thirds of its lifetime.

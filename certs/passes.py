@@ -46,7 +46,7 @@ class Passes:
         return wait
 
     def _report(self, result: PassResult) -> None:
-        notes = result.notes()
+        notes = result.stored.notes
         text = "; ".join([result.last.why, *notes])
         # Logged once, not with every pass; each step was logged when it was done.
         if text != self._last_text or result.steps:

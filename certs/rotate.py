@@ -57,13 +57,6 @@ class PassResult:
     stored: Inputs
     conflicts: int
 
-    def notes(self) -> list[str]:
-        """Returns further sentences for the user, without full stops."""
-        notes = [f"there is no webhook configuration {name} yet" for name in self.stored.missing]
-        if why := self.stored.refused:
-            notes.append(f"the provided certificate is not served: {why}")
-        return notes
-
 
 @dataclass(slots=True)
 class Rotator:

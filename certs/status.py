@@ -20,11 +20,8 @@ def problems(inputs: Inputs) -> list[str]:
         problems.append(f"there is no leaf to serve: {why}")
     elif not inputs.takes and serving.pair and (missing := lacking(serving.pair.certificate, names)):
         problems.append(f"the leaf lacks the name {', '.join(missing)}")
-    if not_served := inputs.refused:
-        problems.append(f"the provided certificate is not served: {not_served}")
+    problems += inputs.notes
     for hook in inputs.hooks:
-        if hook.raw is None:
-            problems.append(f"there is no {hook.kind} webhook configuration {hook.name}")
         if any(unusable(serving, held, now) for held in hook.bundles):
             name = f"{hook.kind} webhook configuration {hook.name}"
             problems.append(f"the caBundle of the {name} lacks the leaf's authority")

@@ -137,7 +137,7 @@ def test_status_is_0_when_all_is_well_and_1_when_calls_fail(api: FakeApi) -> Non
     )
     assert "next       patch caBundle" in wrong.output
     del api.objects[MUTATING]
-    assert "wrong: there is no mutating webhook configuration m" in certs("status").output
+    assert "wrong: there is no webhook configuration mutating m" in certs("status").output
 
 
 @pytest.mark.usefixtures("api")

@@ -67,7 +67,7 @@ def test_before_it_ends_unrenewed_the_program_serves_its_own_and_says_why_and_ne
     provide(api)
     complete(api, clock)
     outcome = rotator(api, clock).run()
-    assert (outcome.stored.refused, outcome.notes()) == ("", [])
+    assert (outcome.stored.refused, outcome.stored.notes) == ("", [])
     assert outcome.last.until == LEAF.certificate.not_valid_after_utc - 12 * WANTED.settle
     clock.now = outcome.last.until
     complete(api, clock)
@@ -76,7 +76,7 @@ def test_before_it_ends_unrenewed_the_program_serves_its_own_and_says_why_and_ne
     assert outcome.stored.serving.certificate != LEAF.certificate
     assert not [write for write in api.writes if "provided" in write]
     assert outcome.stored.refused.startswith("it ends at 2027-02-19")
-    assert outcome.notes() == [f"the provided certificate is not served: {outcome.stored.refused}"]
+    assert outcome.stored.notes == [f"the provided certificate is not served: {outcome.stored.refused}"]
 
 
 def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
