@@ -155,9 +155,9 @@ def unit_of(table: Table, place: Place) -> Unit | None:
     return next((unit for family in table.on for unit in family.units if unit.label == place.unit), None)
 
 
-def called(table: Table, place: Place | None) -> str:
+def called(table: Table, place: Place) -> str:
     """Returns the short name of a unit of a placement annotation, such as ``UltraServer``."""
-    if place is None or place.size == 1:
+    if place.size == 1:
         return "node"
     unit = unit_of(table, place)
     return unit.names[0].removeprefix("whole ").partition(" of ")[0] if unit and unit.names else "unit"
