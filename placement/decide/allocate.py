@@ -1,4 +1,4 @@
-"""A unit for every block of a job: the one where others of the block are, or a free one."""
+"""Finds a unit for every block of a job: the one where others of the block are, or a free one."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -33,13 +33,13 @@ class Allocator:
     """Gives units to jobs, one job after the other."""
 
     def __init__(self, cluster: Cluster, doubtful: Collection[str], ends: Ends) -> None:
-        # Nodes where a job was admitted in vain, by name: their units are the last that any gets.
+        # Nodes where a job was admitted in vain, by name: their units are chosen last for every job.
         self._cluster, self._doubtful, self._ends = cluster, doubtful, ends
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared: Counter[str] = Counter()
 
     def open(self, job: Job, failure: Failure | None, *, reserves: bool) -> Opening:
-        """Find a unit for every block of a job without `Job.trouble`.
+        """Returns a unit for every block of a job without `Job.trouble`.
 
         Units of an earlier failure are the last that it gets. The first job that may reserve units, and does
         not fit, gets the reservation.
@@ -50,10 +50,10 @@ class Allocator:
         units, unplaced = dict[int, str](), list(job.blocks.values())
         if any(worker.pin is not None or worker.pod.node or not worker.pod.gated for worker in job.workers):
             self._check_pins(job)
-            there = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
-            unplaced = [job.blocks[block] for block, unit in there.items() if unit is None]
+            own = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
+            unplaced = [job.blocks[block] for block, unit in own.items() if unit is None]
             unpinned = {member.block for member in job.unpinned}
-            units = {block: unit for block, unit in there.items() if unit and block in unpinned}
+            units = {block: unit for block, unit in own.items() if unit and block in unpinned}
         if unplaced:
             units |= self._settle(job, unplaced, failure, reserves=reserves)
         return Opening(job, units)
@@ -82,19 +82,19 @@ class Allocator:
         standing = [member for member in pods if not member.pod.gated or member.pod.opened is not None]
         why = None
         for unit in units:
-            there = [member for member in standing if self._cluster.unit_of(member) == unit]
-            why = self._crowded(job, unit, there, coming)
+            present = [member for member in standing if self._cluster.unit_of(member) == unit]
+            why = self._crowded(job, unit, present, coming)
             if why is None:
                 return unit
         if why is not None:
             raise UnplacedError(why)
         return None
 
-    def _crowded(self, job: Job, unit_id: str, there: Members, coming: Members) -> str | None:
+    def _crowded(self, job: Job, unit_id: str, present: Members, coming: Members) -> str | None:
         """Returns why the workers of a block without a node cannot all get one in a unit; or None."""
-        unplaced = [member for member in (*there, *coming) if not member.pod.node]
+        unplaced = [member for member in (*present, *coming) if not member.pod.node]
         unit = self._cluster.topology.unit(job.place.unit, unit_id)
-        used = {member.pod.node for member in there}
+        used = {member.pod.node for member in present}
         nodes = [node for node in unit.nodes if node.name not in used] if unit else []
         reasons = [reason for node in nodes if (reason := self._unfit(job, node, unplaced))]
         if len(nodes) - len(reasons) >= len(unplaced):
@@ -103,7 +103,7 @@ class Allocator:
         return f"{unplaced[0].pod.name} needs a node in {unit_id}, where its block is: {why}"
 
     def _unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
-        """Why a node of a job's own unit does not suit its pods."""
+        """Returns why a node of a job's own unit does not suit its pods; None if it does."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = unsuited(node, demands)
         # Others may share a single node, and what a pod takes that is pinned to one counts there already.

@@ -28,12 +28,12 @@ class Part:
 
     size: int
     demand: Demand  # the demand of its pods on a node
-    there: set[str]  # the nodes of its pods
+    nodes: set[str]  # those of its pods
 
     @property
     def due(self) -> int:
         """The number of its pods without a node: not bound yet, or to be recreated."""
-        return max(self.size - len(self.there), 0)
+        return max(self.size - len(self.nodes), 0)
 
 
 class Cluster:
@@ -78,8 +78,8 @@ class Cluster:
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
                 self._held(pod.node, key, self.units.of(place.unit).needed(place.size) if place else 1)
         # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
-        there = pod.node or (member.pin and not (pod.gated and key in self.resting))
-        if place is not None and there and neuron and not pod.deleting:
+        holds = pod.node or (member.pin and not (pod.gated and key in self.resting))
+        if place is not None and holds and neuron and not pod.deleting:
             self._hold_unit(member, place)
 
     def _hold_unit(self, member: Member, place: Place) -> None:
@@ -97,7 +97,7 @@ class Cluster:
         if not kind.shared:
             self._given.add((key, unit.id))
         elif pod.node:
-            self.parts[place.unit, unit.id][key, member.block].there.add(pod.node)
+            self.parts[place.unit, unit.id][key, member.block].nodes.add(pod.node)
 
     def take(self, taken: Taken) -> None:
         """Adds the devices that are allocated to a claim."""
@@ -121,7 +121,7 @@ class Cluster:
         return (node.unit(member.place.unit) if node and member.place else None) or member.pin
 
     def hold(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
-        """Give a unit to a block of a job; of a single node, which jobs may share, the resources at once."""
+        """Gives a unit to a block of a job, or the resources of a single node, which jobs may share."""
         kind = self.units.of(place.unit)
         if kind.shared:
             part = Part(place.size, demand, set())
@@ -133,7 +133,7 @@ class Cluster:
             _add(self.used[unit.nodes[0].name], demand)
 
     def taken(self, unit: Unit, place: Place, kind: Kind, demands: tuple[Demand, ...]) -> Cause | None:
-        """Why too few nodes of a unit that suits pods are free for a block of their job."""
+        """Returns why too few nodes of a unit that suits pods are free for a block of their job."""
         if kind.shared:
             return self._crowded(unit, place, demands)
         size, whole = place.size, unit
@@ -164,8 +164,8 @@ class Cluster:
             left = len(self._open(nodes, demands if demand is None else (demand,)))
             if left < wanted:
                 others = sorted({shown(job) for job, _ in parts})
-                there = f"held by {', '.join(others[:2])}" if others else "held or too full"
-                return Cause("held", f"{max(left - wanted + place.size, 0)} nodes free, {there}")
+                why = f"held by {', '.join(others[:2])}" if others else "held or too full"
+                return Cause("held", f"{max(left - wanted + place.size, 0)} nodes free, {why}")
         return None
 
     def _open(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> list[Node]:
@@ -195,7 +195,7 @@ class Cluster:
         return None
 
     def repelled_at_home(self, unit: Unit, job: Job) -> bool:
-        """Whether pods of a job's own namespace keep it off a unit that nobody holds."""
+        """Returns whether pods of a job's own namespace keep it off a unit without a holder."""
         free = self.holder(unit, job.place.size) is None
         return free and any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
 
@@ -263,9 +263,9 @@ def _short(
     nodes: Iterable[Node], demands: Iterable[Demand], used: Mapping[str, Mapping[str, int]]
 ) -> Cause | None:
     for node in nodes:
-        there = used.get(node.name, {})
+        amounts = used.get(node.name, {})
         for demand in demands:
-            if resource := lacking(demand, node, there):
+            if resource := lacking(demand, node, amounts):
                 return Cause("full", f"node {node.name} has too little {resource}")
     return None
 

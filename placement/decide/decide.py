@@ -96,9 +96,9 @@ class _Round:
 
     def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
         """Returns the decision: adds all pods, then considers each job once, in order."""
-        seen = self._counted_in(pods, inventory)
+        members = self._counted_in(pods, inventory)
         shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
-        jobs = sorted(map(self._with_ended, jobs_of(seen)), key=lambda job: self._order(job, shares))
+        jobs = sorted(map(self._with_ended, jobs_of(members)), key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
         self._trying = {job.key[0]: job.key for job in jobs if self._has_time(job) and not job.settled}
         for job in jobs:
@@ -109,7 +109,7 @@ class _Round:
         self._blame_for_the_gone(jobs)
         doubted = [
             Job(member.key, (member,))
-            for member in seen
+            for member in members
             if member.problem and not member.pod.gated and not member.pod.deleting
         ]
         return Decision(
@@ -170,14 +170,14 @@ class _Round:
         topology, units = self._cluster.topology, self._tuning.units
         live = [pod for pod in pods if isinstance(pod, Pod)]
         belief = Belief(live, inventory, topology, units, self._now, self._tuning.bound)
-        seen: list[Member] = []
+        members: list[Member] = []
         failed: set[JobKey] = set()
         for pod in live:
             try:
                 member = belief.of(pod)
                 self._cluster.stand(member)
                 if member.place or pod.gated or member.problem:  # other pods belong to no job
-                    seen.append(member)
+                    members.append(member)
             except Exception as error:  # noqa: BLE001 - as above
                 member = unjudged(pod, units)
                 self._cluster.hold_by_name(member, units)
@@ -188,7 +188,7 @@ class _Round:
             self._cluster.take(claim)
         for ended in (pod for pod in pods if isinstance(pod, Ended)):
             self._ended[ended.job].add(ended.number)
-        return [member for member in seen if member.key not in failed] if failed else seen
+        return [member for member in members if member.key not in failed] if failed else members
 
     def _with_ended(self, job: Job) -> Job:
         """Returns the job with its ended workers, if it continues without them.
@@ -212,9 +212,9 @@ class _Round:
         try:
             return tuple(explain(self._cluster, self._waiting))
         except Exception as error:  # noqa: BLE001 - a mistake of ours
-            self._errors += [(found.job, error) for found in self._waiting]
-            said = f"the program cannot say why, see its log: {error!r}"
-            return tuple(replace(found, why=said) for found in self._waiting)
+            self._errors += [(waiting.job, error) for waiting in self._waiting]
+            why = f"the program cannot say why, see its log: {error!r}"
+            return tuple(replace(waiting, why=why) for waiting in self._waiting)
 
     def _consider(self, job: Job) -> None:
         if job.settled and not job.gated:
@@ -293,7 +293,7 @@ class _Round:
         vain. If it was deleted sooner, its namespace owes the time that an admission may take. For a job that
         had the reservation, and no longer needs it, its namespace owes the time for which it had it.
         """
-        there, before = {job.key for job in jobs} | self._ended.keys(), self._memory.unsettled
+        existing, before = {job.key for job in jobs} | self._ended.keys(), self._memory.unsettled
         needing = {waiting.job.key for waiting in self._waiting if waiting.ranking}
         needing |= {opening.job.key for opening in self._openings}
         if (reserved := self._memory.reserved) and reserved[0] not in needing:
@@ -301,7 +301,7 @@ class _Round:
         for key, since in self._memory.begun.items():
             # Later, the time of a deletion is unknown: there may have been no decision for long.
             if self._now - since < self._tuning.bound / 4:
-                if key in there:
+                if key in existing:
                     self._begun.setdefault(key, since)
                 else:
                     self._owe(key[0], self._tuning.bound)

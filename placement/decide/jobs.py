@@ -80,8 +80,8 @@ class Job:
         """Whether it was admitted and all gated workers have units: by the stored plan, or by their block."""
         if not self.begun:
             return False
-        stands = {member.block for member in self.workers if member.neuron and member.pin is not None}
-        return all(member.block in stands for member in self.gated if member.place)
+        blocks = {member.block for member in self.workers if member.neuron and member.pin is not None}
+        return all(member.block in blocks for member in self.gated if member.place)
 
     @cached_property
     def order(self) -> tuple[int, datetime, JobKey]:
@@ -126,8 +126,8 @@ class Job:
             return self.unlike
         total = self.place.workers
         numbers = {*(member.pod.number for member in self.workers), *self.ended}
-        there = sum(number < total for number in numbers)
-        return None if there == total else f"{there} of {total} workers exist"
+        count = sum(number < total for number in numbers)
+        return None if count == total else f"{count} of {total} workers exist"
 
     @cached_property
     def unlike(self) -> str | None:
@@ -141,13 +141,13 @@ class Job:
             sizes = " and ".join(f"{count} workers of node config {size}" for count, size, _ in shown)
             return f"its workers disagree: {sizes}; delete those that are not of this job"
         total = places[0].workers
-        seen: dict[int, str] = {}
+        names: dict[int, str] = {}
         for pod in (member.pod for member in self.workers):
             if pod.number >= total:
                 return f"{pod.name} has number {pod.number}, but the job was admitted with {total} workers"
-            if pod.number in seen:
-                return f"{seen[pod.number]} and {pod.name} have the same number {pod.number}"
-            seen[pod.number] = pod.name
+            if pod.number in names:
+                return f"{names[pod.number]} and {pod.name} have the same number {pod.number}"
+            names[pod.number] = pod.name
         return None
 
     @property
@@ -159,12 +159,12 @@ class Job:
         """
         if self.unlike or not any(member.pod.opened and member.pod.started for member in self.workers):
             return False
-        stands = {member.block for member in self.workers if member.pod.node or member.pod.opened}
+        blocks = {member.block for member in self.workers if member.pod.node or member.pod.opened}
         # A worker cannot return to a unit of one node: it may get another unit, so all workers must exist.
-        return all(member.place and member.block in stands for member in self.gated)
+        return all(member.place and member.block in blocks for member in self.gated)
 
     def trouble(self, units: Units) -> str | None:
-        """Why it cannot be opened whatever is free; None where it can."""
+        """Returns why it cannot be admitted even to free units; None if it can."""
         for member in self.pods:
             pod, place = member.pod, member.place
             if member.problem:
@@ -203,8 +203,8 @@ class Job:
             if not selected:
                 continue
             for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):
-                there = [member for member in pods if tuple(map(member.pod.labels.get, names)) in selected]
-                if there and any(term in member.pod.apart and there != [member] for member in pods):
+                met = [member for member in pods if tuple(map(member.pod.labels.get, names)) in selected]
+                if met and any(term in member.pod.apart and met != [member] for member in pods):
                     return f"its workers' required anti-affinity by {term.key} is about themselves: remove it"
         return None
 

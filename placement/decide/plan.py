@@ -25,7 +25,7 @@ LONGEST_REFUSAL: Final = 400  # characters of the API server's message, which ma
 class Tuning:
     """How long placement waits for what, and which units there are."""
 
-    # How long an opened job may lack a node for a worker, before those that have not started are deleted.
+    # How long an admitted job may lack a node for a worker, before workers that have not started are deleted.
     bound: timedelta = timedelta(minutes=2)
     default_limit: timedelta = timedelta(days=1)  # the time limit of a job that has none
     reserves: bool = True  # whether units are reserved for the first job that does not fit
@@ -67,7 +67,7 @@ def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, dateti
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decision remembers for the next one; a new leader decides well without it, but later."""
+    """What a decision remembers for the next one; without it, a new leader decides correctly, but later."""
 
     unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Memory:
     # Jobs that were admitted just now; the age that all jobs of a namespace lose, and when this last grew.
     begun: Mapping[JobKey, datetime] = field(default_factory=dict)
     debts: Mapping[str, tuple[timedelta, datetime]] = field(default_factory=dict)
-    # Since when jobs wait that could not be admitted at times, whatever was free, without those.
+    # Since when jobs wait, without the times in which they could not be admitted even to free units.
     parked: Mapping[JobKey, datetime] = field(default_factory=dict)
     at: datetime | None = None  # when it was
 
@@ -94,7 +94,7 @@ class Memory:
 
 
 class Opening(NamedTuple):
-    """An admission: first the units of all blocks are stored, then every pod loses its gate."""
+    """An admission: first the units of all blocks are stored, then every gate is removed."""
 
     job: Job  # its unpinned workers get their pins, and its gated pods lose the gate
     blocks: Mapping[int, str]  # by number of a block with an unpinned worker, the unit to which it is pinned
