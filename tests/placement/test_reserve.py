@@ -165,6 +165,24 @@ def test_after_a_job_exceeds_its_limit_no_limit_of_its_namespace_counts_for_a_da
     assert "evil" in ask(again).memory.exceeded
 
 
+@pytest.mark.parametrize("limit", [None, SECOND])
+def test_hundreds_of_jobs_of_a_namespace_with_all_nodes_delay_no_large_job_of_another(limit: Any) -> None:
+    """Each unit that becomes free would go to the next of them, even with short estimates."""
+    busy = [running(unit, HOUR, namespace="evil") for unit in (1, 2, 3, 4)]
+    # One of its jobs exceeds its limit.
+    busy[3] = running(4, HOUR, limit, namespace="evil")
+    queue = [pod for number in range(300) for pod in old(f"q{number}", 4, limit=limit, **EVIL)]
+    large = job("large", 8, age=10 * MINUTE)
+    memory, now, admitted = Memory(), NOW, []
+    while "large" not in admitted:
+        decision = ask(*busy, queue, large, memory=memory, now=now)
+        admitted += placed(decision)
+        assert reserved(decision).startswith("team.large") or "large" in admitted
+        memory, now = decision.memory, now + HOUR
+        busy = busy[1:]  # the first of them ends
+    assert admitted == ["large"]
+
+
 def test_the_limit_of_a_job_is_that_of_its_admission() -> None:
     """A tenant would raise the limit of a running job again and again, and never exceed it."""
     short = running(1, MINUTE, 2 * MINUTE, **EVIL)
