@@ -34,6 +34,12 @@ class Server(ThreadingMixIn, WSGIServer):
                 self._connections.popleft().shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as the base has it
+        """Ends a connection, which no longer counts."""
+        with contextlib.suppress(ValueError):  # it was closed as the oldest
+            self._connections.remove(request)
+        super().shutdown_request(request)
+
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the base has them
         """Logs nothing: the peer has closed the connection, or sent nonsense."""
 

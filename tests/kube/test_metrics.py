@@ -46,6 +46,15 @@ def test_peers_that_send_nothing_cost_no_more_threads_and_keep_no_probe_waiting(
         each.close()
 
 
+def test_connections_that_have_ended_do_not_count(server: Server) -> None:
+    """They counted: the connection of a slow scraper was closed after 64 probes."""
+    with socket.create_connection(("127.0.0.1", server.server_port), 5) as slow:
+        for _ in range(2 * MOST):
+            scraped(server)
+        slow.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert slow.recv(12) == b"HTTP/1.0 200"
+
+
 @pytest.mark.parametrize("program", [certs.__main__.run, placement.__main__.run], ids=["certs", "placement"])
 def test_a_program_can_serve_metrics_at_the_address_that_it_has_by_default(program: click.Command) -> None:
     (default,) = (option.default for option in program.params if option.name == "metrics_host")
