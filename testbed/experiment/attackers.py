@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from contract.keys import HOSTNAME
+from contract.keys import HOSTNAME, INJECT
 from testbed.experiment.hostile import NAMESPACE, intruder
 from testbed.experiment.stage import Stage
 from testbed.mpijob import mpijob
@@ -75,21 +75,26 @@ def vain(_: Stage) -> list[Object]:
     return [mpijob(4, name="vain", worker_spec=NO_VOLUME)]
 
 
+def touched(_: Stage) -> list[Object]:
+    """Returns a job that cannot start, and of which only the first worker is changed all the time."""
+    return [mpijob(4, name="touched", worker_spec=NO_VOLUME)]
+
+
 def launcher(_: Stage) -> list[Object]:
     """Returns a large job of which only the launcher has a priority."""
     return [mpijob(24, name="first", worker_spec=NO_VOLUME, launcher_spec={"priorityClassName": URGENT})]
 
 
 def queue(_: Stage) -> list[Object]:
-    """Returns jobs of a node that name a queue which is not there."""
+    """Returns jobs of a node that name a queue which is not there, and others that are opted out."""
     made = [mpijob(1, name=f"queue-{at}", worker_spec=NO_VOLUME) for at in range(8)]
-    for job in made:
-        job["metadata"]["labels"] = {kueue.QUEUE: "none"}
+    for at, job in enumerate(made):
+        job["metadata"] |= {"annotations": {INJECT: "false"}} if at % 2 else {"labels": {kueue.QUEUE: "none"}}
     return made
 
 
 USERS: dict[str, Callable[[Stage], list[Object]]] = {
-    user.__name__: user for user in (idle, core, words, vain, launcher, queue)
+    user.__name__: user for user in (idle, core, words, vain, touched, launcher, queue)
 }
 
 
@@ -122,9 +127,11 @@ def attack(stage: Stage, names: list[str]) -> Iterator[list[int]]:
 
 def _goes_on(editor: Kubectl, jobs: list[Object], ended: threading.Event, counted: list[int]) -> None:
     for turn in itertools.count(1):
-        for item in editor.get_json("pods")["items"]:
+        for name in [item["metadata"]["name"] for item in editor.get_json("pods")["items"]]:
+            if name.startswith("touched") and not name.endswith("worker-0"):
+                continue
             change = {"metadata": {"annotations": {"x": str(time.monotonic())}}}
-            _send(editor, counted, "PATCH", f"{PODS}/{item['metadata']['name']}", change)
+            _send(editor, counted, "PATCH", f"{PODS}/{name}", change)
             if ended.wait(PAUSE):
                 return
         if ended.wait(PAUSE):
