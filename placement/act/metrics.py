@@ -1,12 +1,12 @@
 """The loop's Prometheus metrics, in their own registry: without those of process and interpreter."""
 
-import collections
+from collections import Counter as Counts
 from datetime import datetime
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from placement.decide.plan import Decision
+from placement.decide.plan import Decision, Reason
 
 PREFIX: Final = "ultraserver_placement"
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -19,7 +19,7 @@ class Metrics:
         """Begins at zero, with every label present, so that rates have a first value."""
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
-        self._waiting = Gauge("waiting_jobs", "Jobs that wait; from the leader only.", **own)
+        self._waiting = Gauge("waiting_jobs", "Jobs that wait; from the leader only.", ["reason"], **own)
         self._oldest = Gauge(
             "oldest_wait_seconds", "How long the oldest of them waits; from the leader only.", **own
         )
@@ -28,7 +28,7 @@ class Metrics:
         )
         self._units = Gauge(
             "node_groups",
-            "Units that are entirely free, and those that are partly free.",
+            "Units by the number of nodes that a job can have, and state.",
             ["nodes", "state"],
             **own,
         )
@@ -38,6 +38,8 @@ class Metrics:
         self.openings = Counter("openings", "Jobs that were admitted.", **own)
         self.deletions = Counter("deletions", "Workers deleted to be recreated.", **own)
         self._failures = Counter("failures", "What failed, by kind.", ["kind"], **own)
+        for reason in Reason:
+            self._waiting.labels(reason)
         for kind in ("watch", "write", "decision"):
             self._failures.labels(kind)
 
@@ -45,7 +47,7 @@ class Metrics:
         """Stores whether this replica leads; removes a follower's old values, which would cause alerts."""
         self._leader.set(leader)
         if not leader:
-            for gauge in (self._waiting, self._oldest, self._unsettled):
+            for gauge in (*map(self._waiting.labels, Reason), self._oldest, self._unsettled):
                 gauge.set(0)
             self._units.clear()
 
@@ -53,16 +55,17 @@ class Metrics:
         """Counts a decision, and sets the gauges."""
         self._seconds.observe(seconds)
         self._last.set(now.timestamp())
-        self._waiting.set(len(decision.waiting))
+        reasons = Counts(waiting.reason for waiting in decision.waiting)
+        for reason in Reason:
+            self._waiting.labels(reason).set(reasons[reason])
         waits = [(now - waiting.job.created).total_seconds() for waiting in decision.waiting]
         self._oldest.set(max(waits, default=0.0))
         self._unsettled.set(len(decision.memory.unsettled))
-        counts = collections.Counter[tuple[int, str]]()  # units of several families may have one size
+        counts = Counts[tuple[int, str]]()  # units of several families may have one size
         for key, kind in decision.cluster.units.kinds.items():
-            size = kind.usable
-            if size > 1:
-                free, broken = decision.cluster.whole(key, size)
-                counts.update({(size, "free"): free, (size, "broken"): broken})
+            if kind.usable > 1:
+                states = decision.cluster.states(key)
+                counts.update({(kind.usable, state): count for state, count in states.items()})
         for (size, state), count in counts.items():
             self._units.labels(str(size), state).set(count)
 

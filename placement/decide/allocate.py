@@ -8,7 +8,7 @@ from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
-from placement.decide.plan import Failure, Opening
+from placement.decide.plan import Failure, Opening, Reason
 from placement.decide.reasons import shortage
 from placement.decide.reserve import Ends
 from placement.decide.topology import unsuited
@@ -24,9 +24,9 @@ OF_A_KIND: Final = 10  # conditions as which another demand counts, because ever
 class UnplacedError(Exception):
     """Some blocks of a job get no unit now; with a ranking, because too few of its units are free."""
 
-    def __init__(self, why: str, ranking: Ranking | None = None) -> None:
+    def __init__(self, why: str, ranking: Ranking | None = None, reason: Reason = Reason.UNITS) -> None:
         super().__init__(why)
-        self.ranking = ranking
+        self.ranking, self.reason = ranking, reason
 
 
 class Allocator:
@@ -121,13 +121,19 @@ class Allocator:
         """Returns free units for whole blocks, by the numbers of the blocks."""
         ranking = self._ranking(job)
         avoided = failure.units if failure else ()
-        units, free = ranking.take(job, len(blocks), avoided, self._doubtful)
+        wanted = len(blocks)
+        units, free = ranking.take(job, wanted, avoided, self._doubtful)
         if not units:
             cluster = self._cluster
-            if reserves and cluster.reservation is None and len(ranking.possible) >= len(blocks):
-                cluster.reservation = ranking.reserve(len(blocks), job, self._ends)
+            enough = len(ranking.possible) >= wanted
+            if reserves and cluster.reservation is None and enough:
+                cluster.reservation = ranking.reserve(wanted, job, self._ends)
             reserved = cluster.reservation is not None and cluster.reservation.job == job.key
-            raise UnplacedError(shortage(ranking, len(blocks), free, reserved=reserved), ranking)
+            raise UnplacedError(
+                shortage(ranking, wanted, free, reserved=reserved),
+                ranking,
+                Reason.UNITS if enough else Reason.NODES,
+            )
         by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
             by_block[pods[0].block] = unit.id
@@ -146,17 +152,18 @@ class Allocator:
         demands = tuple(dict.fromkeys(member.demand for member in job.unpinned))
         if len(demands) > MOST_DEMANDS:
             kinds = f"{len(demands)} different kinds of node: at most {MOST_DEMANDS}"
-            raise UnplacedError(f"its workers ask for {kinds}")
+            raise UnplacedError(f"its workers ask for {kinds}", reason=Reason.PODS)
         ranking = self._rankings.get((place.unit, place.size, demands))
         if ranking is None:
             namespace = job.key[0]
             parts = OF_A_KIND + sum(demand.parts for demand in demands)
             before = self._compared[namespace]
             if before + parts > MOST_COMPARED:
-                raise UnplacedError(
+                why = (
                     f"jobs of {namespace} that wait before it name {before} conditions on nodes, and it "
                     f"names {parts} more: at most {MOST_COMPARED} are compared at a time"
                 )
+                raise UnplacedError(why, reason=Reason.PODS)
             self._compared[namespace] += parts
             ranking = Ranking(self._cluster, place, demands)
             self._rankings[(place.unit, place.size, demands)] = ranking

@@ -1,9 +1,10 @@
 """The holders of nodes and units, and why a job cannot use a unit."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from contract.place import Place
@@ -18,6 +19,8 @@ from placement.observe.model import UNITS, Demand, JobKey, Kind, Node, Pod, Unit
 if TYPE_CHECKING:
     from placement.decide.reserve import Reservation
 
+# The states of a unit: too few nodes are Ready and not cordoned; reserved; all nodes, some or none are free.
+STATES: Final = ("sick", "reserved", "free", "part", "used")
 # More devices than a node has.
 MOST: Final = 10_000
 
@@ -219,6 +222,19 @@ class Cluster:
         reservation = self.reservation
         return reservation.nodes if reservation and reservation.excludes(job) else frozenset()
 
+    def filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
+        """Returns the pod without devices that uses most of what one of some nodes has too little of."""
+        for node, demand in product(nodes, demands):
+            resource = lacking(demand, node, self.used.get(node.name, {}))
+            if resource is not None:
+                there = (member for member in self.repelling.there.get(node.name, ()) if not member.neuron)
+                amounts = [
+                    (member.demand.requests.get(resource, 0), member.pod.uid, member.pod) for member in there
+                ]
+                most, _, pod = max(amounts, default=(0, "", None))
+                return pod if most else None
+        return None
+
     def reserved(self, unit: Unit, job: Job) -> Cause | None:
         """Returns for which other job a unit is reserved; None if the job may use it."""
         reservation = self.reservation
@@ -238,10 +254,19 @@ class Cluster:
         parts = self.parts.get((key, unit_id)) if unit_id else None
         return max(free - sum(part.due for part in parts.values()), 0) if parts else free
 
-    def whole(self, key: str, size: int) -> tuple[int, int]:
-        """Returns the number of units with ``size`` free nodes or more, and of those with fewer, but some."""
-        counts = [self.free(key, unit_id) for unit_id in self.topology.units_by(key)]
-        return sum(count >= size for count in counts), sum(0 < count < size for count in counts)
+    def states(self, key: str) -> Counter[str]:
+        """Returns the number of units by a label, by their state: one of `STATES`."""
+        usable, counts = self.units.of(key).usable, Counter(dict.fromkeys(STATES, 0))
+        kept = self.reservation.nodes if self.reservation else frozenset[str]()
+        for unit in self.topology.units_by(key).values():
+            free = self.free(key, unit.id)
+            if len(unit.names & self.topology.usable) < usable:
+                counts["sick"] += 1
+            elif not kept.isdisjoint(unit.names):
+                counts["reserved"] += 1
+            else:
+                counts["free" if free >= usable else "part" if free else "used"] += 1
+        return counts
 
     def _has_devices(self, pod: Pod) -> bool:
         """Returns whether a pod's node offers the requested devices; a kubelet may run a pod without."""

@@ -24,6 +24,7 @@ from placement.decide.plan import (
     Failure,
     Memory,
     Opening,
+    Reason,
     Tuning,
     Unsettled,
     Waiting,
@@ -205,7 +206,8 @@ class _Round:
 
     def _mistaken(self, job: Job, error: Exception) -> None:
         self._errors.append((job, error))
-        self._waiting.append(Waiting(job, f"the program cannot decide about it, see its log: {error!r}"))
+        why = f"the program cannot decide about it, see its log: {error!r}"
+        self._waiting.append(Waiting(job, why, reason=Reason.BUG))
 
     def _explained(self) -> tuple[Waiting, ...]:
         """Returns why jobs wait; a bug here does not affect the admissions."""
@@ -227,7 +229,8 @@ class _Round:
         if late and not self._was_refused(job):
             self._give_up(job, late, why or "not every worker got a node")
         elif why is not None:
-            self._waiting.append(Waiting(job, why))
+            reason = Reason.PODS if trouble else Reason.BACKOFF
+            self._waiting.append(Waiting(job, why, reason=reason))
         elif job.gated:
             failure = self._failures.get(job.key)
             old = self._now - self._since(job) >= YOUNG or self._goes_first(job)
@@ -238,7 +241,7 @@ class _Round:
                 if not job.begun:
                     self._begun[job.key] = self._now
             except UnplacedError as error:
-                self._waiting.append(Waiting(job, str(error), error.ranking))
+                self._waiting.append(Waiting(job, str(error), error.ranking, error.reason))
                 home = job.key[0] in self._cluster.repelling.namespaces
                 fitting = error.ranking.fitting.values() if error.ranking and home else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):

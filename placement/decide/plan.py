@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 from placement.decide.choose import Ranking
@@ -121,6 +122,17 @@ class Deletion(NamedTuple):
     why: str
 
 
+class Reason(StrEnum):
+    """The kinds of reason for which a job waits."""
+
+    PODS = "pods"  # it has too few Pods, or they prevent its admission
+    BACKOFF = "backoff"  # its admission, or that of another job of its namespace, failed before
+    UNITS = "units"  # too few of the units that it needs are free
+    RESERVED = "reserved"  # enough of them are free, but reserved for an earlier job
+    NODES = "nodes"  # it needs more units than can become free as things are
+    BUG = "bug"  # this program cannot decide about it
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A job that waits."""
@@ -128,6 +140,7 @@ class Waiting:
     job: Job
     why: str  # a sentence without a full stop
     ranking: Ranking | None = None  # the units of which it needs more; None if it waits for something else
+    reason: Reason = Reason.PODS
 
 
 @dataclass(frozen=True)
@@ -136,7 +149,7 @@ class Decision:
 
     openings: tuple[Opening, ...]  # in this order
     deletions: tuple[Deletion, ...]
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[Waiting, ...]  # in the order of the queue
     # Pods that are not believed and do not wait, each as a job of its own, and why.
     doubted: tuple[Waiting, ...]
     errors: tuple[tuple[Job, Exception], ...]  # jobs about which this program has a bug; they wait, too

@@ -10,7 +10,7 @@ from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
-from placement.decide.plan import Waiting
+from placement.decide.plan import Reason, Waiting
 
 LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""
@@ -23,15 +23,23 @@ NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraSe
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs with why they cannot have units, which many jobs have in common."""
-    known: dict[tuple[Ranking, bool], str] = {}
+    # The causes, and how many units would be free without the reservation.
+    known: dict[tuple[Ranking, bool], tuple[str, int]] = {}
     for each in waiting:
-        texts = [each.why]
+        texts, reason = [each.why], each.reason
         if each.ranking:
             key = (each.ranking, bool(cluster.reserved_from(each.job)))
             if key not in known:
-                known[key] = listed(causes(cluster, each.ranking, each.job))
-            texts.append(known[key])
-        yield replace(each, why=printable("; ".join(filter(None, texts)), LONGEST))
+                found = list(causes(cluster, each.ranking, each.job))
+                others = (
+                    len(found) - len(each.ranking.unfit) - sum(cause.kind == "reserved" for _, cause in found)
+                )
+                known[key] = listed(found), len(each.ranking.fitting) - others
+            text, free = known[key]
+            texts.append(text)
+            if reason is Reason.UNITS and key[1] and free >= len(each.job.blocks):
+                reason = Reason.RESERVED
+        yield replace(each, why=printable("; ".join(filter(None, texts)), LONGEST), reason=reason)
 
 
 def listed(causes: Iterable[tuple[str, Cause]]) -> str:
@@ -64,7 +72,11 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     """Yields why a job cannot have units, by id: first the units that do not suit its pods."""
     yield from ranking.unfit.items()
     for unit in ranking.fitting.values():
-        if cause := ranking.taken(unit) or cluster.repelled(unit.nodes, job) or cluster.reserved(unit, job):
+        cause = ranking.taken(unit) or cluster.repelled(unit.nodes, job) or cluster.reserved(unit, job)
+        if cause and cause.kind == "full" and (pod := cluster.filler(unit.nodes, ranking.demands)):
+            detail = f"{cause.detail}, and pod {pod.namespace}/{pod.name} uses most of it"
+            cause = Cause(cause.kind, detail)
+        if cause is not None:
             yield unit.id, cause
 
 

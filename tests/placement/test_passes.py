@@ -321,17 +321,26 @@ def test_the_figures(api: FakeApi) -> None:
     store_job(api, "b", 8)
     program = Program(api)
     program.run.units = lambda: UNITS | Units({INSTANCE_TYPE: Kind(8)})
-    program.run()
     prefix = "ultraserver_placement"
-    assert program.figure(f"{prefix}_waiting_jobs") == 1
+
+    def waiting() -> dict[str, float]:
+        (family,) = (
+            each for each in program.metrics.registry.collect() if each.name == f"{prefix}_waiting_jobs"
+        )
+        return {sample.labels["reason"]: sample.value for sample in family.samples}
+
+    assert not any(waiting().values())
+    assert len(waiting()) == 6
+    program.run()
+    assert waiting() == {"units": 1, **dict.fromkeys(("pods", "backoff", "reserved", "nodes", "bug"), 0)}
     assert program.figure(f"{prefix}_oldest_wait_seconds") == 60
     assert program.figure(f"{prefix}_openings_total") == 1
     assert program.figure(f"{prefix}_last_decision_timestamp_seconds") == NOW.timestamp()
-    for nodes, kind, count in (("4", "free", 1), ("4", "broken", 0), ("2", "free", 2), ("8", "broken", 1)):
+    for nodes, kind, count in (("4", "free", 1), ("4", "used", 1), ("2", "free", 2), ("8", "part", 1)):
         labels = {"nodes": nodes, "state": kind}
         assert program.metrics.registry.get_sample_value(f"{prefix}_node_groups", labels) == count, labels
     program.run.leads(leader=False)
-    assert program.figure(f"{prefix}_waiting_jobs") == 0
+    assert not any(waiting().values())
 
 
 # ---- Events ------------------------------------------------------------------------------------------------

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.decide import decide
-from placement.decide.plan import Tuning
+from placement.decide.jobs import Job
+from placement.decide.plan import Memory, Reason, Tuning
 from placement.decide.reasons import LONGEST, units
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Kind, Units
@@ -99,3 +101,53 @@ def test_a_size_that_nobody_has_is_said_plainly() -> None:
     assert why(MANY.values(), pods) == (
         "needs 1 free unit of 8 nodes; 0 free; at most 0 can become free as things are"
     )
+
+
+def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = servers(3)
+    busy = [
+        replace(pod, opened=NOW - HOUR, limit=2 * HOUR)
+        for pod in bound(job("r", 4), on(nodes, "n1-0", "n1-1", "n1-2", "n1-3"), started=True)
+    ]
+    pods = [
+        *busy,
+        *job("first", 12, age=2 * HOUR),
+        *job("behind", 8, age=HOUR),
+        *job("parts", 4)[:3],
+        *job("huge", 16),
+        *job("refused", 4),
+        *job("odd", 4),
+    ]
+    memory = Memory().refused(("team", "team.refused"), "a quota", NOW)
+    trouble = Job.trouble
+
+    def broken(found: Job, units: Units) -> str | None:
+        assert found.key[1] != "team.odd"
+        return trouble(found, units)
+
+    monkeypatch.setattr(Job, "trouble", broken)
+    decision = decide(Topology(nodes.values()), pods, NOW, memory=memory)
+    assert {each.job.key[1].removeprefix("team."): each.reason for each in decision.waiting} == {
+        "first": Reason.UNITS,
+        "behind": Reason.RESERVED,
+        "parts": Reason.PODS,
+        "huge": Reason.NODES,
+        "refused": Reason.BACKOFF,
+        "odd": Reason.BUG,
+    }
+    # Without the reservation, too few units would be free as well.
+    larger = [*busy, *job("first", 12, age=2 * HOUR), *job("behind", 12, age=HOUR)]
+    found = decide(Topology(nodes.values()), larger, NOW)
+    assert [each.reason for each in found.waiting] == [Reason.UNITS, Reason.UNITS]
+
+
+def test_a_unit_is_in_one_state() -> None:
+    nodes = {node.name: node for node in changed(servers(6), n1_0={"cordoned": True}, n2_0=None)}
+    there = bound(job("r", 4), on(nodes, *(f"n3-{index}" for index in range(4))), started=True)
+    there = [replace(pod, opened=NOW - HOUR, limit=2 * HOUR) for pod in there]
+    pair = bound(job("p", 2), on(nodes, "n4-0", "n4-1"), started=True)
+    units = decide(Topology(nodes.values()), [*there, *pair], NOW).cluster
+    assert units.states(SERVER_4) == {"sick": 2, "used": 1, "part": 1, "free": 2, "reserved": 0}
+    assert units.states(SERVER_2) == {"sick": 2, "used": 3, "part": 0, "free": 7, "reserved": 0}
+    units = decide(Topology(nodes.values()), [*there, *pair, *job("first", 12, age=HOUR)], NOW).cluster
+    assert units.states(SERVER_4) == {"sick": 2, "used": 0, "part": 1, "free": 0, "reserved": 3}
