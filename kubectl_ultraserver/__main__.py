@@ -17,6 +17,7 @@ from common.completion import for_kubectl
 from common.exits import Program, coloured, say
 from common.files import files_of, read_text
 from common.texts import printable
+from common.times import stamp
 from kube.api import ApiError, ForbiddenError
 from kubectl_ultraserver.check.gather import Gatherer, run_checks
 from kubectl_ultraserver.check.line import Status
@@ -24,9 +25,10 @@ from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Previewer, UnreadableError, lines, report
 from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
+from kubectl_ultraserver.queue import queue
 from kubectl_ultraserver.servers import is_selected, servers
 from kubectl_ultraserver.service import OffError
-from kubectl_ultraserver.terminal import checked, drawn, explained, verified
+from kubectl_ultraserver.terminal import checked, drawn, explained, queued, verified
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.web import serve
 from kubectl_ultraserver.why import why
@@ -174,6 +176,27 @@ def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> N
         _lines(drawn(selected, shutil.get_terminal_size().columns))
     if fleet.unseen:
         say(f"note: {printable(fleet.unseen)}", err=True)
+
+
+@main.command("queue")
+@click.option(
+    "-A", "--all-namespaces", "everywhere", is_flag=True, help="Jobs of all namespaces, as without -n."
+)
+@connected
+def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
+    """Show which jobs wait for whole-job admission, in order, for what, and when they may start."""
+    namespace = "" if everywhere else click.get_current_context().params["namespace"]
+    fleet = lister.fleet()
+    found = queue(fleet, lister.ended(), lister.lease())
+    entries = [entry for entry in found.entries if namespace in ("", entry.namespace)]
+    if form == "json":
+        times = [
+            {"since": stamp(entry.since), "start": entry.start and stamp(entry.start)} for entry in entries
+        ]
+        jobs = [asdict(entry) | each for entry, each in zip(entries, times, strict=True)]
+        _json({"text": found.text, "jobs": jobs, "notes": found.notes})
+    else:
+        _lines(queued(found, entries, fleet.now))
 
 
 @main.command()

@@ -70,7 +70,7 @@ def fit(
     gate, keys, fleet = place.placer is Placer.WHOLE_JOB, {pod.key for pod in own}, case.fleet
     others = (pod for pod in fleet.pods if gate or not pod.gated)
     note = (f"note: {fleet.unseen}",) if fleet.unseen else ()
-    decision = decision_of(case, [*others, *earlier, *own], reserves=gate)
+    decision = decision_of(case.fleet, [*others, *earlier, *own], reserves=gate)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
             why, details = reason(case, decision, waiting)

@@ -21,8 +21,8 @@ from kubectl_ultraserver.table import Table, read
 from placement.decide.allocation import offered
 from placement.decide.topology import Topology
 from placement.observe.inventory import API, READERS, Inventory
-from placement.observe.model import COMPONENT, Pod
-from placement.observe.read import LIVE, read_node, read_pod
+from placement.observe.model import COMPONENT, Ended, Pod
+from placement.observe.read import LIVE, OVER, read_ended, read_node, read_pod
 
 T = TypeVar("T")
 
@@ -74,6 +74,18 @@ class Lister:
         owners = {pod.uid: owner for pod, owner in listed if owner}
         return replace(fleet, pods=pods, owners=owners, unseen=unseen)
 
+    def ended(self) -> tuple[Ended, ...]:
+        """Returns the workers that have ended; only those of one namespace if `fleet` has only these."""
+        try:
+            listed = list(self.items(f"/api/v1/pods?{OVER}"))
+        except ForbiddenError:
+            listed = list(self.items(f"/api/v1/{self._inside}/pods?{OVER}"))
+        return tuple(pod for raw in listed if (pod := read_ended(raw)))
+
+    def lease(self) -> Object | None:
+        """Returns the Lease of the placement program; see `findings.Case`."""
+        return self._get(LEASE)
+
     def _claims(self) -> tuple[Inventory, str]:
         """Returns device claims, none before Kubernetes 1.34; and why they were not read."""
         if not self.has_claims:
@@ -115,7 +127,7 @@ class Lister:
             events=tuple(events),
             registration=self._registration(case.kind),
             rules=self._rules,
-            lease=self._get(LEASE),
+            lease=self.lease(),
             workloads=tuple(self._workloads(own)),
             kueue=bool(self.kueue),
         )

@@ -14,6 +14,7 @@ from contract.keys import GATE
 from contract.place import Placer
 from kube.api import Object
 from kubectl_ultraserver.findings import Case, Finding
+from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import NAME, at, condition, name_of, text
 from kubectl_ultraserver.verify import few
@@ -21,7 +22,7 @@ from placement.decide.choose import Ranking
 from placement.decide.decide import decide
 from placement.decide.plan import Decision, Tuning, Waiting
 from placement.decide.reasons import causes, listed
-from placement.observe.model import COMPONENT, Pod
+from placement.observe.model import COMPONENT, Ended, Pod
 from placement.observe.read import read_ended, read_pod
 
 SILENT: Final = timedelta(minutes=1)
@@ -57,7 +58,7 @@ def unplaced(case: Case) -> Iterator[Finding]:
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Yields findings about why the placement program does not admit a job, for each of its groups."""
     keys = {pod.key for pod in pods}
-    decision = decision_of(case, case.fleet.pods)
+    decision = decision_of(case.fleet, [*case.fleet.pods, *_ended(case)])
     events = case.events_about([pod.name for pod in pods], component=COMPONENT)
     messages = dict.fromkeys(text(event, "message") for event in events)
     silent = silence(case.lease, case.fleet.now)
@@ -137,7 +138,7 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     ]
     keys, uids = {pod.key for pod in own}, {pod.uid for pod in own}
     others = (pod for pod in case.fleet.pods if pod.uid not in uids and not pod.gated)
-    decision = decision_of(case, [*others, *own], reserves=False)
+    decision = decision_of(case.fleet, [*others, *own, *_ended(case)], reserves=False)
     for waiting in decision.waiting:
         if waiting.job.key in keys and not waiting.job.trouble(case.fleet.table.units):
             yield Finding("ultraserver", case.called.name, *reason(case, decision, waiting))
@@ -148,12 +149,15 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
             yield Finding("ultraserver", case.called.name, text_)
 
 
-def decision_of(case: Case, pods: Iterable[Pod], *, reserves: bool = True) -> Decision:
+def _ended(case: Case) -> Iterator[Ended]:
+    """Yields the workers of the job that have ended."""
+    return (pod for raw in case.pods if (pod := read_ended(raw)))
+
+
+def decision_of(fleet: Fleet, pods: Iterable[Pod | Ended], *, reserves: bool = True) -> Decision:
     """Returns the placement program's decision about these pods now."""
-    fleet = case.fleet
-    ended = (pod for raw in case.pods if (pod := read_ended(raw)))
     tuning = Tuning(reserves=reserves, units=fleet.table.units)
-    return decide(fleet.topology, [*pods, *ended], fleet.now, tuning, inventory=fleet.inventory)
+    return decide(fleet.topology, pods, fleet.now, tuning, inventory=fleet.inventory)
 
 
 def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:

@@ -2,14 +2,16 @@
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Final
 
 from common.exits import style
 from common.texts import columns, printable
 from kubectl_ultraserver.check.line import Line, Status
 from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.queue import Entry, Queue, clock
 from kubectl_ultraserver.servers import MISSING, Server, Spot, counts
-from kubectl_ultraserver.verify import Verification
+from kubectl_ultraserver.verify import Verification, few
 
 COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")
 SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
@@ -61,6 +63,24 @@ def verified(verdict: Verification) -> Iterator[str]:
         yield f"  {printable(problem.text)}"
     if verdict.unseen:
         yield style(f"note: {printable(verdict.unseen)}", fg="yellow")
+
+
+def queued(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[str]:
+    """Yields a sentence about the queue, some of its jobs as a table, and notes."""
+    yield printable(queue.text)
+    table = [["POSITION", "JOB", "WORKERS", "SINCE", "MAY START", "RESERVED", "WAITS FOR"]]
+    for entry in entries:
+        start = ""
+        if entry.start:
+            start = "now" if entry.start <= now else f"{'' if entry.exact else '~'}{clock(entry.start, now)}"
+        reserved = few(list(entry.units))
+        values = (entry.job, str(entry.workers), clock(entry.since, now), start, reserved, entry.text)
+        table.append([printable(value) or "-" for value in (str(entry.position or ""), *values)])
+    if entries:
+        yield ""
+        yield from columns(table)
+        yield ""
+    yield from (style(f"note: {printable(note)}", fg="yellow") for note in queue.notes)
 
 
 def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[str]:

@@ -134,8 +134,9 @@ class Ranking:
         first = sorted(ranked, key=itemgetter(0))[:count]
         names = frozenset[str]().union(*(unit.names for _, unit in first))
         begin = max(end.at for (*_, end, _), _ in first)
-        own_only = any(own for (own, *_), _ in first)
-        return Reservation(job.key, names, begin, own=own_only, ends=ends)
+        own_only, assumed = (any(key[part] for key, _ in first) for part in (0, 1))
+        units = tuple(sorted(unit.id for _, unit in first))
+        return Reservation(job.key, units, names, begin, assumed=assumed, own=own_only, ends=ends)
 
     def _end(self, unit: Unit, ends: Ends) -> End | None:
         """Returns when a unit has enough free nodes for a block of a job; None if that is unknown."""

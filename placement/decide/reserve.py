@@ -106,6 +106,12 @@ class Ends:
             self._known[key] = self._end_since(key, since) if job else None
         return self._known[key]
 
+    def order(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
+        """Returns the jobs on some nodes, those that end last first."""
+        jobs = {key for node in nodes for key in holders.get(node, ())}
+        ends = {key: end.at for key in sorted(jobs) if (end := self._end(key))}
+        return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
+
     def _end_since(self, key: JobKey, since: datetime) -> End | None:
         age, limit = self._now - since, self._limit(key, self.limits.get(key))
         if limit and limit > age:
@@ -121,8 +127,10 @@ class Reservation:
     """The units that are held free for the first job that does not fit."""
 
     job: JobKey
+    units: tuple[str, ...]
     nodes: frozenset[str]
     begin: datetime  # when the last of them becomes free
+    assumed: bool  # whether that depends on a job without a time limit
     own: bool  # whether only jobs of its own namespace are kept off them
     ends: Ends
 

@@ -284,19 +284,22 @@ def selected(path: str, at: str, raw: Object) -> bool:
     labels = raw.get("metadata", {}).get("labels") or {}
     return (
         split.path in {collection, everywhere}
-        and all(labels.get(key, "") == value for key, _, value in _terms(query.get("labelSelector", "")))
         and all(
-            (_field(raw, key) == value) != negated
-            for key, negated, value in _terms(query.get("fieldSelector", ""))
+            labels.get(key, "") == value if equals else key in labels
+            for key, equals, value in _terms(query.get("labelSelector", ""))
+        )
+        and all(
+            (_field(raw, key) == value) == (equals == "=")
+            for key, equals, value in _terms(query.get("fieldSelector", ""))
         )
     )
 
 
-def _terms(selector: str) -> Iterator[tuple[str, bool, str]]:
+def _terms(selector: str) -> Iterator[tuple[str, str, str]]:
+    """Yields key, operator and value; only a key has no operator."""
     for term in filter(None, selector.split(",")):
         key, equals, value = term.partition("=")
-        assert equals, f"the selector {selector} is more than this API server knows"
-        yield key.removesuffix("!"), key.endswith("!"), value
+        yield key.removesuffix("!"), "!=" if key.endswith("!") else equals, value
 
 
 def _field(raw: Object, path: str) -> Any:

@@ -63,7 +63,7 @@ def test_the_documented_rights_are_enough_and_what_lacks_is_said(namespace: Kube
     namespace.apply(role.text)
     binding = f"ultraserver-reader-{namespace.namespace}"
     namespace.run("create", "clusterrolebinding", binding, "--clusterrole=ultraserver-reader", who)
-    for words in (["verify", "train"], ["why", "train"], ["topology"]):
+    for words in (["verify", "train"], ["why", "train"], ["topology"], ["queue"]):
         done = plugin(namespace, *words, kubeconfig=person)
         assert done.returncode == 0, done.stderr
         assert not done.stderr

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import urllib.request
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from contract.keys import SERVER_2, SERVER_4
+from common.times import stamp, time_of
+from contract.keys import OPENED, SERVER_2, SERVER_4
 from kube.api import leases
 from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import ACCOUNT, NAMESPACE, TEAMS, Stage
 from testbed.mpijob import mpijob
 from testbed.plane.plugin import eventually, previewed, texts
 from testbed.plane.previews import answering, previews
+from testbed.plane.process import free_ports
+from testbed.waiting import until
 
 
 def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
@@ -28,6 +35,56 @@ def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
     onto = about.rpartition(" ")[2]
     rows = eventually(inside, ["verify", "waits"], lambda found: found["whole"])["rows"]
     assert {row["labels"][SERVER_4] for row in rows} == {onto}
+
+
+@pytest.mark.limit(60, "starts the program, and waits for the jobs of two teams")
+def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = stage.plane.kubectl.in_namespace(TEAMS[0])
+    (port,) = free_ports(1)
+    stage.start_program(metrics_port=port, metrics_host="127.0.0.1")
+    stage.apply("eval", 16, TEAMS[1], runPolicy={"activeDeadlineSeconds": 7200})
+    stage.wait(all_whole)
+    stage.apply("train", 16)
+    stage.apply("huge", 32)
+
+    def waits(found: Any) -> bool:
+        return [job["reason"] for job in found["jobs"]] == ["units", "nodes"]
+
+    found = eventually(inside, ["queue"], waits)
+    assert found["text"] == "2 jobs wait; team-a/train is next, and when it may start is not known."
+    assert [(job["position"], job["text"]) for job in found["jobs"]] == [
+        (1, "needs 4 whole UltraServers; 2 free"),
+        (None, "needs 8 whole UltraServers; 2 free; at most 6 can become free as things are"),
+    ]
+    for sample in (
+        'waiting_jobs{reason="units"} 1.0',
+        'waiting_jobs{reason="nodes"} 1.0',
+        'node_groups{nodes="4",state="used"} 4.0',
+        'node_groups{nodes="4",state="free"} 2.0',
+    ):
+        until(lambda sample=sample: f"ultraserver_placement_{sample}\n" in metrics(port), sample)
+    # A job that has waited for a quarter of an hour gets a reservation.
+    later = timedelta(minutes=15)
+    clock = SimpleNamespace(now=lambda zone: datetime.now(zone) + later)
+    monkeypatch.setattr("kubectl_ultraserver.listing.datetime", clock)
+    monkeypatch.setattr("kubectl_ultraserver.scheduling.SILENT", 2 * later)
+    found = eventually(inside, ["queue"], lambda found: found["jobs"][0]["start"])
+    notes = (pod["metadata"]["annotations"].get(OPENED) for pod in stage.workers())
+    (admitted,) = {time_of(note.split()[0]) for note in notes if note}
+    assert admitted
+    train, _ = found["jobs"]
+    assert (train["exact"], train["start"]) == (True, stamp(admitted + timedelta(hours=2)))
+    assert len(train["units"]) == 4
+    (note,) = found["notes"]
+    assert note.startswith("when team-b/eval ends, there are 4 whole UltraServers for team-a/train: ")
+
+
+def metrics(port: int) -> str:
+    """Returns the metrics of a program on this machine."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+        return str(response.read().decode())
 
 
 @pytest.fixture

@@ -1,0 +1,176 @@
+"""The jobs that wait for whole-job admission, in the order of placement's own decision. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from kube.api import Object
+from kubectl_ultraserver.fleet import Fleet
+from kubectl_ultraserver.scheduling import decision_of, silence
+from kubectl_ultraserver.verify import few
+from placement.decide.cluster import shown
+from placement.decide.jobs import Job
+from placement.decide.plan import Decision, Reason, Waiting
+from placement.decide.reasons import causes, units
+from placement.observe.model import Ended
+
+FITS: Final = "fits"
+"""The reason of a job that waits for the next decision only; the others are those of `Reason`."""
+STUCK: Final = (Reason.PODS, Reason.NODES, Reason.BUG)
+"""Reasons for which a job has no position: something must change before it can be admitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A job that waits.
+
+    Attributes:
+        position: Its position in the queue, from 1; None if it has none, or if that is not known.
+        namespace: Its namespace.
+        job: Its namespace and name.
+        workers: The number of its workers.
+        since: The time since which all its workers exist.
+        reason: The kind of what it waits for: `FITS` or a `Reason`; empty if that is not known.
+        text: What it waits for.
+        start: When it may start; None if that is not known.
+        exact: Whether that depends on time limits only.
+        units: The units that are reserved for it.
+    """
+
+    position: int | None
+    namespace: str
+    job: str
+    workers: int
+    since: datetime
+    reason: str
+    text: str
+    start: datetime | None = None
+    exact: bool = False
+    units: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """The jobs that wait.
+
+    Attributes:
+        text: The most important facts in a sentence.
+        entries: The jobs in order, those without a position last.
+        notes: What would help the first job, and what limits these facts.
+    """
+
+    text: str
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+
+
+def queue(fleet: Fleet, ended: Sequence[Ended], lease: Object | None) -> Queue:
+    """Returns the jobs that wait.
+
+    Args:
+        fleet: The nodes and pods. If not all could be listed, neither positions nor times are known.
+        ended: The workers that have ended.
+        lease: The Lease of the placement program; see `silence`.
+    """
+    decision, silent = decision_of(fleet, [*fleet.pods, *ended]), silence(lease, fleet.now)
+    entries = [
+        _entry(opening.job, FITS, f"fits {few(list(opening.units))}; see its Events if it stays", fleet.now)
+        for opening in decision.openings
+    ]
+    entries += [_waiting(decision, waiting, fleet.now) for waiting in decision.waiting]
+    if fleet.unseen or silent:
+        entries = [replace(entry, start=None, exact=False, units=()) for entry in entries]
+    if fleet.unseen:
+        entries = [
+            replace(entry, reason="", text="not known") if entry.reason == FITS else entry
+            for entry in entries
+        ]
+    positions = iter(range(1, len(entries) + 1))
+    if not fleet.unseen:
+        entries = [
+            entry if entry.reason in STUCK else replace(entry, position=next(positions)) for entry in entries
+        ]
+    notes = [] if fleet.unseen or silent else [*_help(decision)]
+    notes += [f"{fleet.unseen}; so positions and times are not known"] if fleet.unseen else []
+    entries.sort(key=lambda entry: entry.position is None)
+    return Queue(_text(entries, fleet, silent), tuple(entries), tuple(notes))
+
+
+def clock(when: datetime, now: datetime) -> str:
+    """Returns a time in UTC for a reader, with the date if it is not today."""
+    return f"{when:%H:%M}" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M}"
+
+
+def _entry(job: Job, reason: str, text: str, start: datetime | None = None) -> Entry:
+    workers = next((member.place.workers for member in job.workers if member.place), 0)
+    return Entry(None, job.key[0], shown(job.key), workers, job.created, reason, text, start)
+
+
+def _waiting(decision: Decision, waiting: Waiting, now: datetime) -> Entry:
+    """Returns a job that does not fit, with its reservation."""
+    needs, *more = waiting.why.split("; ")
+    reservation, text = decision.cluster.reservation, waiting.why
+    if waiting.reason is Reason.RESERVED and reservation:
+        text = f"{needs}; reserved for {shown(reservation.job)}"
+    elif waiting.ranking:
+        # Why it cannot use each unit follows, which is for `why`.
+        text = "; ".join([needs, *more[: 2 if waiting.reason is Reason.NODES else 1]])
+    entry = _entry(waiting.job, waiting.reason, text)
+    if reservation is None or reservation.job != waiting.job.key:
+        return entry
+    # If nothing on the units has a time at which it ends, something else keeps the job off, such as a Pod.
+    start = reservation.begin if reservation.begin > now else None
+    exact = start is not None and not (reservation.assumed or reservation.own)
+    return replace(entry, start=start, exact=exact, units=reservation.units)
+
+
+def _help(decision: Decision) -> Iterator[str]:
+    """Yields what would help the job with the reservation or, if there is none, the first job."""
+    cluster, reservation = decision.cluster, decision.cluster.reservation
+    wanting = [waiting for waiting in decision.waiting if waiting.ranking]
+    if reservation:
+        wanting = [waiting for waiting in wanting if waiting.job.key == reservation.job]
+    for waiting in wanting[:1]:
+        ranking, job = waiting.ranking, waiting.job
+        if reservation:
+            there = reservation.ends.order(reservation.nodes, cluster.holders)
+            names = [shown(key) for key in there if key != job.key]
+            count = len(reservation.units)
+            what = units(count, job.place.size, parts=bool(ranking and ranking.parts))
+            if names:
+                last = f"{names[0]} ends" + (f", the last of {len(names)} jobs" if len(names) > 1 else "")
+                are = f"there {'is' if count == 1 else 'are'} {what} for {shown(job.key)}"
+                yield f"when {last}, {are}: {few(list(reservation.units))}"
+            if reservation.assumed:
+                yield "its start is an estimate: not all of these jobs have a time limit, or keep it"
+            if reservation.own:
+                yield "its start is an estimate: jobs of other namespaces may use these units before it"
+        if ranking:
+            for unit, cause in causes(cluster, ranking, job):
+                if cause.kind == "full":
+                    yield f"{unit}: {cause.detail}"
+
+
+def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:
+    """Returns how many jobs wait, and which is next."""
+    if not entries:
+        return "No job waits."
+    texts = [f"{len(entries)} jobs wait" if len(entries) > 1 else "1 job waits"]
+    starting = [entry.job for entry in entries if entry.reason == FITS]
+    waiting = [entry for entry in entries if entry.position and entry.reason != FITS]
+    first = next((entry for entry in waiting if entry.units), next(iter(waiting), None))
+    if fleet.unseen:
+        texts.append("which is next is not known")
+    elif silent:
+        texts.append(f"the placement program {silent}")
+    else:
+        texts += [f"{few(starting)} fit{'' if len(starting) > 1 else 's'} now"] if starting else []
+        if first and first.start:
+            when = f"{'' if first.exact else 'about '}{clock(first.start, fleet.now)} UTC"
+            texts.append(f"{first.job} is next and may start at {when}")
+        elif first:
+            texts.append(f"{first.job} is next, and when it may start is not known")
+        elif not starting:
+            texts.append("none can be admitted as things are")
+    return f"{'; '.join(texts)}."

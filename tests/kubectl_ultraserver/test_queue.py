@@ -1,0 +1,212 @@
+"""The jobs that wait, in the order of placement's own decision, and when the first may start."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from itertools import chain
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from common.times import stamp
+from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
+from kubectl_ultraserver import __main__ as cli
+from kubectl_ultraserver.listing import LEASE
+from kubectl_ultraserver.queue import Queue, queue
+from tests.docs.blocks import blocks_of
+from tests.kubectl_ultraserver.api import Cluster
+from tests.kubectl_ultraserver.build import THREE, fleet, gated, pod, run, workers
+from tests.placement.stored import path_of, store_nodes
+from tests.placement.world import HOUR, NOW, changed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kube.api import Object
+
+LIVE = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
+
+
+def waits(job: str, count: int, minutes: int, namespace: str = "team", **labels: Any) -> list[Object]:
+    """Returns the workers of a job that has waited for so many minutes."""
+    pods = gated(workers(job, count), count)
+    for each in pods:
+        created = stamp(NOW - timedelta(minutes=minutes))
+        each["metadata"] |= {"namespace": namespace, "creationTimestamp": created}
+        each["metadata"]["uid"] = f"{namespace}/{each['metadata']['name']}"
+        each["metadata"]["labels"] |= {JOB: f"{namespace}.{job}"} | labels
+    return pods
+
+
+def runs(
+    job: str, *servers: int, minutes: int = 60, limit: str = "", namespace: str = "other"
+) -> list[Object]:
+    """Returns the workers of a job of another team that was admitted to UltraServers so many minutes ago."""
+    nodes = [f"n{server}-{place}" for server in servers for place in range(4)]
+    pods = waits(job, len(nodes), minutes, namespace)
+    for each, node in zip(pods, nodes, strict=True):
+        each["spec"] |= {"nodeName": node, "schedulingGates": []}
+        each["spec"]["nodeSelector"] = {SERVER_4: f"us-0{node[1]}"}
+        each["metadata"]["annotations"][OPENED] = stamp(NOW - timedelta(minutes=minutes))
+        each["metadata"]["annotations"] |= {TIME_LIMIT: limit} if limit else {}
+        each["status"] = {"phase": "Running"}
+    return pods
+
+
+def asked(*pods: Iterable[Object], lease: Object | None = LIVE, nodes: Any = THREE, **known: Any) -> Queue:
+    return queue(fleet(nodes.values(), [pod for each in pods for pod in each], **known), (), lease)
+
+
+def rows(found: Queue) -> list[tuple[int | None, str, str]]:
+    return [(entry.position, entry.job, entry.text) for entry in found.entries]
+
+
+def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_get_no_time() -> None:
+    busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m")]
+    found = asked(*busy, waits("small", 4, 20), waits("train", 8, 30))
+    assert found.text == "2 jobs wait; team/train is next and may start at 12:30 UTC."
+    assert rows(found) == [
+        (1, "team/train", "needs 2 whole UltraServers; 1 free"),
+        (2, "team/small", "needs 1 whole UltraServer; reserved for team/train"),
+    ]
+    first, second = found.entries
+    assert (first.start, first.exact, first.units) == (NOW + HOUR / 2, True, ("us-02", "us-03"))
+    assert (second.start, second.units, second.reason) == (None, (), "reserved")
+    assert found.notes == ("when other/b ends, there are 2 whole UltraServers for team/train: us-02, us-03",)
+
+
+def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
+    busy = [runs("a", 1), runs("b", 2, limit="90m"), runs("c", 3, minutes=300)]
+    found = asked(*busy, waits("train", 8, 30))
+    assert found.text == "1 job waits; team/train is next and may start at about 13:00 UTC."
+    assert found.entries[0].start == NOW + HOUR
+    assert found.notes == (
+        "when other/a ends, the last of 2 jobs, there are 2 whole UltraServers for team/train: us-01, us-02",
+        "its start is an estimate: not all of these jobs have a time limit, or keep it",
+    )
+
+
+def test_units_that_others_may_use_before_make_an_estimate() -> None:
+    own = runs("a", 1)
+    for each in own:
+        each["metadata"] |= {"namespace": "team", "labels": each["metadata"]["labels"] | {JOB: "team.a"}}
+    found = asked(own, runs("b", 2, limit="90m"), runs("c", 3, limit="2h"), waits("train", 12, 30))
+    (entry,) = found.entries
+    assert (entry.start, entry.exact) == (NOW + HOUR, False)
+    assert found.notes[1:] == (
+        "its start is an estimate: not all of these jobs have a time limit, or keep it",
+        "its start is an estimate: jobs of other namespaces may use these units before it",
+    )
+
+
+def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> None:
+    nodes = {node.name: node for node in changed(THREE, n1_0={"cordoned": True})}
+    parts = waits("parts", 4, 60)[:3]
+    found = asked(parts, waits("huge", 16, 50), waits("fits", 4, 1), waits("train", 8, 5), nodes=nodes)
+    assert rows(found) == [
+        (1, "team/train", "fits us-02, us-03; see its Events if it stays"),
+        (2, "team/fits", "needs 1 whole UltraServer; 0 free"),
+        (None, "team/parts", "3 of 4 workers exist"),
+        (None, "team/huge", "needs 4 whole UltraServers; 2 free; at most 2 can become free as things are"),
+    ]
+    assert (
+        found.text
+        == "4 jobs wait; team/train fits now; team/fits is next, and when it may start is not known."
+    )
+    assert [entry.workers for entry in found.entries] == [8, 4, 4, 16]
+    assert asked(parts).text == "1 job waits; none can be admitted as things are."
+    assert asked() == Queue("No job waits.", ())
+
+
+def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
+    def web(name: str, cpu: str) -> Object:
+        filling = pod(name, name, "", nodeName="n3-0")
+        filling["spec"]["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+        del filling["metadata"]["labels"]
+        return filling
+
+    pods = waits("train", 12, 30)
+    for each in pods:
+        each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100"
+    found = asked([web("small", "10"), web("large", "90")], pods)
+    assert found.notes == ("us-03: node n3-0 has too little cpu, and pod team/large uses most of it",)
+
+
+def test_what_was_not_looked_at_and_a_program_that_does_not_run_leave_nothing_promised() -> None:
+    jobs = [runs("a", 1, limit="2h"), waits("small", 4, 1), waits("train", 12, 30)]
+    hidden = asked(*jobs, unseen="pods of other namespaces were not looked at")
+    assert hidden.text == "2 jobs wait; which is next is not known."
+    assert hidden.notes == (
+        "pods of other namespaces were not looked at; so positions and times are not known",
+    )
+    assert rows(asked(waits("small", 4, 1), unseen="x")) == [(None, "team/small", "not known")]
+    down = asked(*jobs, lease=None)
+    assert down.text.startswith("2 jobs wait; the placement program does not run: it has no Lease")
+    for found in (hidden, down):
+        assert not any(entry.start or entry.units for entry in found.entries)
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """The cluster of the example in docs/kubectl.md: three UltraServers, two of them in use."""
+    made = Cluster()
+    store_nodes(made, 3)
+    made.put("/apis", {"groups": []})
+    made.put(LEASE, {"spec": {"renewTime": "2100-01-01T00:00:00Z"}})
+    monkeypatch.setattr(cli, "connect_as_user", lambda *_: (made, "team-a"))
+    monkeypatch.setattr("kubectl_ultraserver.listing.datetime", SimpleNamespace(now=lambda _: NOW))
+    jobs = [
+        runs("long", 1, limit="2h"),
+        runs("eval", 2, limit="90m", namespace="team-b"),
+        waits("train", 8, 30, "team-a"),
+        waits("huge", 16, 25, "team-a"),
+        waits("small", 4, 20, "team-c"),
+        waits("parts", 4, 5, "team-c")[:3],
+    ]
+    for each in chain(*jobs):
+        made.put(path_of(each), each)
+    return made
+
+
+def test_the_command_prints_what_the_document_shows(api: Cluster) -> None:
+    assert api.objects
+    code, out, err = run("queue")
+    assert (code, err) == (0, "")
+    assert out in [block.text for block in blocks_of("docs/kubectl.md")], out
+
+
+def test_a_job_continues_without_a_worker_that_has_ended(api: Cluster) -> None:
+    path = "/api/v1/namespaces/team-c/pods/parts-worker-3"
+    (ended,) = waits("parts", 4, 60, "team-c")[3:]
+    api.put(path, ended | {"status": {"phase": "Succeeded"}})
+    assert "3         team-c/parts  4" in run("queue")[1]
+
+
+def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
+    found = json.loads(run("queue", "-n", "team-c", "-o", "json")[1])
+    assert found["text"].startswith("4 jobs wait; ")
+    assert [(job["position"], job["job"]) for job in found["jobs"]] == [
+        (2, "team-c/small"),
+        (None, "team-c/parts"),
+    ]
+    assert len(json.loads(run("queue", "-n", "team-c", "-A", "-o", "json")[1])["jobs"]) == 4
+    first = json.loads(run("queue", "-o", "json")[1])["jobs"][0]
+    assert first == {
+        "position": 1,
+        "namespace": "team-a",
+        "job": "team-a/train",
+        "workers": 8,
+        "since": "2026-11-21T11:30:00Z",
+        "reason": "units",
+        "text": "needs 2 whole UltraServers; 1 free",
+        "start": "2026-11-21T12:30:00Z",
+        "exact": True,
+        "units": ["us-02", "us-03"],
+    }
+    api.refuse = "GET /api/v1/pods?"
+    code, out, _ = run("queue")
+    assert code == 0
+    assert out.startswith("2 jobs wait; which is next is not known.\n")
+    assert "note: pods of other namespaces were not looked at: cannot list pods" in out
