@@ -251,11 +251,15 @@ def test_no_worker_without_devices_has_the_label_that_keeps_other_jobs_off(ada: 
         labelled("claims", **CLAIMS),
         number_0,
         term,
+        pod(
+            "other-kind", {keys.JOB: "team-b.train_Job.batch"}
+        ),  # jobs of other kinds select by the label alone
     ]
     refused = tries(ada.acting_as(people.OPERATOR), jobs.together(*idle))
     assert_refused(refused, "requests no Neuron devices, or names its node", f"not {people.OPERATOR}")
     assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-affinity'") == len(idle)
-    waits = labelled("waits", **people.GATES), labelled("claims", **CLAIMS, **people.GATES)
+    waits = [labelled("waits", **people.GATES), labelled("claims", **CLAIMS, **people.GATES)]
+    waits.append(pod("other-claims", {keys.JOB: "team-b.train_Job.batch"}, **CLAIMS))
     assert_done(tries(ada.acting_as(people.OPERATOR), jobs.together(labelled("asks", DEVICE), *waits)))
 
 

@@ -70,6 +70,7 @@ def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_s
                 ("workers=4", "workers=96"),
                 ("workers=4", "workers=5"),
                 ("size=4", "size=0"),
+                ("size=4", "size=1"),  # one device would close an UltraServer
                 ("size=4", "size=8"),  # one worker with one device would have an UltraServer
                 (INDEX, "team"),
                 ("gate", "me"),
