@@ -132,6 +132,11 @@ def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
         each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100"
     found = asked([web("small", "10"), web("large", "90")], pods)
     assert found.notes == ("us-03: node n3-0 has too little cpu, and pod team/large uses most of it",)
+    # The launcher of another job ends with that job, at an unknown time.
+    launcher = web("large", "95")
+    launcher["metadata"]["annotations"] = {JOB: "team.other"}
+    (entry,) = asked([launcher], pods).entries
+    assert (entry.units, entry.start, entry.exact) == (("us-01", "us-02", "us-03"), None, False)
 
 
 def test_what_was_not_looked_at_and_a_program_that_does_not_run_leave_nothing_promised() -> None:
