@@ -54,16 +54,17 @@ def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
 
 
 def test_the_guard_knows_the_units_of_the_packaged_table(guard: Build) -> None:
-    (units,) = (
-        variable["expression"]
+    lists = {
+        item["metadata"]["name"]: variable["expression"]
         for item in of_kind(guard, POLICY)
         for variable in item["spec"].get("variables", ())
         if variable["name"] == "units"
-    )
-    (family,) = load_default().on
-    assert set(re.findall(r"'([^' ]+/[^']+)'", units)) == {keys.HOSTNAME} | {
-        unit.label for unit in family.units
     }
+    (family,) = load_default().on
+    assert len(lists) == 2  # of Pods, and of jobs, with the number of nodes
+    for name, units in lists.items():
+        labels = set(re.findall(r"'(?:\d+ unit=)?([^' ]+/[^']+)'", units))
+        assert labels == {keys.HOSTNAME} | {unit.label for unit in family.units}, name
 
 
 @pytest.mark.parametrize("kinds", [[], ["all"]], ids=["default", "kinds"])
@@ -168,9 +169,9 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         keys.INJECT,
         keys.OPENED,
     }
-    # All that is on a Pod; opt-out and node config are the author's, and two are on Secrets.
+    # All that is on a Pod; opt-out, node config and time limit are the author's; two are on Secrets.
     ours = {value for value in vars(keys).values() if _is_key(value)}
-    others = {keys.INJECT, keys.NODE_CONFIG, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT}
+    others = {keys.INJECT, keys.NODE_CONFIG, keys.TIME_LIMIT, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT}
     assert named("bindings") == ours - others
 
 
