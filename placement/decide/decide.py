@@ -264,19 +264,19 @@ class _Round:
     def _leave(self, job: Job, loss: Loss) -> None:
         """Deletes the pods that a failed node keeps from running, if the job can go on elsewhere."""
         why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
+        moving = elsewhere(job, loss, self._losses.since[job.key])
         if why:
-            self._waiting.append(Waiting(job, f"{loss.why}; {why}"))
+            self._waiting.append(Waiting(moving, f"{loss.why}; {why}"))
             return
         units = dict[int, str]()
         if not loss.whole:
-            moving = elsewhere(job, loss.blocks)
             try:
                 blocks = [moving.blocks[block] for block in loss.blocks]
                 units = self._allocator.settle(moving, blocks, None, reserves=False)
             except UnplacedError as error:
                 self._waiting.append(Waiting(moving, f"{loss.why}; cannot move yet: {error}", error.ranking))
                 return
-        there = [(cluster.unit_of(job.blocks[block][0]), unit) for block, unit in units.items()]
+        there = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
         ways = [f"moves from unit {old} to {new}" for old, new in there] or ["waits again, with all workers"]
         names = (cluster.topology.unit(job.place.unit, unit) for unit in units.values())
         self._losses.leave(job, frozenset().union(*(unit.names for unit in names if unit)))

@@ -1,9 +1,10 @@
 """Which jobs have lost a node, and what is deleted so that they go on elsewhere. Pure: only what is seen."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Final, NamedTuple
 
 from contract.keys import GATE
@@ -22,7 +23,7 @@ class Loss(NamedTuple):
 
     why: str
     whole: bool  # whether all of it waits again
-    blocks: tuple[int, ...]  # those that cannot run where they are
+    blocks: Mapping[int, Sequence[Member]]  # those that cannot run where they are
     pods: tuple[Member, ...]  # to delete
     dead: frozenset[str]  # the uids of those whose node is gone or not Ready: no kubelet ends them
 
@@ -60,7 +61,7 @@ class Losses:
             ended = job.settled if job else not new
             created = None if ended else left.created
             if self._now - left.at[-1] < REMEMBERED or created:
-                self.left[key] = left._replace(created=created)
+                self.left[key] = left._replace(created=created, nodes=frozenset() if ended else left.nodes)
             if new and not ended and not (job and job.gated and not job.missing):
                 for name in left.nodes:  # its pods are not all there yet
                     self._cluster.keep(name, key)
@@ -68,7 +69,8 @@ class Losses:
     def moves(self, job: Job) -> bool:
         """Returns whether it needs a unit in place of one with a failed node."""
         left = self.left.get(job.key)
-        return job.key in self.lasting or bool(left and left.nodes and self._is_new(left))
+        back = left and left.nodes and len(job.workers) <= left.workers and self._is_new(left)
+        return job.key in self.lasting or bool(back)
 
     def created(self, job: Job) -> datetime | None:
         """Returns when a job was created first whose pods were all deleted; None for others."""
@@ -131,21 +133,20 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     if not why or not leaving:
         return None
     leaving += [member for member in pods if not member.place and member.pod.uid in dead]
-    return Loss(next(iter(why.values())), all_of_it, tuple(sorted(why)), tuple(leaving), dead)
+    return Loss(next(iter(why.values())), all_of_it, {block: blocks[block] for block in sorted(why)}, tuple(leaving), dead)
 
 
-def elsewhere(job: Job, blocks: Collection[int]) -> Job:
-    """Returns a job as if workers of some blocks waited, without their pins."""
-    return replace(
-        job, pods=tuple(_waits(member) if member.block in blocks else member for member in job.workers)
-    )
+def elsewhere(job: Job, loss: Loss, since: datetime) -> Job:
+    """Returns a job as if the workers of the lost blocks waited since then, without their pins."""
+    stay = [member for member in job.pods if not member.place or member.block not in loss.blocks]
+    return replace(job, pods=(*stay, *(_waits(member, since) for member in chain(*loss.blocks.values()))))
 
 
-def _waits(member: Member) -> Member:
+def _waits(member: Member, since: datetime) -> Member:
     unit, demand = member.place.unit if member.place else "", member.demand
     selector = {key: value for key, value in demand.selector.items() if key != unit}
     demand = demand_of(selector, demand.terms, demand.tolerations, demand.requests, demand.claims)
-    pod = replace(member.pod, gates=(GATE,), opened=None, plan="", node="", started=False)
+    pod = replace(member.pod, gates=(GATE,), opened=None, plan="", node="", started=False, deleting=False, created=since)
     return Member(pod, member.key, member.place, demand, claimed=False, neuron=True, pin=None, problem="")
 
 
