@@ -88,7 +88,7 @@ def evict(api: RestApi, pod: Pod, *, dead: bool) -> bool:
         ConflictError: It was created again meanwhile.
         ApiError: It cannot be deleted.
     """
-    api.delete(path_of(pod) + ("?gracePeriodSeconds=0" if dead else ""), {"uid": pod.uid})
+    api.delete(path_of(pod), {"uid": pod.uid}, grace=0 if dead else None)
     return True
 
 

@@ -266,7 +266,7 @@ class _Round:
         why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
         moving = elsewhere(job, loss, self._losses.since[job.key])
         if why:
-            self._waiting.append(Waiting(moving, f"{loss.why}; {why}"))
+            self._waiting.append(Waiting(moving, f"{loss.why}; {why}", reason=Reason.BACKOFF))
             return
         units = dict[int, str]()
         if not loss.whole:
@@ -274,7 +274,8 @@ class _Round:
                 blocks = [moving.blocks[block] for block in loss.blocks]
                 units = self._allocator.settle(moving, blocks, None, reserves=False)
             except UnplacedError as error:
-                self._waiting.append(Waiting(moving, f"{loss.why}; cannot move yet: {error}", error.ranking))
+                why = f"{loss.why}; cannot move yet: {error}"
+                self._waiting.append(Waiting(moving, why, error.ranking, error.reason))
                 return
         there = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
         ways = [f"moves from unit {old} to {new}" for old, new in there] or ["waits again, with all workers"]

@@ -101,7 +101,9 @@ class FakeApi:
                 raise ApiError(f"PATCH {path}: 422 {error}") from error
             return self._update("PATCH", path, patched)
 
-    def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
+    def delete(
+        self, path: str, preconditions: Mapping[str, str] | None = None, *, grace: int | None = None
+    ) -> None:
         """Delete."""
         self._writing()
         self._refuse(f"DELETE {path}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contract.keys import GATE, JOB, OPENED, PLACE
+from contract.keys import GATE, JOB, ON_NODE_FAILURE, OPENED, PLACE
 from kube.api import ApiError, ConflictError, Object
 from testbed.experiment.judge import Key, all_whole
 from testbed.experiment.stage import TEAMS, Stage
@@ -244,6 +244,14 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     empty = [{"op": "add", "path": "/spec/nodeSelector/zone", "value": ""}]
     queue = [{"op": "remove", "path": "/spec/schedulingGates/1"}]
     its = waiting["metadata"]["name"]
+    choices = {"moves": "move", "restarts": "restart", "stays": "wait", "moves-later": "move"}
+    for name, choice in choices.items():
+        gates = {"schedulingGates": [{"name": GATE}]} if name == "moves-later" else {}
+        metadata = {"name": name, "annotations": {ON_NODE_FAILURE: choice}}
+        stage.api.create(path, {"metadata": metadata, "spec": plain["spec"] | gates})
+        if not gates:
+            running = {"op": "add", "path": "/status/phase", "value": "Running"}
+            stage.api.patch(f"{path}/{name}/status", [running])
     api = stage.as_program()
 
     def refused() -> bool:
@@ -273,11 +281,13 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
         {"op": "add", "path": key_of_unit, "value": "none"},
     ]
     api.patch(f"{path}/{its}", pin)
-    for name in ("plain", *began, its):
+    for name in ("plain", *began, its, "stays", "moves-later"):
         with pytest.raises(ApiError, match="the pod was not admitted by this program"):
             api.delete(f"{path}/{name}")
     api.delete(f"{path}/pulls")
-    for name in ("plain", *began, "pulls", "waits"):
+    for name in ("moves", "restarts"):
+        api.delete(f"{path}/{name}?gracePeriodSeconds=0")
+    for name in ("plain", *began, "pulls", "waits", *choices):
         stage.end(key[0], name)
 
 
