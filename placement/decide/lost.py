@@ -82,7 +82,9 @@ class Losses:
         times = self._times(job)
         if len(times) < MOST_LEFT:
             return None
-        return f"has left failed nodes {len(times)} times: tried again at {times[0] + REMEMBERED:%H:%M:%S} UTC"
+        return (
+            f"has left failed nodes {len(times)} times: tried again at {times[0] + REMEMBERED:%H:%M:%S} UTC"
+        )
 
     def leave(self, job: Job, nodes: frozenset[str]) -> None:
         """Remembers that it leaves a failed node; for some others, or, without any, to wait again."""
@@ -133,7 +135,13 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     if not why or not leaving:
         return None
     leaving += [member for member in pods if not member.place and member.pod.uid in dead]
-    return Loss(next(iter(why.values())), all_of_it, {block: blocks[block] for block in sorted(why)}, tuple(leaving), dead)
+    return Loss(
+        next(iter(why.values())),
+        all_of_it,
+        {block: blocks[block] for block in sorted(why)},
+        tuple(leaving),
+        dead,
+    )
 
 
 def elsewhere(job: Job, loss: Loss, since: datetime) -> Job:
@@ -146,7 +154,9 @@ def _waits(member: Member, since: datetime) -> Member:
     unit, demand = member.place.unit if member.place else "", member.demand
     selector = {key: value for key, value in demand.selector.items() if key != unit}
     demand = demand_of(selector, demand.terms, demand.tolerations, demand.requests, demand.claims)
-    pod = replace(member.pod, gates=(GATE,), opened=None, plan="", node="", started=False, deleting=False, created=since)
+    pod = replace(
+        member.pod, gates=(GATE,), opened=None, plan="", node="", started=False, deleting=False, created=since
+    )
     return Member(pod, member.key, member.place, demand, claimed=False, neuron=True, pin=None, problem="")
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from contract import keys, place
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import end
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.plugin import eventually
 from testbed.waiting import until
@@ -109,7 +108,7 @@ def elsewhere(inside: Kubectl, workers: int, node: str) -> bool:
     found = inside.get_json("pods")["items"]
     ending = [pod["metadata"]["name"] for pod in found if "deletionTimestamp" in pod["metadata"]]
     if ending:
-        end(inside, "pods", *ending)
+        inside.run("delete", "pods", *ending, "--grace-period=0", "--force", "--ignore-not-found")
     on = [pod["spec"].get("nodeName") for pod in found if pod["status"]["phase"] in {"Pending", "Running"}]
     return not ending and node not in on and len([name for name in on if name]) == workers
 
@@ -127,6 +126,12 @@ def not_ready(admin: Kubectl, node: str) -> Iterator[None]:
 def report(inside: Kubectl, made: Object, before: list[Object]) -> None:
     left = {pod["metadata"]["uid"] for pod in inside.get_json("pods")["items"]}
     stay = sum(pod["metadata"]["uid"] in left for pod in before)
-    status = inside.get_json(made["kind"].lower() + ("" if "kubeflow" not in made["apiVersion"] else ".kubeflow.org"), "train").get("status")
-    events = {(e["reason"], e["message"][:90]) for e in inside.get_json("events")["items"] if e["reason"] not in ("Scheduled","SuccessfulCreate","SuccessfulCreatePod","Waiting")}
+    status = inside.get_json(
+        made["kind"].lower() + ("" if "kubeflow" not in made["apiVersion"] else ".kubeflow.org"), "train"
+    ).get("status")
+    events = {
+        (e["reason"], e["message"][:90])
+        for e in inside.get_json("events")["items"]
+        if e["reason"] not in ("Scheduled", "SuccessfulCreate", "SuccessfulCreatePod", "Waiting")
+    }
     print("REPORT", made["kind"], "stay", stay, "of", len(before), json.dumps(status)[:700], sorted(events))

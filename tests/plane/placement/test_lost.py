@@ -63,7 +63,9 @@ def test_a_block_moves_when_its_node_is_not_ready(stage: Stage) -> None:
     finally:
         ready["value"] = [{"type": "Ready", "status": "True"}]
         stage.api.patch(f"/api/v1/nodes/{node}/status", [ready])
-    assert {stage.labels[name][nodes.SERVER_ID_4] for name in stage.standings()[key].nodes}.isdisjoint([broken])
+    assert {stage.labels[name][nodes.SERVER_ID_4] for name in stage.standings()[key].nodes}.isdisjoint(
+        [broken]
+    )
     assert uids(stage, key) & workers.keys() == workers.keys() - block, "the other block stays"
     (text,) = said(stage, key, "Moved")
     assert text.startswith(f"moves from unit {broken} to ")
@@ -86,4 +88,3 @@ def test_all_of_a_job_restarts_when_its_node_is_gone(stage: Stage) -> None:
         status = {"op": "add", "path": "/status", "value": stored["status"]}
         stage.api.patch(f"/api/v1/nodes/{node}/status", [status])
     assert said(stage, key, "Restarted") == {f"waits again, with all workers: node {node} is gone"}
-
