@@ -83,16 +83,15 @@ def ends(inside: Kubectl, pod: Object, phase: str) -> None:
     )
 
 
-MOVED = {kind: JOBS[kind] for kind in ("LeaderWorkerSet", "PyTorchJob", "MPIJob v1", "Job", "JobSet")}
+MOVED = {kind: JOBS[kind] for kind in ("PyTorchJob", "MPIJob v1")}
 
 
 @pytest.mark.limit(90, "controllers wait up to ten seconds before they replace Pods that were deleted")
 @pytest.mark.parametrize(("made", "workers"), MOVED.values(), ids=MOVED.keys())
-@pytest.mark.parametrize("choice", ["move", "restart"])
-def test_a_job_leaves_a_node_that_is_not_ready(
-    choice: str, made: Object, workers: int, whole_namespace: Kubectl, plane: ControlPlane
+def test_a_block_leaves_a_node_that_is_not_ready(
+    made: Object, workers: int, whole_namespace: Kubectl, plane: ControlPlane
 ) -> None:
-    metadata = made["metadata"] | {"annotations": {keys.ON_NODE_FAILURE: choice}}
+    metadata = made["metadata"] | {"annotations": {keys.ON_NODE_FAILURE: "move"}}
     whole_namespace.create(made | {"metadata": metadata})
     before = [pod for pod in wait_count(whole_namespace, workers) if place.read(pod["metadata"])]
     for pod in before:
@@ -100,7 +99,6 @@ def test_a_job_leaves_a_node_that_is_not_ready(
     node = before[0]["spec"]["nodeName"]
     with not_ready(plane.kubectl, node):
         until(lambda: elsewhere(whole_namespace, workers, node), f"{workers} Pods without {node}", 80)
-    report(whole_namespace, made, before)
 
 
 def elsewhere(inside: Kubectl, workers: int, node: str) -> bool:
@@ -121,17 +119,3 @@ def not_ready(admin: Kubectl, node: str) -> Iterator[None]:
         admin.run("patch", "node", node, "--subresource=status", "-p", json.dumps(condition))
         if status == "Unknown":
             yield
-
-
-def report(inside: Kubectl, made: Object, before: list[Object]) -> None:
-    left = {pod["metadata"]["uid"] for pod in inside.get_json("pods")["items"]}
-    stay = sum(pod["metadata"]["uid"] in left for pod in before)
-    status = inside.get_json(
-        made["kind"].lower() + ("" if "kubeflow" not in made["apiVersion"] else ".kubeflow.org"), "train"
-    ).get("status")
-    events = {
-        (e["reason"], e["message"][:90])
-        for e in inside.get_json("events")["items"]
-        if e["reason"] not in ("Scheduled", "SuccessfulCreate", "SuccessfulCreatePod", "Waiting")
-    }
-    print("REPORT", made["kind"], "stay", stay, "of", len(before), json.dumps(status)[:700], sorted(events))
