@@ -11,7 +11,6 @@ import pytest
 
 from contract.keys import ON_NODE_FAILURE
 from testbed.nodes.plane import RealPlane
-from testbed.nodes.plugin import NeuronPlugin
 from testbed.plane.jobs import template
 from testbed.waiting import until
 from tests.nodes.product.job import Job, mpijob
@@ -49,7 +48,7 @@ def begun(checkpoint: Path, times: int) -> bool:
 
 @pytest.mark.limit(400, "a node is not Ready after 20 s, has failed a minute later, and Pods start again")
 def test_a_job_resumes_from_its_checkpoint_when_a_kubelet_dies(
-    job: Job, real_plane: RealPlane, plugins: dict[str, NeuronPlugin], checkpoint: Path
+    job: Job, real_plane: RealPlane, checkpoint: Path
 ) -> None:
     document = mpijob(launcher=("mpirun", "sh", "-c", TRAIN))
     document["metadata"]["annotations"] = {ON_NODE_FAILURE: "move"}
