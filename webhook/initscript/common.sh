@@ -1,4 +1,4 @@
-# Shared by both init containers: settings, the hostfile, and one ssh session to every worker at a time.
+# Shared by both init containers: settings, the hostfile, and questions to every worker by ssh.
 #
 # Rules for this text, which tests check:
 # - bash of the job's own image runs it: only bash 4.2, coreutils and ssh may be used.
@@ -115,35 +115,101 @@ ssh_policy() {
 # ask INDEX: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX]. The answer follows
 # this run's mark, and a line that ends with "MARK ok" is success. Logins print other text, and ssh transports standard
 # error separately: it may come between any two writes, and need not end with a newline.
+# ask LEADER INDEX...: LEADER then asks each INDEX, by ssh as it is called here and with the job's key, which mpi-operator
+# mounts in every worker. It sends the lines with the mark only, each after "MARK<INDEX ".
 mark=@$RANDOM$RANDOM$RANDOM
 # shellcheck disable=SC2016 # expanded there, not here
 remote='echo $mark ok'
-args=() answer=() patience=30 least=2
+# shellcheck disable=SC2016
+relay='t=$1 q=$(printf "\047") IFS=" :"
+shift
+for w; do
+set -- $w
+i=$1 h=$2
+shift 2
+login "$h" "sh -c $q$t$q sh $*" </dev/null 2>/dev/null | while IFS= read -r l; do
+case $l in *$mark*) printf "%s\n" "$mark<$i $l" ;; esac
+done &
+done
+wait'
+args=() answer=() login='' patience=30 least=2 turn=0 later=''
 ask() {
-  local text="echo; echo >&2; mark=$mark; export LC_ALL=C; $remote" left=$((limit > SECONDS ? limit - SECONDS : 2))
+  local leader=$1 i text="mark=$mark; export LC_ALL=C" left=$((limit > SECONDS ? limit - SECONDS : 2)) command
   ((left < patience)) || left=$patience
   ((left >= least)) || left=$least
-  if is_self "$1"; then
-    # shellcheck disable=SC2086 # the words are meant to be split
-    sh -c "$text" sh ${args[$1]-} 2>&1
+  command="sh -c 'echo; echo >&2; $text; $remote' sh ${args[leader]-}"
+  if (($# > 1)); then
+    command+="; sh -c '$text; login() { timeout $left$login -- \"\$@\"; }; $relay' sh '$text; $remote'"
+    for i in "${@:2}"; do ((i == leader)) || command+=" $i:${hosts[i]}:${args[i]-}"; done
+    left=$((2 * left))
+  fi
+  if is_self "$leader"; then
+    sh -c "$command" 2>&1
   else
-    timeout "$left" "${ssh[@]}" -- "${hosts[$1]}" "sh -c '$text' sh ${args[$1]-}" </dev/null 2>&1
+    timeout "$left" "${ssh[@]}" -- "${hosts[leader]}" "$command" </dev/null 2>&1
   fi || printf '\n@code=%s %s' "$?" "$left"
 }
-# ask_all INDEX...: asks them in parallel, at most 32 at once; each answer is in answer[INDEX].
-ask_all() {
-  local all=("$@") fds=() fd k
+# take_in INDEX OUTPUT: splits what "ask INDEX" or "ask INDEX INDEX..." printed into answers.
+take_in() {
+  local line part i own='' IFS=$'\n'
+  for line in $2; do
+    part=${line##*"$mark<"}
+    i=${part%% *}
+    if [[ $part == "$line" ]]; then
+      own+=$'\n'$line
+    elif [[ $i =~ ^[0-9]{1,5}$ ]]; then
+      answer[10#$i]+=${part#* }$'\n'
+    fi
+  done
+  answer[$1]=$own
+}
+# pool WORDS...: calls ask with the words of each, in parallel, at most 32 at once.
+pool() {
+  local fds=() fd k out
   for ((k = 0; k < $# + 32; k++)); do
     if ((k >= 32 && k - 32 < $#)); then
       fd=${fds[k - 32]}
-      IFS= read -r -d '' -u "$fd" "answer[${all[k - 32]}]" || :
+      out=''
+      IFS= read -r -d '' -u "$fd" out || :
       exec {fd}<&-
+      fd=${*:k - 31:1}
+      take_in "${fd%% *}" "$out"
     fi
     if ((k < $#)); then
-      exec {fd}< <(ask "${all[k]}" || :)
+      out=${*:k + 1:1}
+      # shellcheck disable=SC2086 # the words are meant to be split
+      exec {fd}< <(ask $out || :)
       fds+=("$fd")
     fi
   done
+}
+# ask_all INDEX...: asks them; each answer is in answer[INDEX]. More than 32 are asked in groups, so that the launcher logs
+# in to the leaders only, and then to members that a leader does not reach. Members of a leader that does not answer are
+# asked as well; but with $later, they wait for the next call, in which another one leads.
+ask_all() {
+  local jobs=("$@") rest=() lead=() size=1 i k
+  if (($# > 32)) && printf -v login ' %q' "${ssh[@]}" && [[ $login != *\'* ]]; then
+    while ((size * size < $#)); do size=$((size + 1)); done
+    jobs=()
+    for ((k = 1; k <= $#; k += size)); do
+      rest=("${@:k:size}")
+      jobs+=("${rest[turn % ${#rest[@]}]} ${rest[*]}")
+      for i in "${rest[@]}"; do lead[i]=${jobs[${#jobs[@]} - 1]%% *} answer[i]=''; done
+    done
+    turn=$((turn + 1)) rest=()
+    pool "${jobs[@]}"
+    for i; do
+      if ok "$i"; then
+        continue
+      elif [[ ! $later ]] || ok "${lead[i]}"; then
+        rest+=("$i")
+      elif ((i != lead[i])); then
+        answer[i]="not asked yet: its group's $(pods "${lead[i]}") did not answer"
+      fi
+    done
+    jobs=(${rest[@]+"${rest[@]}"})
+  fi
+  pool ${jobs[@]+"${jobs[@]}"}
 }
 ok() {
   local a=$'\n'${answer[$1]-}$'\n'

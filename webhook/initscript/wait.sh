@@ -1,7 +1,7 @@
 # The first init container: waits until every worker answers ssh.
 settings
 declare -A up=() said=()
-next=0 patience=5
+next=0 patience=5 later=1
 say "Waiting at most $limit s until every worker answers ssh"
 while :; do
   read_hosts
@@ -23,6 +23,7 @@ while :; do
       # The last session may have been cut short: an earlier answer then has more details.
       now=$(why "$i")
       [[ ${said[${hosts[i]}]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
+        [[ ${said[${hosts[i]}]-} && $now == "not asked yet: "* ]] ||
         # sshd 9.8 and later rejects a client for a while after a failed login.
         [[ ${said[${hosts[i]}]-} == *denied* && $now == kex_* ]] ||
         said[${hosts[i]}]=$now
