@@ -9,7 +9,7 @@ import pytest
 from contract import keys
 from contract.keys import GATE, PLACE, SERVER_2, SERVER_4
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.jobs import borrowed_namespace, together
+from testbed.plane.jobs import borrowed_namespace, template, together
 from testbed.plane.kubectl import Kubectl, Object
 from tests.plane.guard import people
 from tests.plane.guard.people import assert_done, assert_refused, merged, patches, resized_too, tries
@@ -49,7 +49,8 @@ def test_where_the_webhook_is_not_asked_a_job_can_only_say_that_it_is_itself(ada
         (f"{here}.train", {}),
         (f"{here[:32]}.train_{DIGITS}"[:63] if len(here) < 32 else f"{here[:40]}_{DIGITS}", generated),
     ):
-        assert_done(tries(ada, people.labelled_job(label, **metadata), "create", "--dry-run=server"))
+        job = people.marked_job(people.labelled_job(label, **metadata), gate=True, **PLACED)
+        assert_done(tries(ada, job, "create", "--dry-run=server"))
 
 
 def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_size(ada: Kubectl) -> None:
@@ -85,6 +86,25 @@ def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_s
             key = next(iter(each)).replace("_", "-")
             assert f"{role}.template.metadata.annotations[{keys.PREFIX}{key}] sets" in said
         assert "is not what the webhook computes for a job of this size" in said
+
+
+def test_a_job_with_the_label_has_the_gate_or_another_placer(ada: Kubectl) -> None:
+    """Without the gate, a Pod with one device closed an UltraServer before all jobs that wait."""
+
+    def labelled(**spec: object) -> Object:
+        job = people.labelled_job(f"{ada.namespace}.train")
+        template(job, "Worker")["spec"] |= spec
+        return job
+
+    ranks = labelled()
+    ranks["spec"]["runLauncherAsWorker"] = True
+    waits, other = labelled(**people.GATES), labelled(schedulerName="my-scheduler")
+    named = labelled(nodeName="ip-172-32-10-1")
+    for permitted in (waits, ranks, other, named):
+        assert_done(tries(ada, permitted, "create", "--dry-run=server"))
+    for refused in (labelled(), labelled(schedulerName="default-scheduler")):
+        done = tries(ada, refused, "create", "--dry-run=server")
+        assert_refused(done, f'Worker.template.spec.schedulingGates has no "{GATE}"', "Remove the label")
 
 
 def test_what_places_a_jobs_pods_is_refused_where_nobody_computes_it(
