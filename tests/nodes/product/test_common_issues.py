@@ -45,6 +45,8 @@ def test_a_launcher_waits_for_workers_tells_what_is_sick_and_goes_on_once_it_is_
 
     # One worker is recreated and has no node, as a device is gone; then it has one, but no sshd yet.
     lacking = on[late]
+    # The kubelet (1.36.3, devicemanager) crashes if devices go while it admits a Pod that uses them.
+    job.kubectl.wait_for(lambda pod: pod["status"].get("phase") == "Running", "pod", late)
     mended[lacking].offer(DEVICES - 1)
     story.offered(job.kubectl, lacking, RESOURCE, DEVICES - 1)
     made_anew(job, late)
