@@ -27,7 +27,7 @@ def time_of(text: object) -> datetime | None:
 
 def duration(text: object) -> timedelta | None:
     """Returns a length of time such as ``30m``, ``4h``, ``1d12h`` or ``90s``; None for any other value."""
-    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    days, hours, minutes, seconds = (int(part or 0) for part in (found.groups() if found else ("",) * 4))
+    parts = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    days, hours, minutes, seconds = (int(part or 0) for part in (parts.groups() if parts else ("",) * 4))
     length = timedelta(days, seconds, hours=hours, minutes=minutes)
     return length if 0 < length.total_seconds() < MOST_SECONDS else None

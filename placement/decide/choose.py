@@ -142,7 +142,7 @@ class Ranking:
         """Returns when a unit has enough free nodes for a block of a job; None if that is unknown."""
         holders = self._cluster.holders
         if not self._kind.shared:
-            whole = self._cluster.topology.unit(self.place.unit, unit.id) or unit
+            whole = self._cluster.topology.whole(self.place.unit, unit)
             return ends.last({holder for name in whole.names for holder in holders.get(name, ())})
         by_node = (ends.last(holders.get(name, ())) for name in unit.names)
         known = sorted(end for end in by_node if end)

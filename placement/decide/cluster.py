@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from contract.place import Place
@@ -130,7 +129,7 @@ class Cluster:
             part = Part(place.size, demand, set())
             self.parts[place.unit, unit.id].setdefault((job, block), part)
             return
-        for name in (self.topology.unit(place.unit, unit.id) or unit).names:
+        for name in self.topology.whole(place.unit, unit).names:
             self._held(name, job, kind.needed(place.size))
         if place.size == 1 and not kind.divides:
             _add(self.used[unit.nodes[0].name], demand)
@@ -141,7 +140,7 @@ class Cluster:
             return self._crowded(unit, place, demands)
         size, whole = place.size, unit
         if kind.most:
-            size, whole = kind.needed(size), self.topology.unit(place.unit, unit.id) or unit
+            size, whole = kind.needed(size), self.topology.whole(place.unit, unit)
         if holder := self.holder(whole, size):
             return _held_by(holder)
         full = self.full(unit.nodes, demands)
@@ -161,7 +160,7 @@ class Cluster:
             if part.due:
                 due[part.demand] += part.due
         wanted = place.size + sum(due.values())
-        whole = self.topology.unit(place.unit, unit.id) or unit
+        whole = self.topology.whole(place.unit, unit)
         for demand in (None, *due):
             nodes = unit.nodes if demand is None else [n for n in whole.nodes if not unsuited(n, (demand,))]
             left = len(self._open(nodes, demands if demand is None else (demand,)))
@@ -207,7 +206,7 @@ class Cluster:
         if not kind.divides:
             free = place.size == 1 or self._remaining.isdisjoint(unit.names)
             return free and _short(unit.nodes, demands, self.staying) is None
-        whole = self.topology.unit(place.unit, unit.id) or unit
+        whole = self.topology.whole(place.unit, unit)
         if not (kind.shared or self._remaining.isdisjoint(whole.names)):
             return False
         nodes = (node for node in unit.nodes if node.name not in self._remaining)
@@ -215,7 +214,8 @@ class Cluster:
 
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Returns the resource of which too little is left on some nodes; None if there is enough."""
-        return _short(nodes, demands, self.used)
+        short = _short(nodes, demands, self.used)
+        return Cause("full", f"node {short[0]} has too little {short[1]}") if short else None
 
     def reserved_from(self, job: Job) -> frozenset[str]:
         """Returns the nodes that a job may not use, because they are reserved for another one."""
@@ -224,22 +224,20 @@ class Cluster:
 
     def filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
         """Returns the pod without devices that uses most of what one of some nodes has too little of."""
-        for node, demand in product(nodes, demands):
-            resource = lacking(demand, node, self.used.get(node.name, {}))
-            if resource is not None:
-                there = (member for member in self.repelling.there.get(node.name, ()) if not member.neuron)
-                amounts = [
-                    (member.demand.requests.get(resource, 0), member.pod.uid, member.pod) for member in there
-                ]
-                most, _, pod = max(amounts, default=(0, "", None))
-                return pod if most else None
-        return None
+        if (short := _short(nodes, demands, self.used)) is None:
+            return None
+        name, resource = short
+        members = (member for member in self.repelling.there.get(name, ()) if not member.neuron)
+        amounts = (
+            (member.demand.requests.get(resource, 0), member.pod.uid, member.pod) for member in members
+        )
+        most, _, pod = max(amounts, default=(0, "", None))
+        return pod if most else None
 
     def reserved(self, unit: Unit, job: Job) -> Cause | None:
         """Returns for which other job a unit is reserved; None if the job may use it."""
-        reservation = self.reservation
-        if reservation and not reservation.nodes.isdisjoint(unit.names) and reservation.excludes(job):
-            return Cause("reserved", f"reserved for {shown(reservation.job)}, which is next")
+        if self.reservation and not self.reserved_from(job).isdisjoint(unit.names):
+            return Cause("reserved", f"reserved for {shown(self.reservation.job)}, which is next")
         return None
 
     def neuron_left(self, node: Node) -> int:
@@ -257,12 +255,12 @@ class Cluster:
     def states(self, key: str) -> Counter[str]:
         """Returns the number of units by a label, by their state: one of `STATES`."""
         usable, counts = self.units.of(key).usable, Counter(dict.fromkeys(STATES, 0))
-        kept = self.reservation.nodes if self.reservation else frozenset[str]()
+        reserved = self.reservation.nodes if self.reservation else frozenset[str]()
         for unit in self.topology.units_by(key).values():
             free = self.free(key, unit.id)
             if len(unit.names & self.topology.usable) < usable:
                 counts["sick"] += 1
-            elif not kept.isdisjoint(unit.names):
+            elif not reserved.isdisjoint(unit.names):
                 counts["reserved"] += 1
             else:
                 counts["free" if free >= usable else "part" if free else "used"] += 1
@@ -286,12 +284,13 @@ class Cluster:
 
 def _short(
     nodes: Iterable[Node], demands: Iterable[Demand], used: Mapping[str, Mapping[str, int]]
-) -> Cause | None:
+) -> tuple[str, str] | None:
+    """Returns the name of a node with too little of a resource, and the resource; None if there is none."""
     for node in nodes:
         amounts = used.get(node.name, {})
         for demand in demands:
             if resource := lacking(demand, node, amounts):
-                return Cause("full", f"node {node.name} has too little {resource}")
+                return node.name, resource
     return None
 
 

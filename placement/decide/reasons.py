@@ -30,11 +30,10 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
         if each.ranking:
             key = (each.ranking, bool(cluster.reserved_from(each.job)))
             if key not in known:
-                found = list(causes(cluster, each.ranking, each.job))
-                others = (
-                    len(found) - len(each.ranking.unfit) - sum(cause.kind == "reserved" for _, cause in found)
-                )
-                known[key] = listed(found), len(each.ranking.fitting) - others
+                by_unit = list(causes(cluster, each.ranking, each.job))
+                total = len(each.ranking.fitting) + len(each.ranking.unfit)
+                unusable = sum(cause.kind != "reserved" for _, cause in by_unit)
+                known[key] = listed(by_unit), total - unusable
             text, free = known[key]
             texts.append(text)
             if reason is Reason.UNITS and key[1] and free >= len(each.job.blocks):

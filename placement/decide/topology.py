@@ -45,6 +45,10 @@ class Topology:
         """Returns the unit with an id; None if there is none."""
         return self.units_by(key).get(unit_id) if unit_id else None
 
+    def whole(self, key: str, part: Unit) -> Unit:
+        """Returns a unit with all its nodes, for one with the nodes that suit some pods."""
+        return self.units_by(key).get(part.id, part)
+
     def _suited(
         self, key: str, size: int, most: int, demands: tuple[Demand, ...]
     ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
