@@ -38,6 +38,10 @@
 {{- define "unit" -}}
 {{ index (dict "trn3-gen1" "nodes: 4, names: [UltraServer, UltraServers]" "trn3-gen2" "nodes: 36, names: [UltraServer, UltraServers]" "nvl72" "nodes: 18, usable: 16, names: [NVLink domain, NVLink domains]") . }}
 {{- end }}
+{{/* The labels of the packaged units, with their numbers of nodes; tests compare them with the table. */}}
+{{- define "packaged-units" -}}
+{"kubernetes.io/hostname": 1, "neuron.amazonaws.com/ultraserver-server-id-2": 2, "neuron.amazonaws.com/ultraserver-server-id-4": 4}
+{{- end }}
 {{/* The resources by which jobs request nodes, other than those of the Neuron device plugin, as a list; empty without them. */}}
 {{- define "devices" -}}
 {{- $names := list }}

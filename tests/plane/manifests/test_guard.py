@@ -62,9 +62,11 @@ def test_the_guard_knows_the_units_of_the_packaged_table(guard: Build) -> None:
     }
     (family,) = load_default().on
     assert len(lists) == 2  # of Pods, and of jobs, with the number of nodes
+    wanted = {keys.HOSTNAME: "1"} | {unit.label: str(unit.nodes) for unit in family.units}
     for name, units in lists.items():
-        labels = set(re.findall(r"'(?:\d+ unit=)?([^' ]+/[^']+)'", units))
-        assert labels == {keys.HOSTNAME} | {unit.label for unit in family.units}, name
+        sizes = {label: nodes for nodes, label in re.findall(r"'(?:(\d+) unit=)?([^' ]+/[^']+)'", units)}
+        assert sizes.keys() == wanted.keys(), name
+        assert sizes == wanted or not any(sizes.values()), name
 
 
 @pytest.mark.parametrize("kinds", [[], ["all"]], ids=["default", "kinds"])
@@ -169,9 +171,9 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         keys.INJECT,
         keys.OPENED,
     }
-    # All that is on a Pod; opt-out, node config and time limit are the author's; two are on Secrets.
+    # All that is on a Pod; opt-out and node config are the author's, and two are on Secrets.
     ours = {value for value in vars(keys).values() if _is_key(value)}
-    others = {keys.INJECT, keys.NODE_CONFIG, keys.TIME_LIMIT, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT}
+    others = {keys.INJECT, keys.NODE_CONFIG, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT}
     assert named("bindings") == ours - others
 
 
