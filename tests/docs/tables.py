@@ -166,7 +166,7 @@ def _messages(table: Table) -> Iterator[tuple[str, ...]]:
     rows: dict[str, Shape | Rule] = {shape.name: shape for shape in shapes}
     rows |= {rule.name: rule for rule in (*table.rules, *components)}
     for name, row in rows.items():
-        for severity, text in (("denial", row.deny), ("warning", row.warn)):
+        for severity, text in (("denial", row.deny), ("warning", row.warn or getattr(row, "unplaced", None))):
             if text:
                 yield f"`{name}`", severity, text.replace("|", r"\|"), ""
 

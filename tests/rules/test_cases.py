@@ -60,7 +60,8 @@ def changed(value: Any) -> Iterator[tuple[str, Any]]:
         for at, each in enumerate(value):
             rest = (*value[:at], *value[at + 1 :])
             yield from [(f"without {each!r}", rest)] if rest else []
-            yield f"{each!r}", (*value[:at], "none-such", *value[at + 1 :])
+            others = changed(each) if isinstance(each, Mapping) else [(f"{each!r}", "none-such")]
+            yield from ((what, (*value[:at], new, *value[at + 1 :])) for what, new in others)
     elif isinstance(value, bool):
         yield "negated", not value
     elif isinstance(value, int):
@@ -102,7 +103,7 @@ IMPLIED = {
 
 def implied(rule: Rule, what: str) -> bool:
     """Returns whether a rule without its condition is skipped anyway, for lack of a quoted value."""
-    conditions = rule.match.fields.value if rule.match.fields else {}
+    conditions = rule.match.fields.value[0] if rule.match.fields else {}
     fields = {*conditions, *(name.removeprefix("field.") for name in rule.quotes)}
     others = [row for row in components().workloads if row.name not in rule.match.workload]
     known = {name for row in components().workloads for name in row.fields}

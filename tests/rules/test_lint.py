@@ -73,11 +73,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a rule that does nothing": (
         RULE,
-        [(5, "rules[0]", "does nothing: give it add, warn, deny or placer")],
-    ),
-    "unplaced without a reason": (
-        "rules: [{name: x, reason: r, match: {role: worker}, unplaced: true, deny: d}]\n",
-        [(4, "rules[0].unplaced", "needs a warning that gives the reason: give the rule warn")],
+        [(5, "rules[0]", "does nothing: give it add, warn, deny, unplaced or placer")],
     ),
     "two rules of one name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
@@ -329,7 +325,10 @@ def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_
 def test_a_problem_reads_as_file_line_pointer_message() -> None:
     with pytest.raises(TableError) as refused:
         load_text(EXTENDS + RULE, SOURCE)
-    assert str(refused.value) == "mine.yaml:5: rules[0]: does nothing: give it add, warn, deny or placer"
+    assert (
+        str(refused.value)
+        == "mine.yaml:5: rules[0]: does nothing: give it add, warn, deny, unplaced or placer"
+    )
 
 
 def _packaged_line(source: str, number: int) -> str:

@@ -129,8 +129,8 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
         if progress.setters is not None:
             progress.setters |= {path + place: rule.name for place in merge.places or ()}
     progress.templates |= after
-    if rule.warn:
-        _warn(ready, rule.warn, progress)
+    if rule.warn or rule.unplaced:
+        _warn(ready, progress)
     progress.fired.add(rule.name)
     denials = [Message(rule.name, render(rule.deny, ready.known))] if rule.deny else []
     if not hindered or all(merge.is_clean for merge in hindered):
@@ -148,13 +148,15 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
     return RuleOutcome(rule.name, State.FIRED, why)
 
 
-def _warn(ready: Ready, warning: str, progress: Progress) -> None:
+def _warn(ready: Ready, progress: Progress) -> None:
+    rule = ready.rule
     for known in ready.warned_of:
-        message = Message(ready.rule.name, render(warning, known))
-        if ready.rule.unplaced:
+        if rule.warn:
+            progress.warnings.append(Message(rule.name, render(rule.warn, known)))
+        if rule.unplaced:
+            message = Message(rule.name, render(rule.unplaced, known))
             progress.unplaced.append(message)
-            message = Message(message.code, f"the job waits forever: {message}")
-        progress.warnings.append(message)
+            progress.warnings.append(Message(rule.name, f"the job waits forever: {message}"))
 
 
 _CONFLICTS: Final = {

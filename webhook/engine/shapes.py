@@ -79,7 +79,7 @@ def _wanted(job: Job) -> tuple[str, str] | None:
 def own_node_config(job: Job) -> tuple[str, str] | None:
     """Returns path and value of the node config in the job's own containers, if any has one."""
     name = job.workload.node_config_env
-    if not name or (job.text is not None and name.encode() not in job.text):
+    if job.text is not None and name.encode() not in job.text:
         return None
     for container in (container for group in job.groups for container in containers(group.template)):
         for item in maps_at(container, ("env",)) if "env" in container else ():

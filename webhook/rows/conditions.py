@@ -7,6 +7,7 @@ what a condition may read of a job or a group; `webhook.engine` has the classes 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from pydantic import Field as Limits
@@ -22,6 +23,7 @@ from webhook.rows.workloads import Workload
 from webhook.rows.written import (
     Flag,
     Integer,
+    Patterns,
     Pointer,
     Positive,
     Range,
@@ -106,8 +108,9 @@ class Condition(Generic[T]):
 
     def shown(self, key: str) -> Iterable[str]:
         """Returns the condition in short."""
-        if isinstance(self.value, Mapping):
-            return [f"{inner} {one_of(values)}" for inner, values in self.value.items()]
+        several = self.value if isinstance(self.value, tuple) else (self.value,)
+        if isinstance(several[0], Mapping):
+            return [" or ".join(map(_in_short, several))]
         if isinstance(self.value, tuple):
             return [f"{key} {one_of(self.value)}"]
         return [key if self.value else f"not {key}"]
@@ -302,17 +305,25 @@ class Volume(OfTemplate[tuple[str, ...]], written=Texts):
 
 
 class InTemplate(
-    OfTemplate[Mapping[ObjectPath, tuple[str, ...]]],
-    written=Annotated[Mapping[Pointer, Texts], Limits(min_length=1)],
+    OfTemplate[tuple[Mapping[ObjectPath, tuple[str, ...]], ...]],
+    written=Annotated[
+        tuple[Mapping[Pointer, Texts], ...],
+        one_or_more(Annotated[Mapping[Pointer, Texts], Limits(min_length=1)]),
+    ],
 ):
     """Values by JSON pointer into the template; globs; empty: not set."""
 
     def failed(self, group: Group, whose: str) -> str | None:
-        for place, allowed in self.value.items():
-            value = place.value(group.template)
-            if not matches(text_of(value) if value else "", allowed):
-                return differs(place.name, shown(value, 40) if value else '""', allowed, whose)
-        return None
+        why = ""
+        for places in self.value:
+            for place, allowed in places.items():
+                value = place.value(group.template)
+                if not matches(text_of(value) if value else "", allowed):
+                    why = why or differs(place.name, shown(value, 40) if value else '""', allowed, whose)
+                    break
+            else:
+                return None
+        return why
 
 
 class UnsupportedCount(OfTemplate[tuple[str, ...]], written=Texts):
@@ -337,20 +348,24 @@ class Workers(OfObject[Range], written=Range):
         return f"it has {job.nodes} workers, not {self.value}"
 
 
-class Fields(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
+class Fields(
+    OfObject[tuple[Patterns, ...]], written=Annotated[tuple[Patterns, ...], one_or_more(SomePatterns)]
+):
     """Values of the workload's fields; globs."""
 
     def failed(self, job: Job) -> str | None:
-        for name, allowed in self.value.items():
-            if name not in job.workload.fields:
-                return f"a {job.workload.name} has no field {name}"
-            if not matches(text := job.field(name), allowed):
-                what = job.workload.fields[name].path.name
-                return differs(what, cut(text) if len(text) > LONGEST_MESSAGE else text, allowed)
-        return None
+        why = ""
+        for patterns in self.value:
+            for name, allowed in patterns.items():
+                if unlike := _unlike(job, name, allowed):
+                    why = why or unlike
+                    break
+            else:
+                return None
+        return why
 
     def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
-        for name in self.value if of.workloads else ():
+        for name in chain.from_iterable(self.value) if of.workloads else ():
             if not any(name in row.fields for row in of.workloads):
                 kinds = ", ".join(sorted(row.name for row in of.workloads))
                 yield (name,), f"no workload it matches has a field {name!r}: {kinds}"
@@ -383,6 +398,20 @@ class Namespace(OfObject[tuple[str, ...]], written=Texts):
         if matches(job.namespace, self.value):
             return None
         return f"the namespace is {job.namespace}, not {either(self.value)}"
+
+
+def _in_short(patterns: Mapping[object, Iterable[str]]) -> str:
+    return ", ".join(f"{key} {one_of(values)}" for key, values in patterns.items())
+
+
+def _unlike(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
+    """Returns how a field of the workload differs from what is allowed."""
+    if name not in job.workload.fields:
+        return f"a {job.workload.name} has no field {name}"
+    if matches(text := job.field(name), allowed):
+        return None
+    what = job.workload.fields[name].path.name
+    return differs(what, cut(text) if len(text) > LONGEST_MESSAGE else text, allowed)
 
 
 @lru_cache(maxsize=1024)  # most jobs differ from the rows in the same way

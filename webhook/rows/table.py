@@ -169,7 +169,7 @@ LAST = 2
 
 @dataclass(frozen=True)
 class Rule(Row):
-    """A rule has add, warn, deny or placer, or the unless of another rule names it.
+    """A rule has add, warn, deny, unplaced or placer, or the unless of another rule names it.
 
     Attributes:
         name: Unique.
@@ -182,7 +182,7 @@ class Rule(Row):
         unless: Earlier rules; this rule is skipped if one of them fired.
         warn: Message of a warning.
         deny: Message of a refusal. E.g. use an image of registry.example
-        unplaced: true: no node takes such workers, and the job waits forever; warn says why.
+        unplaced: Message of a warning that no node takes such workers: why the job waits forever.
         quiet: true: no warnings about conflicts.
         before: Names in a list; the rule inserts its elements before the first of them.
         placer: The placer of the job, as in Match; the first rule counts. Default: the scheduler.
@@ -199,7 +199,7 @@ class Rule(Row):
     unless: Texts = ()
     warn: Message = None
     deny: Message = None
-    unplaced: Flag = False
+    unplaced: Message = None
     quiet: Flag = False
     before: Texts = ()
     placer: Given[Placer] = None
@@ -209,7 +209,7 @@ class Rule(Row):
     def quotes(self) -> frozenset[str]:
         """The placeholders of its condition, messages and fragment."""
         free = self.match.mount_free
-        parts = (free.mount if free else {}, self.warn or "", self.deny or "", self.add)
+        parts = (free.mount if free else {}, self.add, self.warn or "", self.deny or "", self.unplaced or "")
         return frozenset(name for part in parts for name in names(part))
 
     @cached_property

@@ -10,7 +10,7 @@ from pydantic import Field as Limits
 
 from common.quantities import thousandths
 from contract.place import MOST_TERMS, Place, parse
-from webhook.objects.paths import ObjectPath
+from webhook.objects.paths import ObjectPath, object_path
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, WrongTypeError, get
 from webhook.rows.placeholders import names
@@ -82,18 +82,18 @@ class Candidates(Row):
 
 @dataclass(frozen=True)
 class Field(Row):
-    """A text of the object; at most one flag.
+    """A text of the object; at most one flag. A JSON pointer alone is its path.
 
     Attributes:
         path: JSON pointer; with [*], the first element that has the field.
-        default: The text if the field is missing; may contain $(value.NAME).
+        default: The text if the field is missing; may contain $(value.NAME). E.g. none
         parent: true: the directory of this file path.
         smaller: true: the smaller of two quantities, the field's and the default.
         counted: true: the length of a list.
     """
 
     path: Pointer
-    default: str
+    default: str = ""
     parent: Flag = False
     smaller: Flag = False
     counted: Flag = False
@@ -150,9 +150,12 @@ Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _f
 """A number of the job (0 if missing), or a list to be multiplied."""
 
 
+Source = Annotated[str, Limits(pattern="^(name|labels/[^ =*+]+|env/[^ =*+/]+)$")]
+
+
 @dataclass(frozen=True)
 class Number(Row):
-    """A term of a pod's number.
+    """A term of a pod's number. A text alone is its source.
 
     Attributes:
         source: ``labels/KEY``, ``env/NAME`` (a container's variable), or ``name``: the number at the end
@@ -160,8 +163,12 @@ class Number(Row):
         times: A factor for the number, written like replicas.
     """
 
-    source: Annotated[str, Limits(pattern="^(name|labels/[^ =*+]+|env/[^ =*+/]+)$")]
+    source: Source
     times: Factors = ()
+
+
+def _number(value: str | Number) -> Number:
+    return value if isinstance(value, Number) else Number(value)
 
 
 DEVICES: Literal["devices"] = "devices"
@@ -196,7 +203,9 @@ class Group(Row):
     replicas: Factors = (Factor(None, 1),)
     takes_nodes: Flag | Literal["devices"] | Pointer = False
     otherwise: Role = ""
-    index: Annotated[tuple[Number, ...], Limits(min_length=1, max_length=MOST_TERMS)] = ()
+    index: Annotated[
+        tuple[Number, ...], one_or_more(Source | Number, _number), Limits(max_length=MOST_TERMS)
+    ] = ()
     continues: Flag = False
     numbers: Factors = ()
     completion_mode: Given[Pointer] = None
@@ -213,9 +222,17 @@ class Group(Row):
         return f"{self.role}/{get(obj, (*path[: len(listed.parts) + 1], 'name'))}" if listed else self.role
 
 
+STARTED, STOPPED, ACTIVE = map(
+    object_path,
+    ("/status/startTime", "/status/conditions[type=Suspended]/status", "/status/replicaStatuses"),
+)
+
+
 @dataclass(frozen=True)
 class Suspending(Row):
     """The fields that show that an object's pods are not created yet: JSON pointers.
+
+    Defaults are those of Kubeflow's training operators.
 
     Attributes:
         suspend: true if the user suspends the object.
@@ -227,10 +244,14 @@ class Suspending(Row):
     """
 
     suspend: Pointer
-    started: Pointer
-    stopped: Pointer
-    active: Pointer
+    started: Pointer = STARTED
+    stopped: Pointer = STOPPED
+    active: Pointer = ACTIVE
     keeps: Given[Name] = None
+
+
+def _field(value: ObjectPath | Field) -> Field:
+    return value if isinstance(value, Field) else Field(value)
 
 
 def _peer(value: str) -> str:
@@ -266,14 +287,14 @@ class Workload(Row):
     kinds: Unique[Kind]
     groups: Annotated[tuple[Group, ...], Limits(min_length=1)]
     when: SomePatterns = field(default_factory=dict)
-    fields: Mapping[Key, Field] = field(default_factory=dict)
+    fields: Mapping[Key, Annotated[Field, written(Pointer | Field, _field)]] = field(default_factory=dict)
     peers: Annotated[Mapping[str, Annotated[str, AfterValidator(_peer)]], Limits(min_length=1)] = field(
         default_factory=dict
     )
     group: str = ""
     place: Annotated[Place | None, written(str, parse)] = None
     main_container: Texts = ()
-    node_config_env: Given[str] = None
+    node_config_env: str = "NEURON_ULTRASERVER_NODE_CONFIG"
     updates: Annotated[Suspending | str | None, written(Literal["always"] | Suspending)] = None
 
     def unlike(self, obj: Json) -> tuple[str, str] | None:

@@ -61,7 +61,8 @@ def explained(path: str = "") -> str:
 def every() -> Mapping[str, Key]:
     """Returns each key of a table by its path."""
     keys = [*_keys("", bundled(), [placement_draft().raw])]
-    return dict(keys) | dict(reversed(keys))  # if alternatives have the same key, the first counts
+    # If alternatives have the same key, the first with an example counts.
+    return dict(keys) | dict(reversed(keys)) | dict(key for key in reversed(keys) if key[1].example)
 
 
 def _keys(at: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[tuple[str, Key]]:
@@ -118,7 +119,8 @@ def _type(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         types = dict.fromkeys(_type(inner) for inner in schema["anyOf"] if inner.get("type") != "null")
         single = [name for name in types if not name.startswith("list of ")]
-        return _either([*single, "a list of these"] if f"list of {_either(single)}" in types else types)
+        several = "a list of such maps" if single[0].startswith("map of ") else "a list of these"
+        return _either([*single, several] if f"list of {_either(single)}" in types else types)
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
     if schema["type"] == "object":

@@ -45,7 +45,7 @@ def _duplicates(table: Table) -> Found:
                 yield (*path, index, "name"), f"{row.name!r} is the name of {counts[row.name]} rows"
     seen: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
-        content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.unless, rule.placer))
+        content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.unplaced, rule.unless, rule.placer))
         if seen.get(content, rule.name) != rule.name:
             yield ("rules", index), f"is the same as rule {seen[content]!r}; remove one"
         seen.setdefault(content, rule.name)

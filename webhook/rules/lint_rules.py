@@ -95,10 +95,9 @@ def listed(known: Iterable[str]) -> str:
 
 
 def _effects(rows: Rows, rule: Rule, at: Path) -> Found:
-    if not (rule.add or rule.warn or rule.deny or rule.placer or rule.name in rows.instead):
-        yield at, "does nothing: give it add, warn, deny or placer"
-    if rule.unplaced and not rule.warn:
-        yield (*at, "unplaced"), "needs a warning that gives the reason: give the rule warn"
+    effects = (rule.add, rule.warn, rule.deny, rule.unplaced, rule.placer)
+    if not any(effects) and rule.name not in rows.instead:
+        yield at, "does nothing: give it add, warn, deny, unplaced or placer"
     if rule.placer and rule.match.placer:
         yield (*at, "match", "placer"), "has no value yet when a rule with `placer` is evaluated"
     if rule.placer and rule.unless:
@@ -166,7 +165,8 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
         # For kinds without a quoted value it is skipped, with a reason.
         allowed |= set.union(*offered)
     match = {"mountFree": rule.match.mount_free.mount} if rule.match.mount_free else {}
-    parts = {"match": match, "add": rule.add, "warn": rule.warn, "deny": rule.deny}
+    messages = {"warn": rule.warn, "deny": rule.deny, "unplaced": rule.unplaced}
+    parts = {"match": match, "add": rule.add, **messages}
     for path, text in ((path, text) for path, text in nodes(parts, at) if isinstance(text, str)):
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:

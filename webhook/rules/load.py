@@ -198,13 +198,13 @@ def _with_values(table: Table) -> Table:
     known |= dict.fromkeys(SCRIPTS, initscript.text())
 
     def filled(rule: Rule) -> Rule:
-        add, warn, deny = (quoting(part, known) for part in (rule.add, rule.warn, rule.deny))
+        quoted = {key: quoting(getattr(rule, key), known) for key in ("add", "warn", "deny", "unplaced")}
         free = rule.match.mount_free
         if free:
             path, name = (quoting(text, known) for text in (free.mount_path, free.name))
             free = replace(free, mount_path=path, name=name)
         match = replace(rule.match, mount_free=free)
-        return replace(rule, match=match, add=add, warn=warn, deny=deny)
+        return replace(rule, match=match, **quoted)
 
     def told(workload: Workload) -> Workload:
         defaults = {

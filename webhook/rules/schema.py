@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails, core_schema
 from common.inner import INNER
 from common.texts import did_you_mean
 from webhook.documents import read_documents
+from webhook.objects.paths import ObjectPath
 from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.conditions import Condition
 from webhook.rows.table import File
@@ -320,9 +321,9 @@ class _Described(GenerateJsonSchema):
         for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", keys, re.MULTILINE):
             made["properties"][to_camel(name)] |= _said(text)
         for field in fields(schema["cls"]):
-            if isinstance(field.default, bool | int | str):
+            if isinstance(field.default, bool | int | str | ObjectPath):
                 made["properties"][to_camel(field.name)]["default"] = (
-                    str(field.default) if isinstance(field.default, str) else field.default
+                    str(field.default) if isinstance(field.default, str | ObjectPath) else field.default
                 )
         for name, hint in get_type_hints(schema["cls"]).items():
             for of in get_args(hint):

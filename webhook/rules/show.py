@@ -70,7 +70,7 @@ def row_of(draft: Draft, name: str) -> str:
 
 def adds(rule: Rule) -> str:
     """Returns what a rule does, in short: the paths in a pod template that it sets, or its verdict."""
-    verdicts = [key for key in ("warn", "deny") if getattr(rule, key)]
+    verdicts = [key for key in ("warn", "deny", "unplaced") if getattr(rule, key)]
     placer = [f"placer {rule.placer}"] if rule.placer else []
     return ", ".join([*(_leaves(rule.add) if rule.add else ()), *verdicts, *placer]) or "-"
 
