@@ -166,20 +166,21 @@ class Job:
     def trouble(self, units: Units) -> str | None:
         """Returns why it cannot be admitted even to free units; None if it can."""
         for member in self.pods:
-            pod, place = member.pod, member.place
             if member.problem:
-                return f"{pod.name}: {member.problem}"
-            if pod.gated and is_pod(member.key):
-                return f"{pod.name} has the gate {GATE} but no job label: delete it, so that it is recreated"
-            if pod.gated and place and place.placer is not Placer.WHOLE_JOB:
+                return f"{member.pod.name}: {member.problem}"
+        if self.gated and is_pod(self.key):
+            name = self.gated[0].pod.name
+            return f"{name} has the gate {GATE} but no job label: delete it, so that it is recreated"
+        for member in self.gated:
+            pod, place = member.pod, member.place
+            if place and place.placer is not Placer.WHOLE_JOB:
                 placer = str(place).split()[0]
                 return f"{pod.name} has the gate {GATE}, but its place says {placer}: remove the gate"
-            if pod.gated and (others := [gate for gate in pod.gates if gate != GATE]):
+            if len(pod.gates) > 1 and (others := [gate for gate in pod.gates if gate != GATE]):
                 return f"{pod.name} waits for another gate as well: {others[0]}"
-        for member in self.workers:
-            if member.pod.gated and not member.neuron:
-                wanted = units.kinds[self.place.unit].resource
-                return f"{member.pod.name} asks for no {wanted}: create the job with {INJECT}: false"
+            if place and not member.neuron:
+                wanted = units.kinds[place.unit].resource
+                return f"{pod.name} asks for no {wanted}: create the job with {INJECT}: false"
         if self.missing and not self.goes_on:
             return self.missing
         workers, size = self.place.workers, self.place.size
