@@ -1,7 +1,5 @@
 """What all tests share: tiers, how hard Hypothesis tries, and which tests one process runs together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

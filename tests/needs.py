@@ -3,8 +3,6 @@
 A pytest plugin, see ``tests/conftest.py``.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """T9k's MPIJobs for tests, in both shapes; from its document (seed 001), with Neuron devices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 SHAPES = ("worker", "replicaSpecs")

@@ -1,7 +1,5 @@
 """What is installed is what the locks name: by version, and by the hash of every file."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from importlib import metadata

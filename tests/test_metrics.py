@@ -1,7 +1,5 @@
 """The metrics about the files in use."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from math import inf

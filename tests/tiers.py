@@ -3,8 +3,6 @@
 A pytest plugin, see ``tests/conftest.py``. CONTRIBUTING.md has the table of tiers.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 With ``--trace FILE`` it is another: the jobs of a trace in simulated time, see `testbed.experiment.trace`.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import random

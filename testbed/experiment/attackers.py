@@ -4,8 +4,6 @@ Each requests nodes and could never start, because their jobs lack a volume. So 
 jobs do not get, they do not get because of these users.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import threading

@@ -4,8 +4,6 @@ They come in addition to the Pods of `hostile`. An attack is a generator: it yie
 yields how many workers another user's job can still have; what it does meanwhile ends when it is closed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """Applies jobs one by one or in a burst, through MPIJob, webhook, operator and scheduler; judges them."""
 
-from __future__ import annotations
-
 import random
 import statistics
 import time

@@ -1,7 +1,5 @@
 """A namespace whose user may create Pods and nothing else, and what such a user would try."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Judges jobs by the labels of nodes and the nodes of their workers."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The small Debian that images are built on: which one, and where it comes from."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 from pathlib import Path

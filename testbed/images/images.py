@@ -1,7 +1,5 @@
 """Images without a registry: archives made by hand, and the store that nodes have them in from the start."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Archives of images that keep their digest on their way into a registry, or into containerd without one."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -5,8 +5,6 @@ from the mirror that this machine's apt is set up with. All is kept in the cache
 imports.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -4,8 +4,6 @@ The versions are those of the ``go.mod`` of each kit. What is built is found aga
 that decides it, and a directory counts only once its marker is written, which happens last.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

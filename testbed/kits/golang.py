@@ -1,7 +1,5 @@
 """Finds a Go toolchain that is new enough, and installs a private one where there is none."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Programs that are built together from one ``go.mod``, and found again by the hash of what decides them."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import json

@@ -5,8 +5,6 @@ next to this file; with them the Pods' pause process, and the tests' device plug
 They are kept apart from the control plane's programs, which most tests need and these few do not.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Runs long commands and never keeps quiet for long about them."""
 
-from __future__ import annotations
-
 import queue
 import subprocess
 import sys

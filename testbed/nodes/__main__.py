@@ -1,7 +1,5 @@
 """A control plane with real nodes to look at: ``python -m testbed.nodes`` stays until Ctrl-C."""
 
-from __future__ import annotations
-
 import argparse
 import shlex
 import sys

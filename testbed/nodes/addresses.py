@@ -1,7 +1,5 @@
 """The addresses in the network of a plane. The network is the same in every plane, and isolated."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Calls of the API server whose answers are text or have warnings: logs, metrics, creates by dry run."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

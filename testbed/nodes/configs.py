@@ -1,7 +1,5 @@
 """Configuration files of containerd, kubelet, kube-proxy and CoreDNS. JSON where YAML is read."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``make demo``: four real nodes, the product installed, and a plain job that runs to its end on them."""
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

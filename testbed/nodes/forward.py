@@ -4,8 +4,6 @@ Run as a script: ``forward.py PID PORT...`` listens here and then enters the net
 stays in the network that it was made in, so what is accepted here is connected to there.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

@@ -9,8 +9,6 @@ A keeper that is killed itself removes nothing. So it has a lock on both for as 
 plane to start removes what is not locked: ``collect``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

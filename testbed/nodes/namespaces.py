@@ -1,7 +1,5 @@
 """Namespaces for a plane and its nodes, which always end with the process that created them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

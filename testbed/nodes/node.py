@@ -1,7 +1,5 @@
 """One node: containerd, kubelet and kube-proxy in namespaces of their own."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Offers devices to a kubelet in tests: a device plugin with faults on demand, or a DRA driver."""
 
-from __future__ import annotations
-
 from testbed.nodes.node import Node
 from testbed.plane import nodes
 from testbed.plane.kubectl import Object

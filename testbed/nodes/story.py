@@ -1,7 +1,5 @@
 """The whole story on real nodes: the product installed with kubectl, and the README's job to its end."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A control plane to look at: ``python -m testbed.plane`` stays until Ctrl-C."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import shlex

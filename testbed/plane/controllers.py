@@ -1,7 +1,5 @@
 """The real controllers of JobSets, LeaderWorkerSets, training-operator's jobs and TrainJobs, on loopback."""
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """etcd, API server, controller manager, scheduler and mpi-operator on loopback, as child processes."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import ssl

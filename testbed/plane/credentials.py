@@ -1,7 +1,5 @@
 """The control plane's own certificate authority, serving certificate, tokens and kubeconfigs."""
 
-from __future__ import annotations
-
 import datetime as dt
 import ipaddress
 import json

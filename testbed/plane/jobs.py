@@ -1,7 +1,5 @@
 """What tests of the webhook on the control plane share: jobs in bulk, their parts, a second webhook."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

@@ -1,7 +1,5 @@
 """Kueue on a control plane: its own manifests and rights, as a process on loopback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A steady load of creates: MPIJobs by dry run, and for each of them what came of it and when."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Other projects' controllers on a control plane: their own manifests and rights, as loopback processes."""
 
-from __future__ import annotations
-
 import base64
 import subprocess
 from collections.abc import Iterable

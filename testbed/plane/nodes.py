@@ -3,8 +3,6 @@
 A Pod that the scheduler binds to one of them stays Pending. Nothing runs, and nothing needs to.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whole-job admission on a control plane: its own manifests and rights, as a process on loopback."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

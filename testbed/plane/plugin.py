@@ -1,7 +1,5 @@
 """``kubectl ultraserver`` as a person has it: found by the real kubectl, in the context's namespace."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The chart's previews behind the API server, with no kubelet."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import sys

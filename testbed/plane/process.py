@@ -1,7 +1,5 @@
 """Child processes on loopback: started with a log, watched until ready, stopped in reverse order."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

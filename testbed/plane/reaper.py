@@ -5,8 +5,6 @@ the starter that says ``+PID`` for every process group begun and ``-PID`` for ev
 ends, even by SIGKILL, closes the pipe: what is left then is stopped, the last begun first.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """The webhook as a process on loopback, and its registration with the API server."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import subprocess

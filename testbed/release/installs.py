@@ -1,7 +1,5 @@
 """What a release installs: the chart, and its manifests rendered by Helm for users without Helm."""
 
-from __future__ import annotations
-
 import gzip
 import tarfile
 from collections.abc import Mapping

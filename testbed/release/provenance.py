@@ -3,8 +3,6 @@
 It has no time and no machine in it: the same commit and the same images give the same statement.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path

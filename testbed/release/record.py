@@ -1,7 +1,5 @@
 """The record of a soak: which commit ran through it, when, and with what figures."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections import Counter

@@ -7,8 +7,6 @@ the kubectl plugin as one file, the two images as archives, the bill of material
 and their signature. The same commit gives the same files, except for the images, whose Debian is that of the
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

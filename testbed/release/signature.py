@@ -3,8 +3,6 @@
 It is on every machine that has git or kubectl, and the key may be one of an agent or of a device.
 """
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a release is made of: a commit of this repository, or the checkout as it is."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

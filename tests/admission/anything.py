@@ -3,8 +3,6 @@
 A seeded `random.Random` gives the same object again, and that of Hypothesis shrinks.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import random

@@ -1,7 +1,5 @@
 """What a user may write into a review cannot make a line of the log, nor reach a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -6,8 +6,6 @@ again. A machine of many tenants is a third faster in one minute than in another
 before and after each of the others, which are compared with the mean of these two.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -1,27 +1,20 @@
 """The target of the certificate program in an API server in memory."""
 
-from __future__ import annotations
-
 import base64
 import copy
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 
 from certs import objects
 from certs.authority import Pair, service_names
 from certs.decide import Action
 from certs.inputs import Inputs, Wanted, unusable
-from certs.rotate import Rotator, Target
+from certs.rotate import PassResult, Rotator, Target
+from kube.api import Object
 from tests.kube.fake import NOW, Clock, FakeApi
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
-
-    from certs.rotate import PassResult
-    from kube.api import Object
 
 __all__ = ["NOW", "Clock", "FakeApi"]
 NAMESPACE = "hooks"

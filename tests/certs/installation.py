@@ -1,7 +1,5 @@
 """The certificate program on a real control plane: its namespace, account, rights and kubeconfig."""
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess
@@ -9,20 +7,17 @@ import sys
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
 from certs import objects
 from certs.inputs import Inputs, Wanted, unusable
 from certs.rotate import Rotator, Target
-from kube.client import connect
+from kube.client import KubernetesApi, connect
 from testbed import chart
-
-if TYPE_CHECKING:
-    from kube.client import KubernetesApi
-    from testbed.plane.controlplane import ControlPlane
-    from testbed.plane.kubectl import Kubectl
+from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import Kubectl
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RIGHTS = Path(__file__).with_name("rights.yaml")

@@ -1,7 +1,5 @@
 """The authority and what it issues."""
 
-from __future__ import annotations
-
 import ipaddress
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Whether a certificate serves those who trust a bundle, and in words why not."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any

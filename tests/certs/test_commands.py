@@ -1,13 +1,10 @@
 """The commands that talk to a cluster, with an API server in memory: words, exit codes, options."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from cryptography import x509
 
 from certs import objects
@@ -22,15 +19,11 @@ from tests.certs.fake import (
     SECRET,
     TARGET,
     Clock,
+    FakeApi,
     configuration,
     files,
     installed,
 )
-
-if TYPE_CHECKING:
-    from click.testing import Result
-
-    from tests.certs.fake import FakeApi
 
 OPTIONS = [
     *("--namespace", NAMESPACE, "--service", TARGET.service),

@@ -1,13 +1,11 @@
 """What is decided, as a table: what is stored, what is wanted, the time; the step and its whole reason."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cache
-from typing import TYPE_CHECKING
 
 import pytest
+from cryptography import x509
 
 from certs.authority import BACKDATE, Pair, issue, new_authority
 from certs.decide import Action, decide
@@ -15,9 +13,6 @@ from certs.inputs import Inputs, Wanted, renewal
 from certs.objects import Hook, PairSecret
 from common.times import stamp
 from tests.certs.fake import NOW, WANTED
-
-if TYPE_CHECKING:
-    from cryptography import x509
 
 DAY, SECOND = timedelta(days=1), timedelta(seconds=1)
 SETTLE = WANTED.settle

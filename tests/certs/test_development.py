@@ -1,7 +1,5 @@
 """``python -m certs dev``."""
 
-from __future__ import annotations
-
 import ssl
 import stat
 from datetime import UTC, datetime

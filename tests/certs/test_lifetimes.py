@@ -1,7 +1,5 @@
 """Years of simulated time: with any events, every API server can always verify every replica."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache

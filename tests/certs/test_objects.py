@@ -1,7 +1,5 @@
 """Reading Secrets and configurations of any author and any content."""
 
-from __future__ import annotations
-
 import base64
 import re
 from datetime import timedelta

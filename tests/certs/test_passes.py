@@ -1,7 +1,5 @@
 """What the passes of the loop tell: metrics, log lines, and when the next one is due."""
 
-from __future__ import annotations
-
 import logging
 import time
 from dataclasses import dataclass, field

@@ -1,9 +1,6 @@
 """A certificate from elsewhere: taken over whole, given back, and refused with a reason."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,15 +15,13 @@ from tests.certs.fake import (
     PROVIDED_SECRET,
     SECRET,
     WANTED,
+    FakeApi,
     complete,
     files,
     foreign,
     ready,
     rotator,
 )
-
-if TYPE_CHECKING:
-    from tests.certs.fake import FakeApi
 
 DAY = timedelta(days=1)
 CA = new_authority(NOW, 900 * DAY)

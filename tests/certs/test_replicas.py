@@ -1,26 +1,19 @@
 """The leaves that replicas serve, and the decisions that follow."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from certs import objects
-from certs.authority import issue, new_authority
+from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.replicas import addresses, served
 from tests.certs.fake import NAMESPACE, WANTED, Clock, installed, rotator
 from tests.certs.installation import data
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from certs.authority import Pair
 
 SETTLED = WANTED.settle + timedelta(seconds=1)
 

@@ -1,15 +1,13 @@
 """Passes against an API server in memory: what is stored afterwards, in which order, and lost races."""
 
-from __future__ import annotations
-
 import base64
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 
 from certs.decide import Action
 from certs.inputs import unusable
+from certs.rotate import PassResult
 from kube.api import ApiError
 from tests.certs.fake import (
     CA_SECRET,
@@ -26,9 +24,6 @@ from tests.certs.fake import (
     ready,
     rotator,
 )
-
-if TYPE_CHECKING:
-    from certs.rotate import PassResult
 
 
 def test_serving_pods_get_no_authority_key() -> None:

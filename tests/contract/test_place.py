@@ -1,7 +1,5 @@
 """What a pod says about its place: what is written is read again, or told in words."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

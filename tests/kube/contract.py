@@ -6,24 +6,17 @@
 
 # ruff: noqa: D102 - a case says by its name what it is
 
-from __future__ import annotations
-
 import itertools
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from kube.api import ApiError, ConflictError, ForbiddenError, guarded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kube.api import Object
-    from kube.client import KubernetesApi
-
+from kube.api import ApiError, ConflictError, ForbiddenError, Object, guarded
+from kube.client import KubernetesApi
 
 SECONDS = 10
 """Within which an event comes."""

@@ -1,11 +1,11 @@
 """The edge to the API server: what its answers become. The real one is asked in ``tests/plane``."""
 
-from __future__ import annotations
-
 import json
 import threading
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
@@ -14,10 +14,6 @@ from kube import rest
 from kube.api import ApiError, ConflictError, ForbiddenError, GoneError
 from kube.client import KubernetesApi, connect
 from testbed.plane.api import Client
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 class Server(ThreadingHTTPServer):

@@ -1,7 +1,5 @@
 """The election: one holder at a time, by its own watch, and never by comparing clocks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from kube.api import leases

@@ -1,7 +1,5 @@
 """The API server in memory answers as the real one does."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.kube.contract import ApiContract, Server

@@ -1,12 +1,11 @@
 """The loop: who does the work, when, and how it ends."""
 
-from __future__ import annotations
-
 import heapq
 import logging
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count, pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,10 +14,6 @@ from kube.backoff import JITTER
 from kube.election import Elector
 from kube.loop import LEAST_SECONDS, Loop
 from tests.kube.fake import FakeApi
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable
 
 NAMESPACE = "hooks"
 LEASE = f"{leases(NAMESPACE)}/lease"

@@ -3,27 +3,21 @@
 The real API server is followed in ``tests/plane/test_watch.py``.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import tracemalloc
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from kube.api import GoneError
+from kube.api import GoneError, Object
 from kube.backoff import JITTER
 from kube.watch import SHORT_SECONDS, STALE_SECONDS, UNSERVED_SECONDS, Mirror
 from testbed.waiting import PATIENCE
 from tests.kube.fake import FakeApi
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kube.api import Object
 
 NODES = "/api/v1/nodes"
 

@@ -1,13 +1,12 @@
 """An API server in memory with an installation's preview service behind its service proxy."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from werkzeug.test import Client
 
+from kube.api import Object
 from kube.rest import decoded
 from kubectl_ultraserver.listing import RULES
 from kubectl_ultraserver.service import SERVICE
@@ -15,11 +14,8 @@ from tests.helpers import TableOf
 from tests.kube.fake import FakeApi
 from webhook.app import create_app
 from webhook.preview.views import preview_blueprint
+from webhook.rows.table import Table
 from webhook.rules.load import load_texts
-
-if TYPE_CHECKING:
-    from kube.api import Object
-    from webhook.rows.table import Table
 
 MISSING = 'services "ultraserver-webhook-preview" not found'
 

@@ -1,11 +1,10 @@
 """Jobs and their pods as the API server has them, in a few words."""
 
-from __future__ import annotations
-
 import copy
 import json
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.testing import CliRunner
@@ -14,11 +13,13 @@ from common.exits import ESCAPE
 from common.times import time_of
 from contract import keys
 from contract.keys import GATE, JOB, PLACE
+from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.names import JobName, job_of
 from placement.decide.topology import Topology
+from placement.observe.model import Node
 from placement.observe.read import read_pod
 from testbed.mpijob import mpijob
 from testbed.plane.nodes import TRN2U
@@ -27,12 +28,6 @@ from tests.placement.world import KEYS, NOW, servers
 from webhook.documents import read_documents
 from webhook.preview.formats import as_json
 from webhook.preview.run import preview
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kube.api import Object
-    from placement.observe.model import Node
 
 NAMESPACE = "team"
 LABELS = {"training.kubeflow.org/operator-name": "mpi-operator"}

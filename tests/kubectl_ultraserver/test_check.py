@@ -1,13 +1,12 @@
 """``check``: what each judge says of objects; tests/plane/fleets/test_check.py breaks a real installation."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -23,9 +22,6 @@ from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import case, fleet, run, stored, work
 from tests.placement.stored import store_nodes
 from tests.placement.world import NOW, servers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 CA = new_authority(datetime.now(NOW.tzinfo), timedelta(days=30)).certificate_pem()
 BUNDLE = base64.b64encode(CA).decode()

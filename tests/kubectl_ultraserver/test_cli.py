@@ -1,11 +1,9 @@
 """The command line: exit codes, colours, JSON, and what is kept of what was listed."""
 
-from __future__ import annotations
-
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -17,9 +15,6 @@ from testbed import chart
 from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import NAMESPACE, rules, run, stored, workers
 from tests.placement.stored import path_of, store_nodes
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MPIJOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
 

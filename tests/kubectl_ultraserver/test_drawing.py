@@ -1,9 +1,6 @@
 """UltraServers with nodes, health and tenants, at a terminal."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,6 +8,7 @@ from hypothesis import strategies as st
 
 from contract.keys import JOB, NO_SERVER, SERVER_4
 from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.servers import Server, Spot, is_selected, servers
 from kubectl_ultraserver.terminal import drawn, explained, verified
 from kubectl_ultraserver.verify import verify
@@ -20,9 +18,6 @@ from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 from tests.helpers import examples
 from tests.kubectl_ultraserver.build import THREE, case, fleet, plain, unscheduled, work, workers
 from tests.placement.world import changed
-
-if TYPE_CHECKING:
-    from kubectl_ultraserver.fleet import Fleet
 
 
 def busy() -> Fleet:

@@ -1,7 +1,5 @@
 """Why the webhook did nothing to an object; tests/plane/fleets/test_live_preview.py asks a real server."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

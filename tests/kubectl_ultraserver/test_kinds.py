@@ -1,13 +1,13 @@
 """Every kind of the table: what admission writes is read from the pods that the kind's controller makes."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from contract.keys import GATE, HOSTNAME, JOB
+from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.fleet import MODE
 from kubectl_ultraserver.listing import HOOKS, RULES, Lister
@@ -25,11 +25,6 @@ from tests.placement.stored import path_of, store_nodes
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
 from webhook.engine import Request, evaluate
 from webhook.rules.load import load_default
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kube.api import Object
 
 TRAINING, SET, LEADER = "training.kubeflow.org/", "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"
 VERSION = "jobset.x-k8s.io/v1alpha2"

@@ -4,19 +4,15 @@ The objects are made of the API of Kueue 0.15.2 (``apis/kueue/v1beta2``); the me
 scheduler and its controllers write (``pkg/scheduler``, ``pkg/controller/core``).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from kube.api import Object
+from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.why import why
 from tests.kubectl_ultraserver.build import case, stored, work, workers
-
-if TYPE_CHECKING:
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Finding
 
 NO_QUOTA = (
     "couldn't assign flavors to pod set worker: insufficient unused quota for aws.amazon.com/neuron in "

@@ -1,7 +1,5 @@
 """Which pods are a job's, however people call it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

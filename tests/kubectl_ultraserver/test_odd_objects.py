@@ -1,21 +1,15 @@
 """Objects that no schema vouches for: of another version, or written by hand. Nothing crashes on them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kube.api import Object
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.terminal import explained
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from tests.helpers import examples
 from tests.kubectl_ultraserver.build import NAMESPACE, case, pod, stored, work, workers
-
-if TYPE_CHECKING:
-    from kube.api import Object
 
 WORDS = st.sampled_from(
     [

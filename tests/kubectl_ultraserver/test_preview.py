@@ -1,7 +1,5 @@
 """``preview -f``: what the service says, then the dry run; without the service the dry run alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

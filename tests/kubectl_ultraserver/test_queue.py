@@ -1,17 +1,17 @@
 """The jobs that wait, in the order of placement's own decision, and when the first may start."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterable
 from datetime import timedelta
 from itertools import chain
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from common.times import stamp
 from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
+from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE
 from kubectl_ultraserver.queue import Queue, queue
@@ -20,11 +20,6 @@ from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import THREE, fleet, gated, pod, run, workers
 from tests.placement.stored import path_of, store_nodes
 from tests.placement.world import HOUR, NOW, changed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kube.api import Object
 
 LIVE = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
 

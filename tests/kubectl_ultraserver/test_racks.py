@@ -1,20 +1,14 @@
 """Racks that jobs share and of which some nodes need not be there: what topology, verify and check find."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from contract.keys import HOSTNAME, PLACE
 from kubectl_ultraserver.check import cluster
 from kubectl_ultraserver.servers import counts, servers
 from kubectl_ultraserver.table import read
-from kubectl_ultraserver.verify import verify
+from kubectl_ultraserver.verify import Verification, verify
 from placement.observe.model import Node
 from tests.kubectl_ultraserver.build import INDEX, THREE, fleet, rules, work, workers
-
-if TYPE_CHECKING:
-    from kubectl_ultraserver.verify import Verification
 
 CLIQUE, GPU = "nvidia.com/gpu.clique", "nvidia.com/gpu"
 UNIT = f"{{label: {CLIQUE}, nodes: 18, usable: 16}}"

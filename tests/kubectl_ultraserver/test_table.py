@@ -1,7 +1,5 @@
 """What the plugin knows of every table, and reads of an installation's."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubectl_ultraserver.table import read

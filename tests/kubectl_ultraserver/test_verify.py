@@ -1,23 +1,16 @@
 """Whether a job is placed whole, and the order of its ranks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from contract.keys import DRIVER, LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
 from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.terminal import drawn, verified
-from kubectl_ultraserver.verify import verify
-from placement.observe.inventory import Inventory, read_claim
+from kubectl_ultraserver.verify import Verification, verify
+from placement.observe.inventory import Claim, Inventory, read_claim
 from tests.kubectl_ultraserver.build import THREE, claiming, fleet, pod, stored, work, workers
 from tests.placement.world import changed
-
-if TYPE_CHECKING:
-    from kubectl_ultraserver.verify import Verification
-    from placement.observe.inventory import Claim
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 SECOND = ["n2-0", "n2-1", "n2-2", "n2-3"]

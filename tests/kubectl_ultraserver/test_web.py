@@ -1,7 +1,5 @@
 """``preview --web`` without a cluster: who gets the page, what is passed on, and the sentences of errors."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import re

@@ -1,15 +1,15 @@
 """What a job waits for, in each of the ways by which jobs are placed."""
 
-from __future__ import annotations
-
 import json
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from contract import keys
 from contract.keys import NODE_IDS, SERVER_4
+from kube.api import Object
+from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from placement.observe.inventory import Inventory, read_claim
@@ -28,10 +28,6 @@ from tests.kubectl_ultraserver.build import (
 )
 from tests.nodes.commands import steps
 from tests.placement.world import changed
-
-if TYPE_CHECKING:
-    from kube.api import Object
-    from kubectl_ultraserver.findings import Case, Finding
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 ALL = "train-worker-0, train-worker-1, train-worker-2, train-worker-3"

@@ -3,8 +3,6 @@
 That Helm puts these rows next to the installation's is in tests/plane/manifests/test_placement.py.
 """
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from pathlib import Path

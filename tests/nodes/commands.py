@@ -1,7 +1,5 @@
 """Typing in what a document shows under a heading, on a cluster."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

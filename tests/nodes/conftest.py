@@ -1,7 +1,5 @@
 """What all tests on real nodes share: the releases, the images, and reports of failures."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Generator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A person with kubectl, the folder of a release, and no clone."""
 
-from __future__ import annotations
-
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The installed product under a load of creates: its Pods, and what they say of themselves."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """What is reported of the planes with real nodes that run when a test fails; soon they are gone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the product's images hold: what they need, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from pathlib import PurePath
 

@@ -1,7 +1,5 @@
 """What is left of a build of images that is interrupted: nothing that still writes."""
 
-from __future__ import annotations
-
 import fcntl
 import signal
 import subprocess

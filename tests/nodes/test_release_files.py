@@ -1,7 +1,5 @@
 """What a release holds; no nodes are needed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

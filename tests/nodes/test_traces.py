@@ -1,7 +1,5 @@
 """What is left of a plane with real nodes after its end: nothing, however it ended."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,23 +1,17 @@
 """Hours of a cluster in moments: jobs arrive, are decided about, run and end; no API server, no clock."""
 
-from __future__ import annotations
-
 import heapq
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from datetime import timedelta
 
 from contract.keys import SERVER_4
 from placement.decide.decide import decide
+from placement.decide.plan import Memory, Tuning
 from placement.decide.topology import Topology
+from placement.observe.model import Node, Pod
 from tests.placement.world import MINUTE, NOW, carry_out, job, name_of, settled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import timedelta
-
-    from placement.decide.plan import Memory, Tuning
-    from placement.observe.model import Node, Pod
 
 
 @dataclass(frozen=True)

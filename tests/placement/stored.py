@@ -1,13 +1,13 @@
 """Nodes and pods as JSON in the fake API server, and mirrors that show what is stored there."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from prometheus_client import generate_latest
 
 from contract import keys
 from contract.keys import GATE, HOSTNAME, SERVER_2, SERVER_4
+from kube.api import Object
 from placement.act.events import Reporter
 from placement.act.metrics import Metrics
 from placement.act.passes import Passes
@@ -17,11 +17,6 @@ from placement.observe.read import read_ended, read_node, read_pod
 from placement.observe.units import followed
 from testbed.plane.nodes import TRN2U
 from tests.kube.fake import Clock, FakeApi
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kube.api import Object
 
 INDEX = "training.kubeflow.org/replica-index"
 

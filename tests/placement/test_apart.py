@@ -1,10 +1,9 @@
 """Required anti-affinity: a unit counts as kube-scheduler will see it, with any users' Pods there."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -16,7 +15,7 @@ from placement.decide.decide import decide
 from placement.decide.fit import selects
 from placement.decide.plan import Failure, Memory, Unsettled
 from placement.decide.topology import Topology
-from placement.observe.model import NAMESPACE, Apart
+from placement.observe.model import NAMESPACE, Apart, Pod
 from placement.observe.read import MOST_APART, MOST_LABELS, MOST_TEXT, read_apart, read_pod
 from tests.placement.stored import worker
 from tests.placement.world import (
@@ -34,11 +33,6 @@ from tests.placement.world import (
     servers,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from placement.observe.model import Pod
 
 ROLE = TRAINING + "job-role"
 EVERYBODY: dict[str, Any] = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": SERVER_4}

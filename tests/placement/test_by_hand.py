@@ -1,8 +1,6 @@
 """Breaking the glass: ``python -m placement open``."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -11,9 +9,6 @@ from contract.keys import PLACE
 from placement import __main__ as program
 from tests.kube.fake import FakeApi
 from tests.placement.stored import pods, store_job
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """Jobs that claim devices: what nodes offer, what pods ask for, who holds what."""
 
-from __future__ import annotations
-
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from contract.keys import DRIVER, HOSTNAME, NEURON, PLACE
+from kube.api import Object
 from placement.decide.allocation import unmet
 from placement.decide.fit import lacking
 from placement.observe.inventory import API, read_claim, read_class, read_slice
@@ -24,9 +23,6 @@ from tests.placement.stored import (
     worker,
 )
 from tests.placement.stored import pods as stored
-
-if TYPE_CHECKING:
-    from kube.api import Object
 
 WHOLE = f"device.attributes['{DRIVER}'].resourceType == 'neuron_node'"
 TEMPLATE = "us-4-node-config"

@@ -1,7 +1,5 @@
 """What was begun is finished: after a leader's end (more in test_properties.py), a deletion, a failure."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any

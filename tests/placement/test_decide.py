@@ -1,18 +1,17 @@
 """What is decided, as a table: nodes and pods in a few words; who goes where, and why others wait."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.decide import assume, decide
-from placement.decide.plan import Failure, Memory, Tuning, Unsettled
+from placement.decide.plan import Decision, Failure, Memory, Tuning, Unsettled
 from placement.decide.topology import Topology
-from placement.observe.model import Demand, Taint, Toleration
+from placement.observe.model import Demand, Node, Pod, Taint, Toleration
 from tests.placement.world import (
     DEMAND,
     HOUR,
@@ -33,12 +32,6 @@ from tests.placement.world import (
     servers,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from placement.decide.plan import Decision
-    from placement.observe.model import Node, Pod
 
 FOUR = servers(4)
 TWO = servers(2)

@@ -1,7 +1,5 @@
 """No one starves: a stream of small jobs that would fill the cluster for ever, and a large one among them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.placement.simulation import Arrival, simulate

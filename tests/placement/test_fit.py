@@ -1,7 +1,5 @@
 """A node suits a pod exactly where kube-scheduler's filters say so, except for cordoned and broken ones."""
 
-from __future__ import annotations
-
 import pytest
 
 from placement.decide.fit import lacking, misfit, tolerates, unusable

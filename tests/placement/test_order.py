@@ -1,15 +1,14 @@
 """The order of waiting jobs: nothing that is free of charge improves a job's place in it."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contract.keys import SERVER_4
 from placement.decide.decide import decide
-from placement.decide.plan import Memory
+from placement.decide.plan import Decision, Memory
 from placement.decide.topology import Topology
-from placement.observe.model import Ended
+from placement.observe.model import Ended, Pod
 from tests.placement.world import (
     HOUR,
     MINUTE,
@@ -25,12 +24,6 @@ from tests.placement.world import (
     settled,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from placement.decide.plan import Decision
-    from placement.observe.model import Pod
 
 FOUR = servers(4)
 EVIL: dict[str, Any] = {"namespace": "evil"}

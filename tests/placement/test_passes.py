@@ -1,7 +1,5 @@
 """Passes with an API server in memory: order of the writes, what is refused, what is reported."""
 
-from __future__ import annotations
-
 import copy
 import threading
 import time

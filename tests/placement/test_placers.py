@@ -1,8 +1,6 @@
 """Who places a job, which units an object has, and which number a pod: what the place of a pod means here."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -10,12 +8,10 @@ from contract import keys
 from contract.keys import GATE, HOSTNAME, OPENED, SERVER_4
 from placement.decide.decide import decide
 from placement.decide.topology import Topology
+from placement.observe.model import Pod
 from placement.observe.read import read_pod
 from tests.placement import stored
 from tests.placement.world import HOUR, MINUTE, NOW, SECOND, job, placed, problem, servers, waiting
-
-if TYPE_CHECKING:
-    from placement.observe.model import Pod
 
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 TWO = Topology(servers(2).values())

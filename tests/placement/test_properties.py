@@ -1,18 +1,17 @@
 """What holds for any cluster and any jobs, compared with a search through all possible assignments."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from placement.decide.decide import decide
+from placement.decide.plan import Decision
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS
+from placement.observe.model import UNITS, JobKey, Node, Pod
 from tests.helpers import examples
 from tests.placement.world import (
     HOUR,
@@ -31,12 +30,6 @@ from tests.placement.world import (
     writes_of,
     writes_to,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from placement.decide.plan import Decision
-    from placement.observe.model import JobKey, Node, Pod
 
 SERVERS = 3
 NAMES = list(servers(SERVERS))

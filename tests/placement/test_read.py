@@ -1,7 +1,5 @@
 """Nodes and pods as the API server has them, with any labels and annotations."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

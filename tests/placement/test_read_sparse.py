@@ -1,7 +1,5 @@
 """What a node or a pod does not say counts as not there, and what it says arrives whole."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

@@ -1,9 +1,7 @@
 """Why a job waits, in a text that fits into an Event."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,13 +12,8 @@ from placement.decide.jobs import Job
 from placement.decide.plan import Memory, Reason, Tuning
 from placement.decide.reasons import LONGEST, units
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Kind, Units
+from placement.observe.model import UNITS, Kind, Node, Pod, Units
 from tests.placement.world import HOUR, NOW, bound, changed, foreign, job, on, servers, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from placement.observe.model import Node, Pod
 
 MANY = servers(40)
 

@@ -1,27 +1,21 @@
 """Reservations: the first job that does not fit has the units that become free first; who may pass it."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from common.times import duration
 from contract.keys import TIME_LIMIT
 from placement.decide.decide import decide
-from placement.decide.plan import Memory
+from placement.decide.plan import Decision, Memory
 from placement.decide.topology import Topology
+from placement.observe.model import Pod
 from placement.observe.read import read_pod
 from tests.placement.stored import worker
 from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bound, job, on, placed, servers, waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from placement.decide.plan import Decision
-    from placement.observe.model import Pod
 
 FOUR = servers(4)
 DAY = 24 * HOUR

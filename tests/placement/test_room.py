@@ -1,7 +1,5 @@
 """What is left on nodes: a pod takes room besides what it asks for, and a job's unit is no other user's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from contract.keys import NO_NODE, NO_SERVER, NODE_IDS, SERVER_4

@@ -1,11 +1,12 @@
 """What a tenant writes on pods, and what it may cost the others: each case is an attack that worked."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from contract.keys import GATE, HOSTNAME, SERVER_4
 from contract.place import Place, Placer
@@ -14,9 +15,9 @@ from placement.decide.believe import Belief, Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.decide import decide
-from placement.decide.plan import Failure, Memory, Tuning
+from placement.decide.plan import Decision, Failure, Memory, Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import Demand, Expression, Pod, Term
+from placement.observe.model import Demand, Expression, Node, Pod, Term
 from tests.placement.world import (
     HOUR,
     NOW,
@@ -33,14 +34,6 @@ from tests.placement.world import (
     servers,
     waiting,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import pytest
-
-    from placement.decide.plan import Decision
-    from placement.observe.model import Node
 
 ZONE = "topology.kubernetes.io/zone"
 PLAIN = replace(node(9, 0), labels={HOSTNAME: "n9-0", ZONE: "a"})

@@ -1,10 +1,9 @@
 """Clusters and jobs in a few words, and what happens to them when decisions are carried out."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
@@ -12,15 +11,11 @@ from placement.act.write import noted
 from placement.decide.believe import unjudged
 from placement.decide.cluster import shown
 from placement.decide.jobs import Job, jobs_of
+from placement.decide.plan import Decision, Deletion, Opening
 from placement.decide.problems import text
+from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Demand, JobKey, Node, Pod
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from placement.decide.plan import Decision, Deletion, Opening
-    from placement.decide.topology import Topology
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)

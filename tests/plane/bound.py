@@ -1,7 +1,5 @@
 """How tests wait until the scheduler has bound Pods."""
 
-from __future__ import annotations
-
 from testbed.plane.kubectl import Kubectl, Object
 
 

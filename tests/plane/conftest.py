@@ -3,8 +3,6 @@
 Every process of pytest-xdist that gets such a test starts its own control plane.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The files of examples/, created as a person would."""
 
-from __future__ import annotations
-
 import json
 
 import yaml

@@ -1,7 +1,5 @@
 """How the Pods of a preview are compared with those that a real operator made of the same job."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """A webhook inside the test process: it gives the configured answers."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import http.server

@@ -1,7 +1,5 @@
 """The short run of the placement experiment, as tests of a policy want it: few jobs."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

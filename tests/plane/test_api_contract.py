@@ -1,7 +1,5 @@
 """The real API server answers as the one in memory does that unit tests use."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Applying a job again, in every way that kubectl has: the webhook's terms are no one's and stay."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 The webhook here is asked about namespaces that the other tests' webhook leaves out.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Without a program: no job of several UltraServers straddles, as its Pods get terms by block at creation."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator

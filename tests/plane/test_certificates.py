@@ -1,7 +1,5 @@
 """The certificate program against a real API server, with exactly the rights that its page grants."""
 
-from __future__ import annotations
-
 import base64
 import urllib.request
 from collections.abc import Iterator

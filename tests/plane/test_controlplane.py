@@ -1,7 +1,5 @@
 """The control plane itself: real and complete. No webhook takes part."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

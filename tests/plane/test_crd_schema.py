@@ -1,7 +1,5 @@
 """The MPIJob CRD takes and keeps everything that the webhook adds, for any job."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The lint of rules refuses the parts of pod templates that a real API server refuses, and no others."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

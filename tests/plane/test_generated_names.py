@@ -1,7 +1,5 @@
 """A job whose name the API server generates after admission, and a webhook that is called a second time."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -5,8 +5,6 @@ CD merges file and stored object itself. They do not run here: their own code wa
 control plane (Argo CD 3.1.9, fluxcd/pkg/ssa 0.70.0), and here kubectl asks for what they ask for.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 

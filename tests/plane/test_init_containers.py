@@ -1,7 +1,5 @@
 """The launcher's Pod as mpi-operator and the Job controller make it; tests/nodes/product runs one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

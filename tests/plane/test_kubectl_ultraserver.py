@@ -1,7 +1,5 @@
 """``kubectl ultraserver`` where the webhook places jobs alone: by the real scheduler and operator."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

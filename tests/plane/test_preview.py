@@ -1,7 +1,5 @@
 """The Pods of a preview are those of the real mpi-operator, in all that the webhook adds to them."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.mpijob import mpijob

@@ -1,7 +1,5 @@
 """The documents' sessions with kubectl, and ``make cluster``, as a reader would have them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

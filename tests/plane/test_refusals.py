@@ -1,7 +1,5 @@
 """What a person reads when a job cannot be, or is not what they may think."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Where the scheduler puts the workers that mpi-operator makes of plain jobs."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """Updates of stored jobs: what kubectl takes out of a job whose pods are still to come is put back."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

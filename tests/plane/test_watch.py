@@ -1,7 +1,5 @@
 """A mirror of the real API server: what it has, through a restart, and from a version that is gone."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The ways in which people apply a file, and a job that shows what each does to lists."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.mpijob import mpijob

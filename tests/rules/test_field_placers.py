@@ -4,8 +4,6 @@ Kueue with a topology of the author (05), gangs of Kubernetes (07), Jobs that a 
 third template of claims (12), and Pods that do not run at once.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Final

@@ -5,8 +5,6 @@ how long it took and its figures. A release needs the record of its commit, with
 (``testbed.release.record``).
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

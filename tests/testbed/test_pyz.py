@@ -3,8 +3,6 @@
 tests/plane/fleets/test_check.py runs it with the real kubectl.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

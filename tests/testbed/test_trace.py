@@ -1,7 +1,5 @@
 """The simulation of a trace, by an example that is worked out by hand."""
 
-from __future__ import annotations
-
 import csv
 import random
 import xml.etree.ElementTree as ET

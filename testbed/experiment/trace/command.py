@@ -1,7 +1,5 @@
 """The command: ``python -m testbed.experiment --trace FILE``."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -4,8 +4,6 @@ The first job that does not fit has a reservation: the units that will be free f
 does not delay that one: on other units, or if it ends before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 
 from testbed.experiment.trace.fleet import Fleet

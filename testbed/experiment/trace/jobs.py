@@ -4,8 +4,6 @@ A trace is a CSV file, also compressed, with the columns ``timestamp,duration,nu
 Philly traces have them. One GPU is one node, and a cluster is a tenant.
 """
 
-from __future__ import annotations
-
 import csv
 import gzip
 import random

@@ -4,8 +4,6 @@ This is the one module here that imports the product. Pods are kept from decisio
 program keeps them: a decision sees the same objects again, and new ones only of jobs that changed.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right, insort
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace

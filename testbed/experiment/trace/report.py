@@ -1,7 +1,5 @@
 """The figures of a run: waits by size, utilisation, and the loss or gain of tenants by sharing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Jobs of a trace through a policy, in simulated time."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A picture of a run as SVG: the fleet over time, and waits by size. It needs no library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from xml.sax.saxutils import escape

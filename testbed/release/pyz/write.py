@@ -1,7 +1,5 @@
 """The kubectl plugin as one file, for any Python from 3.11 on, and the manifest for krew."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import io

@@ -5,8 +5,6 @@ and a minimal one in Go (`main.go`, with the clients too) that answers one patch
 gave at a commit before. Blocks of creates go round the namespaces, in another order each time.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import itertools

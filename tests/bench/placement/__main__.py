@@ -3,8 +3,6 @@
 Times are of the process, the least of five: on a machine that others use as well they say more than a clock.
 """
 
-from __future__ import annotations
-
 import random
 import statistics
 import time

@@ -1,7 +1,5 @@
 """One plane and one installation for the tests of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

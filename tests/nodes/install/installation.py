@@ -1,7 +1,5 @@
 """An installation as a person makes it: with the commands of the documents."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

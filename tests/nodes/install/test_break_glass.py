@@ -1,7 +1,5 @@
 """The server is down, or in the way: what happens to jobs, and that the documented ways out are ways out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

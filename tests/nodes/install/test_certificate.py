@@ -1,7 +1,5 @@
 """The certificate of an installation: issued again, rotated, and from elsewhere."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """The guard of an installation: it refuses, warns, or is taken away by the commands of the document."""
 
-from __future__ import annotations
-
 from testbed.plane.jobs import text
 from testbed.waiting import until
 from tests.nodes.install.installation import INSTALL, Installation

@@ -1,7 +1,5 @@
 """What the manifests make, as the API server and the processes have it."""
 
-from __future__ import annotations
-
 from pathlib import PurePath
 from urllib.request import HTTPCookieProcessor, build_opener
 

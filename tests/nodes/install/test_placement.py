@@ -1,7 +1,5 @@
 """Whole-job admission of an installation, taken out by the commands of its document and installed again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from contract.keys import GATE

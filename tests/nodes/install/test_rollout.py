@@ -1,7 +1,5 @@
 """Going out by stages, up to another version and back, while jobs keep coming."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The table in its ConfigMap: reloaded while running, refused or not taken up when broken, switched off."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Helm takes over what kubectl installed, upgrades and rolls back, under a load."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed import chart

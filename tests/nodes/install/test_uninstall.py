@@ -1,7 +1,5 @@
 """Taking everything away. Whichever test comes next installs it again; so it is in the last file."""
 
-from __future__ import annotations
-
 from testbed.plane.kubectl import Object
 from tests.nodes.install.installation import INSTALL, MUTATING, NAMESPACE, VALIDATING, Installation
 

@@ -1,7 +1,5 @@
 """One plane with four real nodes, the nodes of one UltraServer, and one installation for this folder."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

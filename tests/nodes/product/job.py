@@ -1,7 +1,5 @@
 """An MPIJob on real nodes, for tests: what it runs, where its pods are, what they print, how it ends."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What each recommended set of values says that a cluster is like, asked of one where it is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Jobs that claim nodes next to jobs that request devices, on nodes of both kinds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

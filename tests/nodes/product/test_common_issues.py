@@ -1,7 +1,5 @@
 """Jobs to which something happens: they print what the documents say, and end well."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.nodes import story

@@ -3,8 +3,6 @@
 Only the kinds of cert-manager and the Prometheus operator are there, not their programs.
 """
 
-from __future__ import annotations
-
 import base64
 import subprocess
 import sys

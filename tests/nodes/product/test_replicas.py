@@ -4,8 +4,6 @@ The numbers are in docs/operations.md. Chance decides how many jobs meet a repli
 has the bound, and what it follows from.
 """
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The whole story: a release, installed as the README says, and a plain job's ranks on four nodes."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Callable, Iterator

@@ -3,8 +3,6 @@
 The numbers are in docs/operations.md.
 """
 
-from __future__ import annotations
-
 import sys
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Two real nodes of one UltraServer, with none of the product's images, for the tests of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """From the release before to this one and back, by their files alone, while jobs keep coming."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 MPIJobs, JobSets and LeaderWorkerSets have their real controllers; the program runs all the time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pods that claim their devices."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from testbed.experiment.stage import Stage

@@ -1,7 +1,5 @@
 """A user uses an editor's rights on claims against others' jobs."""
 
-from __future__ import annotations
-
 import json
 import random
 import tempfile

@@ -1,7 +1,5 @@
 """Kubernetes before 1.34, which has no claims, as the programs of later ones emulate it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import ClassVar
 

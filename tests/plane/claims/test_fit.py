@@ -1,7 +1,5 @@
 """``kubectl ultraserver preview --fit`` of jobs that claim their nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Jobs with claims stand whole, by real scheduler and controllers, and so do those next to them."""
 
-from __future__ import annotations
-
 import random
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """A control plane of its own, whose nodes are UltraServers and others, with nothing registered at first."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the chart registers with values, registered for a webhook on loopback."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Pods with devices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from testbed.plane.kubectl import Object

@@ -3,8 +3,6 @@
 No kubelet runs here: what one would say of the pods is written into their status.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import shutil

@@ -1,7 +1,5 @@
 """A launcher needs its script: its Job tries until a replica answers that gives it."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 

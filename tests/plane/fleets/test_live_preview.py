@@ -1,7 +1,5 @@
 """``kubectl ultraserver preview``: what the table says next to what the API server does."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

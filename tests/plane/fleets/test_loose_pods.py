@@ -1,7 +1,5 @@
 """Pods of no placed job next to jobs, on the real scheduler: they keep off each other's UltraServers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any

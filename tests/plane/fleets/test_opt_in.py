@@ -1,7 +1,5 @@
 """The value ``optIn``: namespaces that ask, and elsewhere jobs that ask."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Two policies, an exemption that ends, a rule in shadow and a refusal, on the real API server."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

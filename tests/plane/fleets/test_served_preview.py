@@ -1,7 +1,5 @@
 """Previews in a cluster: the API server passes them on for users who may ask it to, and for no others."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from http import HTTPStatus

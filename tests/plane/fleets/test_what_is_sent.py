@@ -1,7 +1,5 @@
 """What the API server asks the webhook in a day's mix of Pods, by its own count."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The guard on the session's control plane, while the tests of this folder run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

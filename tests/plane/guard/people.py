@@ -1,7 +1,5 @@
 """Who does what in the tests of the guard, and with which rights; no one here is an administrator."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Creating a job: where the webhook is not asked, the label must be the one that it would have computed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

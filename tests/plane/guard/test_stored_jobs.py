@@ -1,7 +1,5 @@
 """A stored job: no one but operators changes its job label and its record; everything else goes on."""
 
-from __future__ import annotations
-
 import pytest
 
 from contract import keys

@@ -1,7 +1,5 @@
 """Jobs about which the webhook is not asked, as if it were away: what is sent is what would be stored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """One job of every kind, as small as it can be."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

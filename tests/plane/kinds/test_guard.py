@@ -1,7 +1,5 @@
 """The guard, with which all tests of this folder run: which templates of these kinds it permits."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The guide in docs/kinds.md: a kind that is added by its YAML alone, with the kind's real controller."""
 
-from __future__ import annotations
-
 import yaml
 
 from testbed import chart

@@ -1,7 +1,5 @@
 """Jobs, JobSets, LeaderWorkerSets, PyTorchJobs and TrainJobs by their real definitions and controllers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

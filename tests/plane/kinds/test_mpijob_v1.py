@@ -1,7 +1,5 @@
 """training-operator's MPIJob, by its real definition and the real operator."""
 
-from __future__ import annotations
-
 from testbed.plane.jobs import template
 from testbed.plane.kubectl import Kubectl
 from tests.helpers import requested

@@ -1,7 +1,5 @@
 """The Pods of a preview are those of the real operators, in all that the webhook adds to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """T9k's MPIJob by a definition of our own: neither the real one nor the operator is public."""
 
-from __future__ import annotations
-
 import pytest
 
 from contract.keys import BLOCK

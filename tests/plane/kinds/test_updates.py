@@ -1,7 +1,5 @@
 """Updates of stored jobs of other kinds: what they take out is put back, and the API server accepts it."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Jobs in a queue: what is done to them, and what Kueue and the API server have of them."""
 
-from __future__ import annotations
-
 import copy
 
 from kube.api import Object

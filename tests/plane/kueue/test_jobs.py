@@ -1,7 +1,5 @@
 """What happens to jobs that name a queue: created, admitted, evicted, admitted again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

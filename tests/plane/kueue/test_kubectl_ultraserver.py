@@ -1,7 +1,5 @@
 """``kubectl ultraserver`` on jobs in a queue: what the real Kueue says about them is found and explained."""
 
-from __future__ import annotations
-
 import pytest
 
 from testbed.experiment.stage import TEAMS, Stage

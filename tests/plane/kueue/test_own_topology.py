@@ -1,7 +1,5 @@
 """Jobs whose authors ask Kueue for a topology of their own, next to the blocks that the webhook adds."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterator
 from typing import Final

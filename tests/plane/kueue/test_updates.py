@@ -1,7 +1,5 @@
 """Updates of jobs that name a queue: Kueue's own come out as they went in, and people's lose nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from kube.api import Object

@@ -1,7 +1,5 @@
 """What Helm makes of the chart and values."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Finding things in what Helm rendered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The documented way to fail open, on what values register, as a real API server keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Kubernetes' *Admission Webhook Good Practices*, point by point."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

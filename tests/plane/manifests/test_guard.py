@@ -1,7 +1,5 @@
 """The guard, as it is built; tests/plane/guard has what the API server makes of it."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """The value ``kinds``: what it has the API server ask about, and that the packaged table knows it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

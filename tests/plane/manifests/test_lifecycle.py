@@ -3,8 +3,6 @@
 No kubelet runs the programs here, so no one answers: tests/nodes/install has what happens to admissions.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

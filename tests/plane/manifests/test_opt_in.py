@@ -1,7 +1,5 @@
 """The value ``optIn``: whom it leaves to be asked about, alone and with others."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from contract import keys

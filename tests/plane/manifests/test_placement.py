@@ -1,7 +1,5 @@
 """Whole-job admission as it is installed: what its pods may do, its rows, and how it is taken out."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 

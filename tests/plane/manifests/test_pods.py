@@ -1,7 +1,5 @@
 """The value ``pods``: which Pods it has the API server ask about, and that others fit next to it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from contract import keys

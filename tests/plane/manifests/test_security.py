@@ -1,7 +1,5 @@
 """What a pod may do, and what reaches it."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

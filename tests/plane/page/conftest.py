@@ -1,7 +1,5 @@
 """The page as `ultraserver-webhook serve-preview` serves it, in Debian's chromium."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a person does in the browser, and what they see."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What people see and do on the page: in a real browser, with hostile texts as well."""
 
-from __future__ import annotations
-
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer

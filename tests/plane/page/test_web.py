@@ -1,7 +1,5 @@
 """The page behind the real API server: by its service proxy, and by ``kubectl ultraserver preview --web``."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from http import HTTPStatus

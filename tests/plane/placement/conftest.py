@@ -1,7 +1,5 @@
 """One control plane for the tests of this folder, with a few UltraServers and the rows of the component."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A user uses all rights in a namespace against others' jobs: without the guard, and with it."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A fleet of a thousand nodes with a user in it who would stop it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from random import Random
 

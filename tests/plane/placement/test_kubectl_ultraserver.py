@@ -1,7 +1,5 @@
 """``kubectl ultraserver`` where the placement program places jobs, and where it does not run."""
 
-from __future__ import annotations
-
 import urllib.request
 from collections.abc import Iterator
 from datetime import datetime, timedelta

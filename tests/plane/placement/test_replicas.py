@@ -1,7 +1,5 @@
 """Two replicas and their Lease; jobs that wait for nodes of each other."""
 
-from __future__ import annotations
-
 import pytest
 
 from kube.api import Object
