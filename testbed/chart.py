@@ -1,7 +1,7 @@
 """The chart: its values rendered by Helm, and the rendered files in the repository.
 
 As a program, ``python -m testbed.chart``, it writes ``manifests/install.yaml``, and before it the chart's
-copy of the rows of whole-job admission.
+copies of files of the packaged table.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from testbed.kits import build
 Object = dict[str, Any]
 REPOSITORY = Path(__file__).resolve().parents[1]
 CHART = REPOSITORY / "manifests" / "chart"
-PLACEMENT = REPOSITORY / "webhook" / "rules" / "packaged" / "placement.yaml"
-"""The rows of whole-job admission; the chart has a copy, as Helm reads nothing outside, and Flux no links."""
 RULES = CHART / "rules"
 """The files of the rule table that values bring."""
+COPIES = {"placement": RULES / "30-placement.yaml", "families": CHART / "families.yaml"}
+"""Files of the packaged table that the chart has, too: Helm reads nothing outside, and Flux no links."""
 INSTALL = REPOSITORY / "manifests" / "install.yaml"
 """The default as Helm renders it, for users without Helm."""
 NAME: Final = "ultraserver-webhook"
@@ -45,6 +45,11 @@ RECOMMENDED: Final[dict[str, dict[str, Any]]] = {
 
 class ChartError(RuntimeError):
     """Helm does not render the chart with these values; the message is Helm's."""
+
+
+def packaged_file(name: str) -> Path:
+    """Returns a file of the packaged table."""
+    return REPOSITORY / "webhook" / "rules" / "packaged" / f"{name}.yaml"
 
 
 def helm() -> Path:
@@ -92,7 +97,8 @@ def objects(values: Mapping[str, Any] | None = None) -> list[Object]:
 
 if __name__ == "__main__":
     try:
-        (RULES / "30-placement.yaml").write_bytes(PLACEMENT.read_bytes())
+        for name, path in COPIES.items():
+            path.write_bytes(packaged_file(name).read_bytes())
         INSTALL.write_text(rendered(), encoding="utf-8")
     except (ChartError, FileNotFoundError) as error:
         sys.exit(f"manifests: {error}")

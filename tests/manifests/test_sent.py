@@ -34,11 +34,6 @@ def _notes(obj: Any) -> list[str]:
     return list(shown.item["notes"])
 
 
-def test_the_packaged_rows_of_whole_job_admission_are_those_of_the_chart() -> None:
-    """Protects from a preview by other rows than those installed; `make manifests` copies them."""
-    assert chart.PLACEMENT.read_bytes() == (chart.RULES / "30-placement.yaml").read_bytes()
-
-
 def test_the_table_of_a_preview_is_that_of_the_default_installation(tmp_path: Path) -> None:
     """Its files, as they are mounted, have the same revision: nothing is added twice."""
     (data,) = [part["data"] for part in chart.objects() if part["kind"] == "ConfigMap"]

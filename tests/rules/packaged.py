@@ -50,7 +50,7 @@ def queued() -> Table:
 
 RACKS = """
 families:
-  - {name: nvl72, mode: enforce, units: [{label: topology.k8s.aws/ultraserver-id, nodes: 18, usable: 16}]}
+  - {name: nvl72, mode: enforce, units: [{label: topology.k8s.aws/ultraserver-id}]}
 """
 
 
@@ -62,11 +62,9 @@ def hyperpod() -> Table:
 
 FAMILIES = """
 families:
-  - {name: trn3-gen1, mode: enforce, units: [{label: example.com/gen1, nodes: 4}]}
-  - {name: trn3-gen2, mode: enforce, units: [{label: example.com/gen2, nodes: 36}]}
-  - name: nvl72
-    mode: enforce
-    units: [{label: nvidia.com/gpu.clique, nodes: 18, usable: 16, names: [NVLink domain, NVLink domains]}]
+  - {name: trn3-gen1, mode: enforce, units: [{label: example.com/gen1}]}
+  - {name: trn3-gen2, mode: enforce, units: [{label: example.com/gen2}]}
+  - {name: nvl72, mode: enforce, units: [{label: nvidia.com/gpu.clique}]}
 rules: [{name: claims-for-opted-in, mode: enforce}]
 """
 

@@ -1,4 +1,4 @@
-"""Families of machines: which one a job is for, its blocks, and what previews say; no Python names one."""
+"""Families of machines: which one a job is for, its blocks, and what previews say; only rows name one."""
 
 import json
 import re
@@ -8,15 +8,18 @@ import pytest
 
 from testbed.mpijob import WORKER, mpijob
 from tests.docs.blocks import REPOSITORY
+from tests.helpers import load_text
 from tests.rules.packaged import families
-from tests.rules.tables import outcome
+from tests.rules.tables import EXTENDS, SOURCE, outcome
 from webhook.documents import read_documents
 from webhook.objects.tree import get
 from webhook.preview.run import preview
 from webhook.rules.load import load_default
+from webhook.rules.problems import TableError
 
 TYPE = "node.kubernetes.io/instance-type"
 GPU = "nvidia.com/gpu"
+ON = "families: [{name: nvl72, mode: enforce, "
 NODE_CONFIG = "ultraserver-webhook.io/node-config"
 PLACES = {
     12: "12 workers on one NVLink domain, which other jobs may use too",
@@ -110,12 +113,16 @@ NAMED = re.compile(r"(?i)trn\d|nvl\d|gb[23]00|p6e|trainium|blackwell")
 """Names of families, of their instance types, and of what they have."""
 
 
-def test_no_python_of_the_product_names_a_family() -> None:
+def test_no_python_and_no_template_of_the_product_names_a_family() -> None:
     """Protects a family that a platform team adds: all that the packaged ones get follows from their rows."""
     rows = [name for row in load_default().families for name in (row.name, *row.instance_types)]
     assert all(map(NAMED.search, rows))
     packages = ("webhook", "placement", "kubectl_ultraserver", "certs", "kube", "common", "contract")
     files = [path for package in packages for path in (REPOSITORY / package).rglob("*.py")]
+    files += [
+        path for path in (REPOSITORY / "manifests" / "chart").rglob("*") if path.suffix in {".tpl", ".json"}
+    ]
+    files += (REPOSITORY / "manifests" / "chart" / "templates").glob("*.yaml")
     assert len(files) > 100
     assert [str(path) for path in files if NAMED.search(path.read_text(encoding="utf-8"))] == []
 
@@ -124,3 +131,18 @@ def test_no_python_of_the_product_names_a_family() -> None:
 def test_a_preview_says_how_many_blocks_of_how_many(workers: int) -> None:
     waits = f"the job waits until all {workers} nodes are free"
     assert sentence(gpus(workers)) == f"placed: {PLACES[workers]}; {waits}"
+
+
+def test_a_family_is_switched_on_with_the_label_of_its_units_alone() -> None:
+    (unit,) = load_text(f"{EXTENDS}{ON}units: [{{label: example.com/rack}}]}}]\n", SOURCE).on[1].units
+    assert (unit.label, unit.nodes, unit.usable) == ("example.com/rack", 18, 16)
+    own = load_text(f"{EXTENDS}{ON}units: [{{label: a, nodes: 17}}, {{label: b, nodes: 2}}]}}]\n", SOURCE)
+    assert [(unit.label, unit.nodes, unit.usable) for unit in own.on[1].units] == [
+        ("b", 2, None),
+        ("a", 17, 16),
+    ]
+
+
+def test_a_family_is_not_switched_on_without_the_label_of_its_units() -> None:
+    with pytest.raises(TableError, match="label: is empty: set the node label that your nodes have"):
+        load_text(f"{EXTENDS}{ON}}}]\n", SOURCE)

@@ -45,13 +45,14 @@ class Unit(Row):
     """Nodes that work as one.
 
     Attributes:
-        label: The node label whose value they share.
+        label: The node label whose value they share. Empty, in a family that is off: that of the unit which a
+            table with ``extends`` lays over it.
         nodes: How many there are.
         usable: How many of them a job can count on. Default: all.
         names: What previews call one of them, and several.
     """
 
-    label: Annotated[str, Limits(min_length=1)]
+    label: str
     nodes: Positive
     usable: Given[Positive] = None
     names: Given[Annotated[tuple[str, ...], Limits(min_length=2, max_length=2)]] = None

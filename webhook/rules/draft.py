@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from common.inner import INNER
+from common.inner import INNER, known_rows
 from common.pointers import field_name
 from common.texts import did_you_mean
 from webhook.documents import Document
@@ -118,7 +118,7 @@ def strays(base: Draft, over: Document) -> Iterator[Problem]:
         if path[1:]:
             own = get(over.value, path[:2])["name"]
             there = [family for family in base.raw["families"] if family["name"] == own]
-            below = there[0].get(path[-1], []) if there else ()
+            below = known_rows(there[0].get(path[-1], []) if there else (), get(over.value, path), by)
         known = {row[by] for row in below}
         for at, row in enumerate(get(over.value, path)):
             name, where = row[by], (*path, at)
@@ -163,8 +163,10 @@ def _inner(
     old = {} if below is None else base.raw["families"][below]
     changed = [where for document, where in written if document is over]
     for key, by in INNER.items():
-        known = _rows(base, "families", below, key) if below is not None else []
+        there = _rows(base, "families", below, key) if below is not None else []
         new = [row for where in changed for row in _rows(Draft(over.value, (over,)), *where, key)]
+        keyed = known_rows([row for row, _ in there], [row for row, _ in new], by)
+        known = [(row, written) for row, (_, written) in zip(keyed, there, strict=True)]
         if rows := _laid(known, new, by, first=True):
             family[key] = [value for value, _ in rows]
             yield ("families", at, key), rows

@@ -63,6 +63,8 @@ def _families(table: Table) -> Found:
         for number, unit in enumerate(family.units):
             if unit.most > unit.nodes:
                 yield (*at, "units", number, "usable"), f"must be at most its {unit.nodes} nodes"
+            if not unit.label and family in table.on:
+                yield (*at, "units", number, "label"), "is empty: set the node label that your nodes have"
 
 
 def _claims(family: Family, at: Path) -> Found:

@@ -9,6 +9,9 @@
 {{- fail "optInKinds narrows `kinds` to the namespaces that optIn leaves: set optIn: true and kinds, or optInKinds: false" }}{{ end }}
 {{- range $v.kinds }}{{ if or (eq . "mpijobs.v2beta1.kubeflow.org") (not (regexMatch "^(all|[a-z0-9]+\\.v[0-9][a-z0-9]*\\.[a-z0-9.-]+)$" .)) }}
 {{- fail (printf "kinds: %s: write RESOURCE.VERSION.GROUP, such as jobs.v1.batch, or all (docs/kinds.md); mpijobs.v2beta1.kubeflow.org is always sent" .) }}{{ end }}{{ end }}
+{{- $off := list }}{{ range (.Files.Get "families.yaml" | fromYaml).families }}{{ if include "off" . }}{{ $off = append $off .name }}{{ end }}{{ end }}
+{{- range $name, $_ := $v.families }}{{ if not (has $name $off) }}
+{{- fail (printf "families: %s: the value switches on the packaged families %s; a family of your own is a row of the value table (docs/families.md)" $name (join ", " $off)) }}{{ end }}{{ end }}
 {{- if eq $v.neuronScheduler "default-scheduler" }}{{ fail "neuronScheduler: default-scheduler: it is for a second scheduler; leave it out (docs/neuron-scheduler.md)" }}{{ end }}
 {{- range $name, $pem := $v.provided }}
 {{- if and (eq $v.certificates "provided") (not $pem) }}
@@ -34,19 +37,24 @@
 {{- end }}
 {{- end }}
 {{- end }}
-{{/* The rest of what a unit of a family is. */}}
-{{- define "unit" -}}
-{{ index (dict "trn3-gen1" "nodes: 4, names: [UltraServer, UltraServers]" "trn3-gen2" "nodes: 36, names: [UltraServer, UltraServers]" "nvl72" "nodes: 18, usable: 16, names: [NVLink domain, NVLink domains]") . }}
+{{/* Not empty if a row is off, which YAML reads as false. */}}
+{{- define "off" }}{{ if has (toString .mode) (list "off" "false") }}off{{ end }}{{ end }}
+{{/* The packaged families that are on: by default, or by the value `families`. */}}
+{{- define "packaged-families" -}}
+{{- $on := list }}
+{{- range (.Files.Get "families.yaml" | fromYaml).families }}{{ if or (not (include "off" .)) (hasKey $.Values.families .name) }}{{ $on = append $on . }}{{ end }}{{ end }}
+{{- toJson $on }}
 {{- end }}
-{{/* The labels of the packaged units, with their numbers of nodes; tests compare them with the table. */}}
+{{/* The labels of the packaged units, with their numbers of nodes. */}}
 {{- define "packaged-units" -}}
-{"kubernetes.io/hostname": 1, "neuron.amazonaws.com/ultraserver-server-id-2": 2, "neuron.amazonaws.com/ultraserver-server-id-4": 4}
+{{- $sizes := dict "kubernetes.io/hostname" 1 }}
+{{- range include "packaged-families" . | fromJsonArray }}{{ range .units }}{{ if .label }}{{ $_ := set $sizes .label .nodes }}{{ end }}{{ end }}{{ end }}
+{{- toJson $sizes }}
 {{- end }}
 {{/* The resources by which jobs request nodes, other than those of the Neuron device plugin, as a list; empty without them. */}}
 {{- define "devices" -}}
 {{- $names := list }}
-{{- if hasKey .Values.families "nvl72" }}{{ $names = append $names "nvidia.com/gpu" }}{{ end }}
-{{- range (fromYaml .Values.table).families }}{{ if kindIs "map" .wholeNode }}{{ $names = concat $names (keys .wholeNode | sortAlpha) }}{{ end }}{{ end }}
+{{- range concat (include "packaged-families" . | fromJsonArray) ((fromYaml .Values.table).families | default list) }}{{ if kindIs "map" .wholeNode }}{{ $names = concat $names (keys .wholeNode | sortAlpha) }}{{ end }}{{ end }}
 {{- $own := list }}{{ range $names | uniq }}{{ if not (hasPrefix "aws.amazon.com/neuron" .) }}{{ $own = append $own . }}{{ end }}{{ end }}
 {{- with $own }}['{{ join "', '" . }}']{{ end }}
 {{- end }}
@@ -152,6 +160,7 @@ spec:
       {{- $tolerations = append $tolerations (dict "key" (printf "node.kubernetes.io/%s" .) "operator" "Exists" "effect" "NoExecute" "tolerationSeconds" 30) }}
       {{- end }}
       {{- end }}
+      {{- $types := list }}{{ range include "packaged-families" (index . 0) | fromJsonArray }}{{ $types = concat $types .instanceTypes }}{{ end }}
       {{- $secrets := list }}{{ range $v.image.pullSecrets }}{{ $secrets = append $secrets (dict "name" .) }}{{ end }}
       {{- range $key, $setting := dict "imagePullSecrets" $secrets "nodeSelector" $v.nodeSelector "priorityClassName" ($preview | ternary "" $v.priorityClassName) "tolerations" $tolerations }}
       {{- if $setting }}{{ dict $key $setting | toYaml | nindent 6 }}{{ end }}
@@ -159,10 +168,10 @@ spec:
       securityContext: {runAsNonRoot: true, runAsUser: 65532, runAsGroup: 65532, fsGroup: 65532, seccompProfile: {type: RuntimeDefault}}
       affinity:
         nodeAffinity:
-          # UltraServer nodes are for jobs.
+          # The nodes of the families are for jobs.
           preferredDuringSchedulingIgnoredDuringExecution:
             - preference:
-                matchExpressions: [{key: node.kubernetes.io/instance-type, operator: NotIn, values: [trn2u.48xlarge, ml.trn2u.48xlarge]}]
+                matchExpressions: [{key: node.kubernetes.io/instance-type, operator: NotIn, values: [{{ $types | join ", " }}]}]
               weight: 100
       volumes:
         {{- if $serving }}

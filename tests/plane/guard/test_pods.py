@@ -256,7 +256,7 @@ def test_no_worker_without_devices_has_the_label_that_keeps_other_jobs_off(ada: 
         ),  # jobs of other kinds select by the label alone
     ]
     refused = tries(ada.acting_as(people.OPERATOR), jobs.together(*idle))
-    assert_refused(refused, "requests no Neuron devices, or names its node", f"not {people.OPERATOR}")
+    assert_refused(refused, "requests no devices, or names its node", f"not {people.OPERATOR}")
     assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-affinity'") == len(idle)
     waits = [labelled("waits", **people.GATES), labelled("claims", **CLAIMS, **people.GATES)]
     waits.append(pod("other-claims", {keys.JOB: "team-b.train_Job.batch"}, **CLAIMS))

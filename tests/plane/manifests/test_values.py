@@ -66,6 +66,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"table": EXTENDS + "families: [{name: a, units: rack}]\n"},
         "its families, and their units, are lists of maps",
     ),
+    "a family that is always on": (
+        {"families": {"trn2u": "example.com/rack"}},
+        "families: trn2u: the value switches on the packaged families trn3-gen1, trn3-gen2, nvl72;",
+    ),
     "a table of 0.2.0": (
         {"table": EXTENDS.replace("v1alpha2", "v1alpha1")},
         "`rules convert FILE` writes a table of 0.2.0 in this form",
@@ -184,6 +188,10 @@ def test_a_value_switches_families_on_with_the_labels_of_their_units(built: Call
     assert {name: unit.label for name, unit in found.items()} == labels
     assert [(unit.nodes, unit.most) for unit in found.values()] == [(4, 4), (36, 36), (18, 16)]
     assert set(data["units"].split()) == set(labels.values())
+    spec = pod_specs(objects)["ultraserver-webhook"]
+    (preferred,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    (selected,) = preferred["preference"]["matchExpressions"]
+    assert selected["values"] == [name for family in table.on for name in family.instance_types]
     sent = webhooks(objects)["kinds-jobs.ultraserver-webhook.io"]["matchConditions"]
     assert "|| name in ['nvidia.com/gpu']" in sent[-1]["expression"]
 

@@ -53,8 +53,8 @@ SORTS = {
 }
 ROWS = f"""
 families:
-  - {{name: trn3-gen2, mode: enforce, units: [{{label: {GEN2}, nodes: 36}}]}}
-  - {{name: nvl72, mode: enforce, units: [{{label: {CLIQUE}, nodes: 18, usable: 16}}]}}
+  - {{name: trn3-gen2, mode: enforce, units: [{{label: {GEN2}}}]}}
+  - {{name: nvl72, mode: enforce, units: [{{label: {CLIQUE}}}]}}
 """
 SERVERS = nodes.ultraserver_nodes(6)
 RACKS = nodes.rack_nodes(4, 18, "p6e-gb200.36xlarge", CLIQUE, {GPU: "4"})
