@@ -12,7 +12,7 @@ from contract import keys
 from testbed.plane.controllers import CONTROLLERS
 from testbed.plane.kubectl import Object
 from tests.plane.manifests.conftest import Build
-from tests.plane.manifests.objects import of_kind, webhooks
+from tests.plane.manifests.objects import of_kind, one, webhooks
 from webhook.rules.load import load_default
 
 POLICY = "ValidatingAdmissionPolicy"
@@ -200,7 +200,17 @@ def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build)
             assert "\\n" not in row["messageExpression"]
 
 
-def test_only_operators_and_the_controllers_that_copy_templates_are_bound(guard: Build, base: Build) -> None:
+def test_statefulsets_have_marks_only_if_the_webhook_writes_them(built: Callable[..., Build]) -> None:
+    name, kind = "ultraserver-webhook-guard-kinds", "request.kind.kind == 'StatefulSet'"
+    for kinds, refused in ((["all"], 3), (["all", "statefulsets.v1.apps"], 0), (["statefulsets.v1.apps"], 0)):
+        policy = one(built(kinds=kinds), POLICY, name)
+        assert str(policy).count(kind) == refused
+        assert str(policy["spec"]["matchConstraints"]).count("statefulsets") == 1
+
+
+def test_only_operators_and_the_controllers_that_copy_templates_are_bound(
+    guard: Build, base: Build, built: Callable[..., Build]
+) -> None:
     def bound(objects: Build) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for item in of_kind(of_guard(objects), "ClusterRoleBinding"):
@@ -218,6 +228,7 @@ def test_only_operators_and_the_controllers_that_copy_templates_are_bound(guard:
     kinds = {f"{each.namespace}:{each.account}" for each in CONTROLLERS if each.name in {"jobset", "lws"}}
     copying = {"kubeflow:training-operator", "kube-system:statefulset-controller"}
     assert bound(guard) == {"operator": operators | kinds, "copier": copiers | copying}
+    assert copying < bound(built(kinds=["statefulsets.v1.apps"]))["copier"]
     rules = {item["metadata"]["name"]: item["rules"] for item in of_kind(guard, "ClusterRole")}
     for name, verb in (("operator", "write"), ("copier", "copy")):
         (rule,) = rules[f"ultraserver-webhook-{name}"]
