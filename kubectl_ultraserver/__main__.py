@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -32,6 +33,7 @@ from kubectl_ultraserver.terminal import checked, drawn, explained, queued, veri
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.web import serve
 from kubectl_ultraserver.why import why
+from placement.snapshot import Snapshot, as_json
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
 """Exit codes of ``verify`` and ``preview``; other commands, except ``check``, use 0 and 2 only."""
@@ -62,7 +64,7 @@ def connected(body: Callable[..., None]) -> Callable[..., None]:
         except (ApiError, UnknownJobError) as error:
             _fail(str(error))
 
-    for option in _OPTIONS:
+    for option in _OPTIONS if "form" in body.__annotations__ else _OPTIONS[1:]:
         run = option(run)
     return run
 
@@ -197,6 +199,33 @@ def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
         _json({"text": found.text, "jobs": jobs, "notes": found.notes})
     else:
         _lines(queued(found, entries, fleet.now))
+
+
+@main.command("snapshot")
+@click.option(
+    "--hide-names", "hidden", is_flag=True, help="Replace names and label values by numbers in their order."
+)
+@connected
+def snapshot_command(lister: Lister, *, hidden: bool) -> None:
+    """Print, as JSON, what a decision of whole-job admission sees, to report a bug.
+
+    ``python -m placement replay FILE`` decides about it again. It has no commands, variables and Secrets.
+    """
+    fleet, ended = lister.fleet(), lister.ended()
+    snapshot = Snapshot(
+        release=version("ultraserver-webhook"),
+        taken=fleet.now,
+        complete=not fleet.unseen,
+        units=fleet.table.units,
+        nodes=tuple(fleet.topology.nodes.values()),
+        pods=fleet.pods,
+        ended=ended,
+        classes=tuple(fleet.inventory.classes.items()),
+        claims=tuple(fleet.inventory.claims.items()),
+    )
+    _json(as_json(snapshot, hidden=hidden))
+    if fleet.unseen:
+        say(f"note: {printable(fleet.unseen)}", err=True)
 
 
 @main.command()

@@ -1,9 +1,12 @@
 """``python -m placement``: the command line of whole-job admission."""
 
 import contextlib
+import json
 import logging
 import socket
+import traceback
 from datetime import UTC, datetime, timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +14,7 @@ import click
 
 from common import logs
 from common.exits import Program, say
+from common.texts import printable
 from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
@@ -124,6 +128,29 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         raise click.ClickException(f"{failed} pods were not admitted")
     if not waiting:
         raise click.ClickException(f"no pod waits{f' for {job}' if job else ''}")
+
+
+@main.command("replay")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", show_default=True)
+def replay_(file: Path, output: str) -> None:
+    """Decide again about FILE, a snapshot of `kubectl ultraserver snapshot`, without a cluster."""
+    from placement import replay  # noqa: PLC0415 - pydantic is for this command only
+
+    try:
+        snapshot = replay.read(file)
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    try:
+        result = replay.described(replay.decided(snapshot))
+    except Exception as error:
+        say(traceback.format_exc(), err=True)
+        raise click.ClickException(f"{file}: no decision: a bug, or the file was changed: {error}") from error
+    say(json.dumps(result, indent=2) if output == "json" else "\n".join(replay.lines(result)))
+    if not snapshot.complete:
+        say("note: the user who took it could not list all pods and claims", err=True)
+    if snapshot.release != version("ultraserver-webhook"):
+        say(printable(f"note: it was taken with release {snapshot.release}"), err=True)
 
 
 if __name__ == "__main__":

@@ -6,11 +6,11 @@ is admitted together with the job's workers, and the scheduler chooses its node.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 from weakref import WeakValueDictionary
 
 from contract import keys
@@ -90,13 +90,22 @@ class Units:
 
 # The units of the packaged table.
 UNITS: Final = Units({keys.SERVER_4: Kind(4), keys.SERVER_2: Kind(2), keys.HOSTNAME: Kind(1)})
+
+
+class _Values:
+    """Describes `Fault` to pydantic, which reads snapshots: it does not know the unpacked tuple."""
+
+    def __get_pydantic_core_schema__(self, _source: object, schema_of: Callable[[object], Any]) -> Any:  # noqa: ANN401 - pydantic's
+        return schema_of(tuple[str | int, ...])
+
+
 # The modes of a family that is switched off; YAML reads a bare off as false.
 OFF: Final = ("off", False)
 # Namespace and job label of a job; a pod without the label counts as a job with the name ``pod/NAME``.
 JobKey = tuple[str, str]
 # Why something cannot be read or compared: a key of `placement.decide.problems.TEXTS`, and the values for its
 # text.
-Fault = tuple[str, *tuple[object, ...]]
+Fault = Annotated[tuple[str, *tuple[object, ...]], _Values()]
 # Attributes of devices, by domain and name, and ``driver``; each with its value.
 Conditions = frozenset[tuple[str, str | int | bool]]
 

@@ -193,7 +193,7 @@ def read_apart(spec: Object, most: int = MOST_TEXT) -> tuple[Apart, ...]:
         return ()
     if len(terms) > MOST_APART:
         keys = sorted({str(term.get("topologyKey") or "")[:MOST_TEXT] for term in terms})
-        return tuple(_apart(key, (), frozenset(), ()) for key in keys[:MOST_TEXT])
+        return tuple(apart_of(key, (), frozenset(), ()) for key in keys[:MOST_TEXT])
     long = len(str(terms)) > most
     return tuple(dict.fromkeys(_read_term(term, long=long) for term in terms))
 
@@ -208,10 +208,11 @@ def _read_term(term: Object, *, long: bool) -> Apart:
         spaces = spaces and tuple(item for item in spaces if len(item.values) == 1)[:1]
         if len(names) > 1:
             names, spaces = frozenset(), ()
-    return _apart(term.get("topologyKey") or "", labels, names, spaces)
+    return apart_of(term.get("topologyKey") or "", labels, names, spaces)
 
 
-def _apart(*fields: Any) -> Apart:  # noqa: ANN401 - the fields of `Apart`
+def apart_of(*fields: Any) -> Apart:  # noqa: ANN401 - the fields of `Apart`
+    """Returns a term; equal terms are one object, for as long as a pod has it."""
     return _aparts.setdefault(fields, Apart(*fields))
 
 

@@ -1,0 +1,93 @@
+"""Decides again about a snapshot (`placement.snapshot`), and describes the decision."""
+
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from common.files import content
+from common.pointers import field_name
+from common.texts import printable
+from common.times import stamp
+from placement.decide.cluster import shown
+from placement.decide.decide import decide
+from placement.decide.jobs import Job
+from placement.decide.plan import Decision, Tuning
+from placement.decide.topology import Topology
+from placement.observe.inventory import Inventory
+from placement.observe.model import Ended, Pod, demand_of
+from placement.observe.read import apart_of
+from placement.snapshot import Snapshot
+
+MOST_MIB: Final = 128
+"""Most MiB of a snapshot: one of 10,000 nodes that are in use has a quarter of it."""
+_SNAPSHOT: Final = TypeAdapter(Snapshot)
+_RETAKE: Final = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
+
+
+def read(path: Path) -> Snapshot:
+    """Returns the snapshot in a file.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: It is not a snapshot.
+    """
+    data = content(path, path, MOST_MIB * 2**20 + 1)
+    if len(data) > MOST_MIB * 2**20:
+        raise ValueError(f"{path}: has more than {MOST_MIB} MiB: {_RETAKE}")
+    try:
+        snapshot = _SNAPSHOT.validate_json(data, strict=True)
+    except ValidationError as error:
+        first, *more = error.errors(include_url=False)
+        value = printable(repr(first["input"])[:60], 50)
+        where = f"{field_name(first['loc'])} is {value}: " if first["loc"] else ""
+        also = f", and {len(more)} more errors" if more else ""
+        raise ValueError(f"{path}: {where}{first['msg']}{also}: {_RETAKE}") from error
+    return replace(snapshot, pods=tuple(map(_shared, snapshot.pods)))
+
+
+def _shared(pod: Pod) -> Pod:
+    """Returns a pod that shares equal parts with others, as decisions expect."""
+    demand = demand_of(**vars(pod.demand))
+    apart = tuple(apart_of(each.key, each.labels, each.namespaces, each.spaces) for each in pod.apart)
+    return replace(pod, demand=demand, apart=apart)
+
+
+def decided(snapshot: Snapshot) -> Decision:
+    """Returns the decision about a snapshot, without a memory and with the default settings."""
+    inventory = Inventory({}, dict(snapshot.classes), dict(snapshot.claims))
+    pods: list[Pod | Ended] = [*snapshot.pods, *snapshot.ended]
+    tuning = Tuning(units=snapshot.units)
+    return decide(Topology(snapshot.nodes), pods, snapshot.taken, tuning, inventory=inventory)
+
+
+def described(decision: Decision) -> dict[str, Any]:
+    """Returns a decision as JSON: a sentence, then the jobs in order."""
+    openings, waits, held = decision.openings, decision.waiting, decision.cluster.reservation
+    evictions = len(decision.deletions)
+    total, evicted = len(openings) + len(waits), f", and {evictions} evicted" if evictions else ""
+    return {
+        "text": f"{len(openings)} of {total} waiting jobs would be admitted now{evicted}",
+        "admit": [_entry(each.job, f"to {' '.join(each.units) or 'its nodes'}") for each in openings],
+        "evict": [_entry(each.job, each.why) for each in decision.deletions],
+        "wait": [_entry(each.job, each.why, reason=each.reason) for each in waits],
+        "reserve": [{"job": shown(held.job), "text": f"{' '.join(held.units)} from {stamp(held.begin)}"}]
+        if held
+        else [],
+        "doubt": [_entry(each.job, each.why) for each in decision.doubted],
+        "bug": [_entry(job, "".join(traceback.format_exception(error))) for job, error in decision.errors],
+    }
+
+
+def _entry(job: Job, text: str, **more: str) -> dict[str, str]:
+    return {"job": shown(job.key), "text": text, **more}
+
+
+def lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a described decision for people."""
+    yield f"{result['text']}."
+    for what in list(result)[1:]:
+        yield from (f"  {what:7} {each['job']}: {each['text']}" for each in result[what])

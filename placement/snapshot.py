@@ -1,0 +1,112 @@
+"""What a decision sees, as JSON: `placement.replay` decides about it again. Pure.
+
+It has the fields of `placement.observe.model`, and nothing else of an object: no command, variable or Secret.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from contract.keys import DRIVER, NO_NODE, NO_SERVER, NODE_IDS
+from placement.observe.inventory import Claim, DeviceClass
+from placement.observe.model import HIDDEN, MARKS, Device, Ended, Node, Pod, Units
+
+# Fields without names. The keys of maps, such as those of labels, are none, either.
+_KEPT: Final = frozenset(
+    {"release", "units", "place", "gates", "key", "operator", "effect", "created"}
+    | {"attributes", "conditions", "resource", "resources"}
+)
+# Values that mean the same in every cluster; numbers with few digits do, too.
+_PUBLIC: Final = frozenset({"", DRIVER, NO_SERVER, NO_NODE})
+_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What a decision sees."""
+
+    release: str  # which took it
+    taken: datetime
+    complete: bool  # whether all pods and claims could be listed
+    units: Units
+    nodes: tuple[Node, ...]  # with their devices
+    pods: tuple[Pod, ...]
+    ended: tuple[Ended, ...]
+    # Each after its namespace, which may be empty, and its name.
+    classes: tuple[tuple[tuple[str, str], DeviceClass], ...]
+    claims: tuple[tuple[tuple[str, str], Claim], ...]
+
+
+def as_json(snapshot: Snapshot, *, hidden: bool = False) -> Any:  # noqa: ANN401 - JSON
+    """Returns a snapshot as JSON, without the labels that no decision reads.
+
+    If names are hidden, numbers replace all names and label values. Their order, and which are equal, stays,
+    because decisions depend on it; so does the number at the end of a pod's name.
+    """
+    kept = _selected(snapshot)
+    if not hidden:
+        return _plain(kept, str)
+    names: dict[str, str] = {}
+    _plain(kept, lambda name: names.setdefault(name, ""))
+    width = len(str(len(names)))
+    for number, name in enumerate(sorted(names)):
+        is_public = name in _PUBLIC or _NUMBER.fullmatch(name)
+        names[name] = name if is_public else f"n{number:0{width}}"
+    return _plain(kept, names.__getitem__)
+
+
+def _selected(snapshot: Snapshot) -> Snapshot:
+    """Returns a snapshot with those labels only that its pods select, and those of units."""
+    of_nodes, of_pods = {*snapshot.units.kinds, *NODE_IDS.values()}, {HIDDEN, *MARKS}
+    for pod in snapshot.pods:
+        expressions = (item for term in pod.demand.terms or () for item in term.labels)
+        of_nodes.update(pod.demand.selector, (item.key for item in expressions))
+        of_nodes.update(apart.key for apart in pod.apart)
+        of_pods.update(item.key for apart in pod.apart for item in apart.labels or ())
+
+    def some(labels: Mapping[str, str], keys: set[str]) -> Mapping[str, str]:
+        return {key: value for key, value in labels.items() if key in keys}
+
+    nodes = tuple(replace(node, labels=some(node.labels, of_nodes)) for node in snapshot.nodes)
+    pods = tuple(replace(pod, labels=some(pod.labels, of_pods)) for pod in snapshot.pods)
+    return replace(snapshot, nodes=nodes, pods=pods)
+
+
+def _plain(value: Any, name: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
+    """Returns a value as JSON, with each of its names replaced."""
+    if isinstance(value, str):
+        return name(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return f"PT{value.total_seconds()}S"
+    if isinstance(value, Mapping):
+        return {key: _plain(item, name) for key, item in value.items()}
+    if is_dataclass(value):
+        return {field.name: _field(value, field.name, name) for field in fields(value) if field.init}
+    if names := getattr(value, "_fields", ()):
+        return {field: _field(value, field, name) for field in names}
+    if isinstance(value, frozenset):
+        return sorted((_plain(item, name) for item in value), key=str)
+    return [_plain(item, name) for item in value] if isinstance(value, tuple) else value
+
+
+def _field(value: object, field: str, name: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
+    """Returns a field as JSON; some have names as parts of a text."""
+    item = getattr(value, field)
+    match value, field:
+        case Device(), "key":
+            driver, pool, device = re.fullmatch("device ([^/]*)/(.*)/([^/]*)", item).groups()  # type: ignore[union-attr]
+            return f"device {name(driver)}/{name(pool)}/{name(device)}"
+        case _ if field in _KEPT:
+            return _plain(item, str)
+        case Pod(), "name":
+            base, dash, number = item.rpartition("-")
+            return f"{name(base)}-{number}" if dash and number.isdecimal() else name(item)
+        case Pod(), "plan":
+            return re.sub(r"(?<==)\S+", lambda unit: name(unit[0]), item)
+        case _, "fault" if item:
+            return [item[0], *_plain(item[1:], name)]
+    return _plain(item, name)
