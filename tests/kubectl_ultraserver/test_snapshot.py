@@ -1,21 +1,20 @@
 """The command that prints what a decision sees: nothing else of the objects, and all that replaying takes."""
 
 import json
-from types import SimpleNamespace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from placement.__main__ import main as placement
 from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import run
 from tests.placement.stored import path_of, store_job, store_nodes, worker
 from tests.placement.world import NOW
-
-    from kube.api import Object
 
 PRIVATE = "private"
 """A part of all that a snapshot must not have."""
