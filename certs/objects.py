@@ -138,9 +138,9 @@ def secret(held: PairSecret, files: Mapping[str, bytes], notes: Mapping[str, dat
     new = {key: base64.b64encode(value).decode() for key, value in files.items()}
     document["data"] = (document.get("data") or {}) | new
     annotations = document["metadata"].get("annotations") or {}
-    kept = {key: value for key, value in annotations.items() if key not in notes}
+    others = {key: value for key, value in annotations.items() if key not in notes}
     noted = {key: instant.isoformat() for key, instant in notes.items() if instant}
-    document["metadata"]["annotations"] = kept | noted
+    document["metadata"]["annotations"] = others | noted
     return document
 
 

@@ -32,10 +32,12 @@ def printable(text: str, longest: int = 0) -> str:
         text: Text that any user may have written.
         longest: Most characters to keep, with an ellipsis as the last if there were more; 0 keeps all.
     """
-    kept = text[: longest + 1] if longest else text
-    if not kept.isprintable():
-        kept = "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept)
-    return f"{kept[: longest - 1]}…" if 0 < longest < len(kept) else kept
+    result = text[: longest + 1] if longest else text
+    if not result.isprintable():
+        result = "".join(
+            one if one.isprintable() else one.encode("unicode_escape").decode() for one in result
+        )
+    return f"{result[: longest - 1]}…" if 0 < longest < len(result) else result
 
 
 def cut(message: str) -> str:

@@ -89,17 +89,17 @@ class Watched(Generic[T]):
 
     def _reload(self, load: Callable[[], T]) -> None:
         # Before reading, so that files that change meanwhile are read again.
-        seen = self._signature()
+        signature = self._signature()
         try:
             value = load()
         except (UnusableError, OSError) as error:
-            self._refuse(error, news=seen != self._seen or str(error) != self.problem)
+            self._refuse(error, news=signature != self._seen or str(error) != self.problem)
         else:
             self.value = value
             self.problem, self._again = "", math.inf
             self._log.warning("reloaded %s", self._what, extra={"file": self._what})
             self.on_change("reloaded")
-        self._seen = seen
+        self._seen = signature
 
     def _refuse(self, error: UnusableError | OSError, *, news: bool = True) -> None:
         self.problem, self._again = str(error), error.until if isinstance(error, UnusableError) else math.inf

@@ -77,9 +77,9 @@ class Elector:
         holder = spec.get("holderIdentity")
         if not holder or holder == self.identity:
             return True
-        seen = (holder, spec.get("renewTime"))
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, self.watch()
+        version = (holder, spec.get("renewTime"))
+        if version != self._seen:
+            self._seen, self._seen_at = version, self.watch()
         # The holder's own duration counts: its settings may differ from those of this candidate.
         duration = spec.get("leaseDurationSeconds") or self.duration
         return self.watch() - self._seen_at > min(duration, max(LONGEST, self.duration))

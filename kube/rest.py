@@ -163,17 +163,17 @@ def _integer(digits: str) -> int | None:
 
 
 def _without_depths(text: str) -> str:
-    kept, depth, start = list[str](), 0, 0
+    pieces, depth, start = list[str](), 0, 0
     for bracket in _BRACKETS.finditer(text):
         if bracket[0] in "[{":
             depth += 1
             if depth == _DEEPEST:
-                kept += (text[start : bracket.start()], "null")
+                pieces += (text[start : bracket.start()], "null")
         elif bracket[0] in "]}":
             if depth == _DEEPEST:
                 start = bracket.end()
             depth -= 1
-    return "".join((*kept, text[start:]))
+    return "".join((*pieces, text[start:]))
 
 
 def decoded(status: int, data: bytes) -> tuple[int, Object]:

@@ -111,100 +111,106 @@ class Gatherer(Lister):
 Check = Callable[[Gatherer], Iterator[Line]]
 
 
-def _certificates(seen: Gatherer) -> Iterator[Line]:
-    return installed.certificates(seen.replicas, datetime.now(UTC))
+def _certificates(gatherer: Gatherer) -> Iterator[Line]:
+    return installed.certificates(gatherer.replicas, datetime.now(UTC))
 
 
-def _registrations(seen: Gatherer) -> Iterator[Line]:
+def _registrations(gatherer: Gatherer) -> Iterator[Line]:
     try:
-        bundle = text(seen.api.get(f"{HOME}/secrets/{NAME}-tls"), "data", "ca.crt")
+        bundle = text(gatherer.api.get(f"{HOME}/secrets/{NAME}-tls"), "data", "ca.crt")
     except ForbiddenError:
         bundle = ""
-    return installed.bundles(seen.registrations, installed.authorities(bundle) if bundle else None)
+    return installed.bundles(gatherer.registrations, installed.authorities(bundle) if bundle else None)
 
 
-def _left_out(seen: Gatherer) -> Iterator[Line]:
-    return installed.left_out(seen.registrations[MUTATING], seen.kinds, [*seen.items("/api/v1/namespaces")])
+def _left_out(gatherer: Gatherer) -> Iterator[Line]:
+    return installed.left_out(
+        gatherer.registrations[MUTATING], gatherer.kinds, [*gatherer.items("/api/v1/namespaces")]
+    )
 
 
-def _tables(seen: Gatherer) -> Iterator[Line]:
+def _tables(gatherer: Gatherer) -> Iterator[Line]:
     state, off = dict[str, str](), ""
     try:
-        state = ready(seen.api)
+        state = ready(gatherer.api)
     except OffError as error:
         off = str(error)
-    problem = text(state, "problem") if seen.api.get(RULES) else "it does not exist"
+    problem = text(state, "problem") if gatherer.api.get(RULES) else "it does not exist"
     yield from installed.previews(state, off, version("ultraserver-webhook"))
-    yield from installed.tables(seen.replicas, text(state, "table"), problem)
+    yield from installed.tables(gatherer.replicas, text(state, "table"), problem)
 
 
-def _job(seen: Gatherer) -> Iterator[Line]:
-    if cluster.MPIJOBS not in seen.kinds:
+def _job(gatherer: Gatherer) -> Iterator[Line]:
+    if cluster.MPIJOBS not in gatherer.kinds:
         return iter([Line(WARN, "the API server has no MPIJobs", "install mpi-operator", cluster.NEEDS)])
-    there = f"/namespaces/{seen.namespace}"
-    stored, refused = seen.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
+    there = f"/namespaces/{gatherer.namespace}"
+    stored, refused = gatherer.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
     nothing = Fleet(Topology(()), ())  # a job of a dry run has no pods
-    space, rules = seen.api.get(f"/api/v1{there}") or {}, seen.api.get(RULES)
-    called, registration = JobName("mpijob", name_of(JOB)), seen.registrations[MUTATING]
-    case = Case(called, seen.namespace, stored, (), nothing, space, registration=registration, rules=rules)
-    case = seen.answered(case, JOB)
+    space, rules = gatherer.api.get(f"/api/v1{there}") or {}, gatherer.api.get(RULES)
+    called, registration = JobName("mpijob", name_of(JOB)), gatherer.registrations[MUTATING]
+    case = Case(
+        called, gatherer.namespace, stored, (), nothing, space, registration=registration, rules=rules
+    )
+    case = gatherer.answered(case, JOB)
     wanted = bool(case.answer.get("patch")) and labels(space).get(INJECT) not in OFF
     return installed.job(stored, refused, case, wanted=wanted)
 
 
-def _placement(seen: Gatherer) -> Iterator[Line]:
-    placers, kueue = seen.table.placers, bool(seen.kueue)
-    lease, now = seen.api.get(LEASE), datetime.now(UTC)
+def _placement(gatherer: Gatherer) -> Iterator[Line]:
+    placers, kueue = gatherer.table.placers, bool(gatherer.kueue)
+    lease, now = gatherer.api.get(LEASE), datetime.now(UTC)
     yield from installed.placement(lease, now, gates=Placer.WHOLE_JOB in placers, kueue=kueue)
     yield from installed.queues(counts=Placer.KUEUE in placers, kueue=kueue)
 
 
-def _levels(seen: Gatherer) -> Iterator[Line]:
+def _levels(gatherer: Gatherer) -> Iterator[Line]:
     """Yields whether Kueue's Topologies have the levels that the rule table uses."""
-    if not seen.kueue:
+    if not gatherer.kueue:
         return iter(())
-    topologies = seen.items(f"{seen.kueue}/topologies")
+    topologies = gatherer.items(f"{gatherer.kueue}/topologies")
     has = {text(level, "nodeLabel") for each in topologies for level in maps(each, "spec", "levels")}
-    return installed.levels(seen.table.levels, has)
+    return installed.levels(gatherer.table.levels, has)
 
 
-def _guard(seen: Gatherer) -> Iterator[Line]:
+def _guard(gatherer: Gatherer) -> Iterator[Line]:
     path = f"{ADMISSION}/validatingadmissionpolic"
-    policies, bound = [*seen.items(f"{path}ies")], [*seen.items(f"{path}ybindings")]
-    placement = any(each.where == f"{NAME}/{COMPONENT}" for each in seen.programs)
-    return installed.guard(policies, bound, seen.operators(seen.kinds), placement=placement)
+    policies, bound = [*gatherer.items(f"{path}ies")], [*gatherer.items(f"{path}ybindings")]
+    placement = any(each.where == f"{NAME}/{COMPONENT}" for each in gatherer.programs)
+    return installed.guard(policies, bound, gatherer.operators(gatherer.kinds), placement=placement)
 
 
-def _pods(seen: Gatherer) -> Iterator[Line]:
-    own = seen.items(f"/apis/apps/v1/namespaces/{NAME}/deployments")
-    return installed.pods([*own], [*seen.items(f"{HOME}/pods")])
+def _pods(gatherer: Gatherer) -> Iterator[Line]:
+    own = gatherer.items(f"/apis/apps/v1/namespaces/{NAME}/deployments")
+    return installed.pods([*own], [*gatherer.items(f"{HOME}/pods")])
 
 
-def _namespace(seen: Gatherer) -> Iterator[Line]:
-    space = seen.api.get(HOME)
-    return cluster.namespace(space, seen.tried(f"{HOME}/pods", POD)[1] if space else "")
+def _namespace(gatherer: Gatherer) -> Iterator[Line]:
+    space = gatherer.api.get(HOME)
+    return cluster.namespace(space, gatherer.tried(f"{HOME}/pods", POD)[1] if space else "")
 
 
 CLUSTER: Final[dict[str, Check]] = {
-    "kubernetes": lambda seen: cluster.kubernetes(text(seen.api.get("/version"), "gitVersion")),
-    "nodes": lambda seen: cluster.nodes(seen.fleet()),
-    "operators": lambda seen: cluster.operators(seen.kinds, seen.programs, kueue=bool(seen.kueue)),
+    "kubernetes": lambda gatherer: cluster.kubernetes(text(gatherer.api.get("/version"), "gitVersion")),
+    "nodes": lambda gatherer: cluster.nodes(gatherer.fleet()),
+    "operators": lambda gatherer: cluster.operators(
+        gatherer.kinds, gatherer.programs, kueue=bool(gatherer.kueue)
+    ),
 }
 """Checks before and after an installation."""
 BEFORE: Final[dict[str, Check]] = {
-    "rights": lambda seen: cluster.rights(seen.refused()),
+    "rights": lambda gatherer: cluster.rights(gatherer.refused()),
     "namespace": _namespace,
-    "accounts": lambda seen: cluster.accounts(seen.operators([cluster.MPIJOBS])),
+    "accounts": lambda gatherer: cluster.accounts(gatherer.operators([cluster.MPIJOBS])),
 }
 _CHECKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _levels, _guard)
 AFTER: Final = {check.__name__.strip("_").replace("_", " "): check for check in _CHECKS}
 
 
-def run_checks(seen: Gatherer, *, pre: bool) -> Iterator[Line]:
+def run_checks(gatherer: Gatherer, *, pre: bool) -> Iterator[Line]:
     """Yields the results of the checks, each as soon as it is known; ``pre``: before an installation."""
     for name, check in (CLUSTER | (BEFORE if pre else AFTER)).items():
         try:
-            lines = [*check(seen)]
+            lines = [*check(gatherer)]
         except (ForbiddenError, OffError) as error:
             lines = [Line(WARN, f"not looked at: {error}", "check as an administrator", "kubectl.md#check")]
         except ApiError as error:

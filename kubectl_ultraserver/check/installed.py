@@ -198,9 +198,9 @@ def queues(*, counts: bool, kueue: bool) -> Iterator[Line]:
         yield Line(FAIL if counts else WARN, text_, remedy, "kueue.md#set-it-up")
 
 
-def levels(asked: Collection[str], has: Collection[str]) -> Iterator[Line]:
+def levels(wanted: Collection[str], has: Collection[str]) -> Iterator[Line]:
     """Yields whether a Topology of Kueue has each level that the rule table uses."""
-    for level in sorted(asked):
+    for level in sorted(wanted):
         lacks = f"no Topology has it, but {few(sorted(has)) or 'none'}: such jobs are never admitted"
         text_ = f"the rule table uses Kueue's level {level}; {'a Topology has it' if level in has else lacks}"
         remedy = "add it to the Topology, or set the value kueueLevel to the level of an UltraServer"

@@ -153,10 +153,10 @@ class Outcome:
 def outcome(stage: Stage, created: int, program: Program | None) -> Outcome:
     """Returns the result for so many created Pods, and for the program that ran meanwhile."""
     pods = stage.plane.kubectl.in_namespace(NAMESPACE).get_json("pods")["items"]
-    kept = [
+    remaining = [
         pod for pod in pods if "finalizers" in pod["metadata"] or "deletionTimestamp" not in pod["metadata"]
     ]
-    return Outcome(created, created - len(kept), peak(program) if program else 0)
+    return Outcome(created, created - len(remaining), peak(program) if program else 0)
 
 
 def peak(program: Program) -> int:

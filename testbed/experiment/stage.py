@@ -184,14 +184,14 @@ class Stage:
         began = since = time.monotonic()
         while True:
             pods = self.workers()
-            seen = sorted(
+            bound = sorted(
                 (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), "schedulingGates" in pod["spec"])
                 for pod in pods
             )
             placed = standings(self.jobs, pods, self.labels)
             now = time.monotonic()
-            if seen != last or len(seen) < sum(self.jobs[key] for key in self._let_in(placed)):
-                last, since = seen, now
+            if bound != last or len(bound) < sum(self.jobs[key] for key in self._let_in(placed)):
+                last, since = bound, now
             enough = max(seconds, patience) if overlooked(placed, self.usable, self.labels) else seconds
             if now - since >= enough or now - began >= max(most, 2 * patience):
                 return placed

@@ -84,9 +84,9 @@ def rolled_out(own: Kubectl, name: str) -> None:
 
     def complete(deployment: Object) -> bool:
         wanted, status = deployment["spec"]["replicas"], deployment.get("status", {})
-        seen = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
+        observed = status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
         counts = ("replicas", "updatedReplicas", "availableReplicas")
-        return seen and {status.get(count, 0) for count in counts} == {wanted}
+        return observed and {status.get(count, 0) for count in counts} == {wanted}
 
     own.wait_for(complete, "deployment", name, timeout=SECONDS)
 

@@ -184,10 +184,10 @@ class Kubectl:
         for last in states:
             if not isinstance(last, ApiError) and condition(last):
                 return last
-        seen = _short(last) if isinstance(last, dict) else last
+        state = _short(last) if isinstance(last, dict) else last
         where = f" in {self.namespace}" if self.namespace else ""
         raise NotYetError(
-            f"waited {timeout:.0f} s for {_named(condition)} of {' '.join(get)}{where}; last seen:\n{seen}"
+            f"waited {timeout:.0f} s for {_named(condition)} of {' '.join(get)}{where}; last seen:\n{state}"
         )
 
     def create_namespace(self, name: str, labels: Mapping[str, str] | None = None) -> Kubectl:

@@ -96,8 +96,8 @@ def driven(nodes: list[Node], published: str = WHOLE_NODE, *, plugin: bool = Fal
     objects = []
     for node in nodes:
         capacity = node["status"]["capacity"]
-        kept = {name: n for name, n in capacity.items() if plugin or name not in DEVICES}
-        objects += [node | {"status": node["status"] | {"capacity": kept, "allocatable": kept}}]
+        resources = {name: n for name, n in capacity.items() if plugin or name not in DEVICES}
+        objects += [node | {"status": node["status"] | {"capacity": resources, "allocatable": resources}}]
         objects += [_slice(node["metadata"]["name"], published)]
     return objects
 
@@ -118,18 +118,18 @@ def template_name(mode: int) -> str:
     return f"us-{mode}-node-config"
 
 
-def claim_template(mode: int, name: str = "", *, told: bool = True) -> Node:
+def claim_template(mode: int, name: str = "", *, with_mode: bool = True) -> Node:
     """Returns the installation's template of claims for a node config, or one of another name.
 
     Args:
         mode: The node config.
         name: Another name.
-        told: Whether the driver gets the node config.
+        with_mode: Whether the driver gets the node config.
     """
     text = CLAIMS.read_text(encoding="utf-8")
     every: list[Node] = list(yaml.safe_load_all(text))
     (chosen,) = (template for template in every if template["metadata"]["name"] == template_name(mode))
-    if not told:
+    if not with_mode:
         del chosen["spec"]["spec"]["devices"]["config"]
     return chosen | {"metadata": {"name": name or template_name(mode)}}
 

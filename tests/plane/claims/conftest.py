@@ -74,7 +74,7 @@ def whole_fleet(
     folder = tmp_path_factory.mktemp("claims")
     with staged(folder, "claims", made, plane=ClaimsPlane) as stage:
         stage.plane.kubectl.create(nodes.device_class(NEURON))
-        stage.plane.kubectl.in_namespace(TEAMS[0]).create(nodes.claim_template(4, OF_AWS, told=False))
+        stage.plane.kubectl.in_namespace(TEAMS[0]).create(nodes.claim_template(4, OF_AWS, with_mode=False))
         evil = stage.plane.kubectl.create_namespace("claims-evil")
         evil.run("create", "rolebinding", "edit", "--clusterrole=edit", "--user=editor")
         evil.run("create", "role", "jobs", "--verb=*", "--resource=mpijobs.kubeflow.org")
