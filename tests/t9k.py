@@ -46,5 +46,5 @@ def t9k_mpijob(
 def worker_of(job: dict[str, Any]) -> dict[str, Any]:
     """Returns the part of either shape that has the workers' template."""
     spec = job["spec"]
-    found: dict[str, Any] = spec["worker"] if "worker" in spec else spec["replicaSpecs"][1]
-    return found
+    result: dict[str, Any] = spec["worker"] if "worker" in spec else spec["replicaSpecs"][1]
+    return result

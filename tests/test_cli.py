@@ -115,9 +115,9 @@ def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) 
         result = run("preview", *words)
         assert (result.exit_code, result.stdout) == (2, "")
         assert max(map(len, result.stderr.splitlines())) <= 100
-        said = unfolded(result.stderr)
-        assert said.startswith(f"error: {other}:5:1: this object is for namespace")
-        assert "ask for --namespace=own" in said
+        output = unfolded(result.stderr)
+        assert output.startswith(f"error: {other}:5:1: this object is for namespace")
+        assert "ask for --namespace=own" in output
 
 
 @pytest.mark.parametrize(
@@ -378,9 +378,9 @@ def test_the_program_as_a_process_reads_a_pipe_and_tells_by_its_exit_code() -> N
     text = dump_yaml(mpijob(name="träin"))
     # A terminal that knows no UTF-8, as in a bare container.
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8"}
-    found = subprocess.run(program, input=text.encode(), capture_output=True, check=False, env=environment)
-    assert found.returncode == 1
-    assert "MPIJob default/träin" in found.stdout.decode()
+    done = subprocess.run(program, input=text.encode(), capture_output=True, check=False, env=environment)
+    assert done.returncode == 1
+    assert "MPIJob default/träin" in done.stdout.decode()
     broken = subprocess.run([*program, "nowhere.yaml"], capture_output=True, check=False, text=True)
     assert broken.returncode == 2
     assert broken.stderr.startswith("error: ")
@@ -391,6 +391,6 @@ def test_the_completion_of_a_shell_asks_this_program(shell: str) -> None:
     printed = run("completion", shell).stdout
     assert f"_ULTRASERVER_WEBHOOK_COMPLETE={shell}_complete" in printed
     words = {"COMP_WORDS": "ultraserver-webhook preview --must", "COMP_CWORD": "2"}
-    asked = {"_ULTRASERVER_WEBHOOK_COMPLETE": "bash_complete", **words}
-    done = CliRunner().invoke(main, [], prog_name="ultraserver-webhook", env=asked)
+    requested = {"_ULTRASERVER_WEBHOOK_COMPLETE": "bash_complete", **words}
+    done = CliRunner().invoke(main, [], prog_name="ultraserver-webhook", env=requested)
     assert done.stdout == "plain,--must-place\n"

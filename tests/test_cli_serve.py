@@ -53,10 +53,10 @@ def test_serve_with_a_wrong_table_refuses_to_start_with_every_problem(
 ) -> None:
     table = ca / "rules.yaml"
     table.write_text(EXTENDS + "valeus: {}\nrules: [{name: X}]\n")
-    said = refused(monkeypatch, ca, "--tls-key", str(ca / "tls.key"), "--rules", str(table))
-    assert f"error: {table}:4: valeus: unknown key 'valeus'" in said
-    assert f"{table}:5: rules[0].name: must be a name of lower case letters, digits and '-', not" in said
-    assert "the rule table is wrong in 2 places" in said
+    message = refused(monkeypatch, ca, "--tls-key", str(ca / "tls.key"), "--rules", str(table))
+    assert f"error: {table}:4: valeus: unknown key 'valeus'" in message
+    assert f"{table}:5: rules[0].name: must be a name of lower case letters, digits and '-', not" in message
+    assert "the rule table is wrong in 2 places" in message
 
 
 def test_serve_with_a_key_that_is_not_the_certificates_refuses_to_start(
@@ -73,8 +73,8 @@ class Server(Subject):
         """Returns the ``response`` of the answer to the review of a job."""
         status, text = self.asked("/mutate", body=json.dumps(review(mpijob())).encode())
         assert status == 200, text
-        found: dict[str, Any] = json.loads(text)["response"]
-        return found
+        document: dict[str, Any] = json.loads(text)["response"]
+        return document
 
     def counted(self, name: str) -> float:
         """Returns a counter that a scrape finds; 0 where there is none yet."""
@@ -95,9 +95,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         environment.setenv("ULTRASERVER_WEBHOOK_SERVE_LOG_LEVEL", "debug")
         with made as running:
             yield running
-    said = made.log()
-    assert (made.process.returncode, "Traceback" in said) == (0, False), said
-    assert all(isinstance(json.loads(line), dict) for line in said.splitlines())
+    log = made.log()
+    assert (made.process.returncode, "Traceback" in log) == (0, False), log
+    assert all(isinstance(json.loads(line), dict) for line in log.splitlines())
 
 
 def test_serve_answers_by_the_table_that_it_is_given(server: Server) -> None:

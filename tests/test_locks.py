@@ -27,8 +27,8 @@ def locked(name: str) -> dict[str, tuple[Requirement, int]]:
     entries = re.sub(r"^#.*\n", "", text, flags=re.MULTILINE).replace("\\\n", "").splitlines()
     split = [entry.split(" --hash=sha256:") for entry in entries]
     # Other options in such a file, such as the address of packages, are not requirements.
-    found = [(Requirement(words[0]), len(words) - 1) for words in split]
-    return {canonicalize_name(one.name): (one, hashes) for one, hashes in found}
+    items = [(Requirement(words[0]), len(words) - 1) for words in split]
+    return {canonicalize_name(one.name): (one, hashes) for one, hashes in items}
 
 
 def asked(requirements: list[str]) -> dict[str, set[str]]:

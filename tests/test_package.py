@@ -126,8 +126,8 @@ def test_an_installed_wheel_works_outside_the_checkout_from_a_tree_that_is_not_w
         **user,
     )
     assert done.stderr.startswith(f"{installed}/"), done.stderr
-    for said in ("rules lint ends with 0", "rules schema ends with 0", "preview - ends with 1"):
-        assert said in done.stderr
+    for message in ("rules lint ends with 0", "rules schema ends with 0", "preview - ends with 1"):
+        assert message in done.stderr
     assert str(REPOSITORY) not in done.stderr
 
 

@@ -194,14 +194,14 @@ class Timekeeper:
         scopes: Counter[str] = Counter()
         for nodeid, seconds in self._took.items():
             scopes[scope_of(nodeid)] += seconds
-        found = recorded() | {scope: round(seconds, 1) for scope, seconds in scopes.items()}
-        kept = {
+        durations = recorded() | {scope: round(seconds, 1) for scope, seconds in scopes.items()}
+        before = {
             scope: seconds
-            for scope, seconds in found.items()
+            for scope, seconds in durations.items()
             if seconds >= SHORT and (HERE.parent / scope).exists()
         }
-        kept["calibration"] = round(calibrated(os.cpu_count() or 1), 3)
-        RECORDED.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        before["calibration"] = round(calibrated(os.cpu_count() or 1), 3)
+        RECORDED.write_text(json.dumps(before, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -223,10 +223,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Timekeeper(config), "timekeeper")
 
 
-def _without_frames(found: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
+def _without_frames(failure: pytest.ExceptionInfo[BaseException]) -> pytest.ExceptionInfo[BaseException]:
     """Returns the same exception, as if it came from here."""
     try:
-        raise found.value.with_traceback(None)  # noqa: TRY301 - only what was raised has a traceback
+        raise failure.value.with_traceback(None)  # noqa: TRY301 - only what was raised has a traceback
     except BaseException:  # noqa: BLE001 - every error is reported
         return pytest.ExceptionInfo.from_current()
 

@@ -58,9 +58,9 @@ def response(client: Client, obj: Any, **request: Any) -> dict[str, Any]:
 def well_formed(answer: TestResponse, uid: str = UID) -> dict[str, Any]:
     """Returns the ``response`` of an answer that an API server would take."""
     assert answer.mimetype == JSON
-    found = json.loads(answer.get_data())
-    assert (found["apiVersion"], found["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
-    inner: dict[str, Any] = found["response"]
+    document = json.loads(answer.get_data())
+    assert (document["apiVersion"], document["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    inner: dict[str, Any] = document["response"]
     assert inner["uid"] == uid
     assert isinstance(inner["allowed"], bool)
     assert ("patch" in inner) == ("patchType" in inner)

@@ -118,8 +118,8 @@ def test_an_update_gets_back_what_it_takes_out_of_a_job_whose_pods_are_still_to_
 
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT", ""])
 def test_nothing_else_is_mutated(operation: str) -> None:
-    found = replace(review(mpijob(4), operation), stored=mutated(mpijob(4)))
-    assert handlers.mutate(TABLE, found) is None
+    job = replace(review(mpijob(4), operation), stored=mutated(mpijob(4)))
+    assert handlers.mutate(TABLE, job) is None
 
 
 @pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])

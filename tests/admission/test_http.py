@@ -168,11 +168,11 @@ def test_each_review_is_one_line_of_log_without_the_object(
 ) -> None:
     caplog.set_level(logging.INFO)
     response(client, mpijob(annotations={"note": "private"}))
-    found = _only_record(caplog)
-    assert found["text"] == "allowed: MPIJob default/train: its workers ask for aws.amazon.com/neuron"
-    assert (found["uid"], found["verdict"], found["object"]) == (UID, "allowed", "train")
-    assert "ultraserver-nodes" in found["rules"]
-    assert "private" not in repr(found)
+    log = _only_record(caplog)
+    assert log["text"] == "allowed: MPIJob default/train: its workers ask for aws.amazon.com/neuron"
+    assert (log["uid"], log["verdict"], log["object"]) == (UID, "allowed", "train")
+    assert "ultraserver-nodes" in log["rules"]
+    assert "private" not in repr(log)
 
 
 def test_a_denial_is_logged_with_its_reason(client: Client, caplog: pytest.LogCaptureFixture) -> None:

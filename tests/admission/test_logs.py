@@ -66,16 +66,16 @@ def sent(client: Client, place: str, text: str) -> int:
 @pytest.fixture(params=["text", "json"])
 def lines(request: pytest.FixtureRequest) -> Iterator[Callable[[], list[str]]]:
     """What the program writes to its log, in each of its forms."""
-    form, said = request.param, io.StringIO()
+    form, stream = request.param, io.StringIO()
     configuration = logs.config(form, "info", {})
-    handler = logging.StreamHandler(said)
+    handler = logging.StreamHandler(stream)
     make = logging.config.DictConfigurator(configuration).configure_formatter
     handler.setFormatter(make(configuration["formatters"][form]))
     logger = logging.getLogger("webhook")
     before = logger.level
     logger.setLevel(logging.INFO)  # which forgets what the logger has found to be too much
     logger.addHandler(handler)
-    yield lambda: [line for line in said.getvalue().split("\n") if line and well_formed(form, line)]
+    yield lambda: [line for line in stream.getvalue().split("\n") if line and well_formed(form, line)]
     logger.removeHandler(handler)
     logger.setLevel(before)
 

@@ -179,8 +179,8 @@ def test_a_null_node_selector_term_beside_another_is_left_as_it_is(client: Clien
         "nodeSelectorTerms",
     )
     job = put(mpijob(), (*WORKER, "spec", *place), terms)
-    found = get(patched(job, response(client, job)), (*WORKER, "spec", *place))
-    assert sorted(len(term["matchExpressions"]) if term else 0 for term in found) == [0, 3]
+    result = get(patched(job, response(client, job)), (*WORKER, "spec", *place))
+    assert sorted(len(term["matchExpressions"]) if term else 0 for term in result) == [0, 3]
 
 
 def test_a_forged_record_with_half_a_surrogate_pair_is_answered(client: Client) -> None:

@@ -55,8 +55,8 @@ def test_a_hundred_candidates_in_shadow_of_which_ten_would_be_refused(
         )
     }
     assert list(counts.values()) == [90, 10, 10, 10, 100]
-    told = [vars(record)["shadow_denials"] for record in caplog.records if "shadow_denials" in vars(record)]
-    assert told == ["too large"] * 10
+    log = [vars(record)["shadow_denials"] for record in caplog.records if "shadow_denials" in vars(record)]
+    assert log == ["too large"] * 10
     lines = [record.getMessage() for record in caplog.records]
     assert sum(line.endswith("; would be refused: too large") for line in lines) == 10
     assert "rules_fired_total{" not in metrics

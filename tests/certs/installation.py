@@ -27,10 +27,9 @@ NAMES = "ultraserver-webhook"
 def rights(name: str) -> list[dict[str, Any]]:
     """Returns the program's rights, and what bounds them, for an installation that is called ``name``."""
     bounds = [
-        found
-        for found in chart.objects()
-        if found["kind"].startswith("ValidatingAdmissionPolicy")
-        and found["metadata"]["name"] == f"{NAMES}-certs"
+        obj
+        for obj in chart.objects()
+        if obj["kind"].startswith("ValidatingAdmissionPolicy") and obj["metadata"]["name"] == f"{NAMES}-certs"
     ]
     texts = (RIGHTS.read_text(encoding="utf-8"), yaml.safe_dump_all(bounds))
     return [each for text in texts for each in yaml.safe_load_all(text.replace(NAMES, name))]
@@ -86,8 +85,8 @@ class Installation:
         stored = self.stored()
         serving = stored.serving
         bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
-        found = [unusable(serving, bundle, now) for bundle in bundles]
-        return [problem for problem in found if problem]
+        result = [unusable(serving, bundle, now) for bundle in bundles]
+        return [problem for problem in result if problem]
 
 
 def install(plane: ControlPlane, name: str, folder: Path) -> Installation:

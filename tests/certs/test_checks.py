@@ -51,16 +51,16 @@ def test_a_provided_certificate_that_is_refused_is_told_why(change: dict[str, An
 def test_a_provided_certificate_is_refused_from_when_no_other_could_take_over() -> None:
     end = LEAF.certificate.not_valid_after_utc
     last = end - WANTED.least_life
-    told = f"it ends at {stamp(end)}, in less than {WANTED.least_life}"
-    assert [refused(now) for now in (last - SECOND, last)] == ["", told]
+    message = f"it ends at {stamp(end)}, in less than {WANTED.least_life}"
+    assert [refused(now) for now in (last - SECOND, last)] == ["", message]
 
 
 def test_a_certificate_is_good_from_its_first_second_to_before_its_last() -> None:
     begin, end = LEAF.certificate.not_valid_before_utc, LEAF.certificate.not_valid_after_utc
     times = (begin - SECOND, begin, end - SECOND, end)
     assert [in_time(LEAF.certificate, now) for now in times] == [False, True, True, False]
-    told = f"it is valid from {stamp(begin)} to {stamp(end)} only"
-    assert unusable(PROVIDED, frozenset({CA.certificate}), end) == told
+    message = f"it is valid from {stamp(begin)} to {stamp(end)} only"
+    assert unusable(PROVIDED, frozenset({CA.certificate}), end) == message
 
 
 def test_an_authority_that_has_ended_verifies_nothing() -> None:

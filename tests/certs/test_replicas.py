@@ -48,8 +48,8 @@ def serve(listener: socket.socket, context: ssl.SSLContext) -> None:
                 continue
 
 
-def endpoint_slice(*found: tuple[str, int]) -> dict[str, object]:
-    items = [{"ports": [{"port": port}], "endpoints": [{"addresses": [host]}]} for host, port in found]
+def endpoint_slice(*replicas: tuple[str, int]) -> dict[str, object]:
+    items = [{"ports": [{"port": port}], "endpoints": [{"addresses": [host]}]} for host, port in replicas]
     return {
         "items": [*items, {"ports": None, "endpoints": None}, {"endpoints": [{"addresses": ["10.0.0.9"]}]}]
     }
@@ -69,8 +69,8 @@ def test_every_address_is_asked_on_every_port_once() -> None:
 def test_a_replica_says_which_leaf_it_serves_and_a_dead_one_says_nothing(tmp_path: Path) -> None:
     leaf = some_leaf()
     with replica(leaf.certificate_pem(), leaf.key_pem(), tmp_path) as (host, port):
-        seen = served([(host, port), ("127.0.0.1", 1)])
-    assert seen == {f"{host}:{port}": leaf.certificate}
+        states = served([(host, port), ("127.0.0.1", 1)])
+    assert states == {f"{host}:{port}": leaf.certificate}
     assert served([]) == {}
 
 

@@ -44,8 +44,8 @@ def test_no_module_but_one_writes_to_people() -> None:
     """Protects terminals and pipelines: what is escaped at the exit cannot be forgotten elsewhere."""
     files = [file for package in PRODUCT for file in (REPOSITORY / package).rglob("*.py")]
     assert len(files) > 100
-    found = [line for file in files if not file.match(EXIT) for line in written(file)]
-    assert found == [], "write with common.exits.say"
+    entries = [line for file in files if not file.match(EXIT) for line in written(file)]
+    assert entries == [], "write with common.exits.say"
     assert [*written(REPOSITORY / EXIT)]
 
 

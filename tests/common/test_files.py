@@ -43,13 +43,13 @@ def test_no_command_waits_for_a_pipe_or_reads_what_a_link_leads_to(
     (secret := tmp_path / "shadow").write_text(SECRET)
     (job := tmp_path / "job.yaml").write_text(dump_yaml(mpijob(4)))
     (folder := tmp_path / "theirs").mkdir()
-    made, told = MAKES[make]
+    made, messages = MAKES[make]
     made(folder / "a.yaml", secret)
     names = {"FOLDER": folder, "FILE": folder / "a.yaml", "JOB": job}
     done = CliRunner().invoke(main, [str(names.get(word, word)) for word in command.split()])
     assert done.exit_code in {1, 2}, done.output
     assert SECRET not in done.output
-    assert command.startswith("rules test") or told in " ".join(done.output.split()), done.output
+    assert command.startswith("rules test") or messages in " ".join(done.output.split()), done.output
 
 
 def test_links_inside_of_the_folder_are_read_as_those_of_a_mounted_config_map(tmp_path: Path) -> None:

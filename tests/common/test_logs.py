@@ -26,30 +26,30 @@ except ValueError:
 
 def lines(*arguments: str) -> list[str]:
     """Returns what a process writes to standard error; logging belongs to a process, so to one of its own."""
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, check=True, text=True
     )
-    assert found.stdout == ""
-    return found.stderr.splitlines()
+    assert done.stdout == ""
+    return done.stderr.splitlines()
 
 
 def test_json_is_one_object_a_line_line_breaks_and_tracebacks_included() -> None:
-    said, failed = (json.loads(line) for line in lines("json", "info"))
-    assert (said["level"], said["logger"], said["message"]) == (
+    document, failed = (json.loads(line) for line in lines("json", "info"))
+    assert (document["level"], document["logger"], document["message"]) == (
         "INFO",
         "webhook.admission",
         "said twice\nover",
     )
-    assert said["uid"] == "u-1"
-    assert said["time"]
+    assert document["uid"] == "u-1"
+    assert document["time"]
     assert failed["level"] == "ERROR"
     assert "ValueError: broken" in failed["exc_info"]
 
 
 def test_text_is_for_people() -> None:
-    found = lines("text", "info")
-    assert found[0] == "INFO webhook.admission: said twice\\nover"
-    assert found[-1] == "    ValueError: broken"
+    printed = lines("text", "info")
+    assert printed[0] == "INFO webhook.admission: said twice\\nover"
+    assert printed[-1] == "    ValueError: broken"
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\x1b[2K", "\x85", "\u2028", "\u202e", "\x00"])

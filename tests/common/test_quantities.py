@@ -33,9 +33,9 @@ def test_quantities(text: str, amount: int) -> None:
     assert thousandths(text) == amount
 
 
-def resized(asked: str, has: dict[str, Any], reason: str = "", kind: str = "containers") -> int:
+def resized(requested: str, has: dict[str, Any], reason: str = "", kind: str = "containers") -> int:
     """Returns the cores of a resized pod, from its requests and its status."""
-    part = {"name": "c", "restartPolicy": "Always", "resources": {"requests": {"cpu": asked}}}
+    part = {"name": "c", "restartPolicy": "Always", "resources": {"requests": {"cpu": requested}}}
     statuses = {"containers": "containerStatuses", "initContainers": "initContainerStatuses"}
     status: dict[str, Any] = has if kind == "pod" else {statuses[kind]: [{"name": "c", **has}]}
     conditions = [{"type": "PodResizePending", "reason": reason}] if reason else []

@@ -77,14 +77,14 @@ def test_a_file_that_may_do_later_is_tried_again_then_and_told_once(
 
 def test_while_one_reads_others_have_the_value_so_far(number: Number) -> None:
     number.path.write_text("22")
-    seen: list[int] = []
+    states: list[int] = []
 
     def slow() -> int:
-        seen.append(number.watched.refresh())  # as another caller would, at this moment
+        states.append(number.watched.refresh())  # as another caller would, at this moment
         return 22
 
     assert number.watched.refresh(slow) == 22
-    assert seen == [1]
+    assert states == [1]
 
 
 def test_a_file_that_changes_while_it_is_read_is_read_again(number: Number) -> None:

@@ -58,8 +58,8 @@ class Block:
 @cache
 def documents() -> list[str]:
     """Returns every document of the project, by its path in the repository."""
-    found = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
-    return sorted(str(path.relative_to(REPOSITORY)) for path in found)
+    paths = [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]
+    return sorted(str(path.relative_to(REPOSITORY)) for path in paths)
 
 
 def text_of(document: str) -> str:
@@ -93,9 +93,9 @@ def read_blocks(document: str) -> list[Block]:
     """Returns the fenced blocks of a document, whichever it is."""
     text = text_of(document)
     blocks = []
-    for found in _FENCE.finditer(text):
-        where = f"{document}:{text[: found.start()].count(chr(10)) + 1}"
-        language, _, file = found[2].strip().partition(" ")
+    for match in _FENCE.finditer(text):
+        where = f"{document}:{text[: match.start()].count(chr(10)) + 1}"
+        language, _, file = match[2].strip().partition(" ")
         assert language, f"{where}: a fenced block without an info string"
-        blocks.append(Block(where, language, file.strip(), found[3]))
+        blocks.append(Block(where, language, file.strip(), match[3]))
     return blocks

@@ -71,13 +71,13 @@ def is_one_program(command: str) -> bool:
 
 def documents_with(wanted: Callable[[Step], bool]) -> list[str]:
     """Returns the documents that show such a command; there is at least one."""
-    found = [
+    names = [
         document
         for document in documents()
         if any(wanted(step) for block in blocks_of(document) for step in block.steps())
     ]
-    assert found, "no document shows such a command"
-    return found
+    assert names, "no document shows such a command"
+    return names
 
 
 def write_file(block: Block, folder: Path) -> None:

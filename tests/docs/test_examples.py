@@ -30,8 +30,8 @@ def test_rule_tables_load(block: Block) -> None:
 
 def test_there_is_an_example_of_every_shape_and_of_every_kind_that_people_write() -> None:
     files = sorted((REPOSITORY / "examples").glob("*.yaml"))
-    found = [each for file in files for each in read_documents(file.read_bytes(), file.name)]
-    shown = [each for each in preview(load_default(), found) if each.item["workload"]]
+    text = [each for file in files for each in read_documents(file.read_bytes(), file.name)]
+    shown = [each for each in preview(load_default(), text) if each.item["workload"]]
     assert {each.item["outcome"] for each in shown} == {Kind.CHANGED}
     assert {each.item["job"]["shape"] for each in shown} == {row.name for row in load_default().shapes}
     kinds = {kind_of(each.seen.object).rpartition("/")[2] for each in shown}

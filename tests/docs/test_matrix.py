@@ -35,7 +35,7 @@ def test_a_row_names_a_test_that_is_there_or_says_why_there_is_none(kind: str, w
         assert re.match("cannot be: .{10,}", held), (kind, what)
         return
     module = ast.parse((REPOSITORY / named[1]).read_text(encoding="utf-8"))
-    found = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == named[2]]
-    assert len(found) == 1
-    skipped = [ast.unparse(mark) for mark in found[0].decorator_list]
+    functions = [node for node in module.body if isinstance(node, ast.FunctionDef) and node.name == named[2]]
+    assert len(functions) == 1
+    skipped = [ast.unparse(mark) for mark in functions[0].decorator_list]
     assert not any("skip" in mark or "xfail" in mark for mark in skipped)

@@ -176,6 +176,6 @@ def without_claims(template: dict[str, Any]) -> dict[str, Any]:
 def without_void(node: Any) -> Any:
     """Returns the object without nulls and empty parents, which say nothing and which taking back removes."""
     if isinstance(node, dict):
-        kept = {key: without_void(value) for key, value in node.items()}
-        return {key: value for key, value in kept.items() if value not in (None, {}, []) or value is False}
+        before = {key: without_void(value) for key, value in node.items()}
+        return {key: value for key, value in before.items() if value not in (None, {}, []) or value is False}
     return [without_void(item) for item in node] if isinstance(node, list) else node

@@ -27,13 +27,13 @@ def explained(table: Table, obj: Json) -> Outcome:
     return evaluate(table, Request(obj, "default", "uid", explain=True))
 
 
-def fields(received: Json, found: Outcome) -> tuple[Change, ...]:
-    return changes(received, found.after, found.setters)
+def fields(received: Json, outcome: Outcome) -> tuple[Change, ...]:
+    return changes(received, outcome.after, outcome.setters)
 
 
 def who(table: Table, obj: Json) -> dict[str, tuple[Json, Json, str | None]]:
-    told = fields(obj, explained(table, obj))
-    return {change.path: (change.before, change.after, change.rule) for change in told}
+    reported = fields(obj, explained(table, obj))
+    return {change.path: (change.before, change.after, change.rule) for change in reported}
 
 
 def adding(*rows: str) -> Table:
@@ -47,64 +47,66 @@ def differing(old: Json, new: Json, path: tuple[str, ...] = ()) -> list[tuple[st
     if not (isinstance(old, dict | None) and isinstance(new, dict | None)) or old is new is None:
         return [] if same(old, new) else [path]
     pairs = (((old or {}).get(key), (new or {}).get(key), key) for key in {**(old or {}), **(new or {})})
-    return [found for a, b, key in pairs for found in differing(a, b, (*path, key))]
+    return [change for a, b, key in pairs for change in differing(a, b, (*path, key))]
 
 
-def assert_whole(received: Json, found: Outcome) -> None:
+def assert_whole(received: Json, outcome: Outcome) -> None:
     """Every field that differs is a change or lies in one, or in it lies one; every value is the true one."""
-    told = fields(received, found)
-    paths = [parse_pointer(change.path) for change in told]
-    for path in differing(received, found.after):
+    reported = fields(received, outcome)
+    paths = [parse_pointer(change.path) for change in reported]
+    for path in differing(received, outcome.after):
         assert any(path[: len(one)] == one[: len(path)] for one in paths), path
-    for change in told:
+    for change in reported:
         steps = [int(part) if part.isdigit() else part for part in parse_pointer(change.path)]
         assert same(
-            get(received if change.after is None else found.after, steps), change.after or change.before
+            get(received if change.after is None else outcome.after, steps), change.after or change.before
         )
         assert not same(change.before, change.after)
-        assert change.rule is None or change.rule in found.fired()
+        assert change.rule is None or change.rule in outcome.fired()
 
 
 @examples(10)
 @given(jobs())
 def test_every_field_that_differs_has_its_change_with_the_values_before_and_after(job: Any) -> None:
     """No difference between received and stored goes without a change; nor when a job comes again."""
-    found = explained(load_default(), job)
-    assert_whole(job, found)
-    again = explained(extended("rules: [{name: job-label, mode: off}]\n"), found.after)
-    assert_whole(found.after, again)
+    outcome = explained(load_default(), job)
+    assert_whole(job, outcome)
+    again = explained(extended("rules: [{name: job-label, mode: off}]\n"), outcome.after)
+    assert_whole(outcome.after, again)
 
 
 def test_each_kind_of_place_has_the_rule_that_set_it() -> None:
     """Entries of maps, elements of lists, expressions of node selector terms and the record: each its own."""
-    found = who(load_default(), mpijob())
+    setters = who(load_default(), mpijob())
     affinity = f"{AT}/spec/affinity"
     terms = (
         "nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms/0/matchExpressions/0"
     )
-    rules = {path.removeprefix(affinity): rule for path, (_, _, rule) in found.items()}
+    rules = {path.removeprefix(affinity): rule for path, (_, _, rule) in setters.items()}
     assert rules[f"{AT}/spec/nodeSelector/node.kubernetes.io~1instance-type"] == "ultraserver-nodes"
     assert rules["/podAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"] == "together-required"
     assert rules[f"/{terms}"] == "nodes-with-server-id"
     assert rules[RECORD] is None
-    assert {before for before, _, _ in found.values()} == {None}
+    assert {before for before, _, _ in setters.values()} == {None}
 
 
 def test_the_value_before_is_the_users_and_the_last_rule_counts() -> None:
     """A field that a rule overrides has what stood there, and of two such rules the last is named."""
     row = "name: {}, onConflict: override, add: {{spec: {{hostname: {}}}}}"
     table = adding(row.format("x", "h"), row.format("z", "i"))
-    found = who(table, mpijob(worker_spec={"hostname": "mine"}))
-    assert found[f"{AT}/spec/hostname"] == ("mine", "i", "z")
+    setters = who(table, mpijob(worker_spec={"hostname": "mine"}))
+    assert setters[f"{AT}/spec/hostname"] == ("mine", "i", "z")
 
 
 def test_what_a_rule_adds_to_a_container_of_another_is_told_apart() -> None:
     """A container is the first rule's, and the variable in it the second's."""
     own = "name: x, add: {spec: {initContainers: [{name: c, image: i, command: [a, b]}]}}"
     more = "name: z, add: {spec: {initContainers: [{name: c, env: [{name: V, value: w}]}]}}"
-    found = who(adding(own, more), mpijob())
+    setters = who(adding(own, more), mpijob())
     rules = {
-        path: (after, rule) for path, (_, after, rule) in found.items() if "Worker/template/spec/init" in path
+        path: (after, rule)
+        for path, (_, after, rule) in setters.items()
+        if "Worker/template/spec/init" in path
     }
     at = f"{AT}/spec/initContainers/0"
     assert rules == {
@@ -122,9 +124,9 @@ def test_what_an_earlier_admission_added_is_no_change_while_it_stays_and_one_of_
     table = adding("name: x, add: {spec: {hostname: h}}")
     stored = explained(table, mpijob()).after
     assert who(table, stored) == {}
-    found = who(load_default(), stored)
-    assert found[f"{AT}/spec/hostname"] == ("h", None, None)
-    assert {path for path, (_, _, rule) in found.items() if rule} == set()
+    differences = who(load_default(), stored)
+    assert differences[f"{AT}/spec/hostname"] == ("h", None, None)
+    assert {path for path, (_, _, rule) in differences.items() if rule} == set()
 
 
 @pytest.mark.parametrize("workers", [4, 8], ids=["put back", "a new size"])
@@ -135,9 +137,9 @@ def test_of_an_update_the_changes_are_of_what_was_sent(workers: int) -> None:
     stored = explained(load_default(), stored).after
     for path in (WORKER, LAUNCHER):
         sent = put(sent, (*path, "metadata"), get(stored, (*path, "metadata")))
-    found = admit(load_default(), Request(sent, "default", "uid", explain=True), stored)
-    assert_whole(sent, found)
-    rules = {change.path: change.rule for change in fields(sent, found)}
+    outcome = admit(load_default(), Request(sent, "default", "uid", explain=True), stored)
+    assert_whole(sent, outcome)
+    rules = {change.path: change.rule for change in fields(sent, outcome)}
     by = {rule for path, rule in rules.items() if f"{AT}/spec/affinity" in path}
     assert by == (
         {None} if workers == 4 else {"together-preferred", "nodes-with-server-id", "apart-across-namespaces"}
@@ -156,8 +158,8 @@ def test_nothing_is_told_of_a_review_that_does_not_ask_nor_of_a_refused_or_shado
 def test_a_long_key_is_not_repeated_for_all_that_is_taken_back_below_it() -> None:
     """The text of all paths stays a small multiple of the object, with any keys and record."""
     key, elements = 20_000 * "k", [{"key": str(number)} for number in range(1_000)]
-    found = changes({key: {"tolerations": elements}}, {key: {"tolerations": elements[:1]}}, {})
-    assert [len(change.path) for change in found] == [len(key) + 1]
+    differences = changes({key: {"tolerations": elements}}, {key: {"tolerations": elements[:1]}}, {})
+    assert [len(change.path) for change in differences] == [len(key) + 1]
 
 
 def test_elements_that_only_moved_are_a_change_of_their_list() -> None:

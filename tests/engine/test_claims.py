@@ -112,11 +112,11 @@ def test_where_the_driver_sets_the_mode_there_is_no_init_script_but_the_wait_sta
 
 def test_a_launcher_with_ranks_is_told_of_the_scripts_file_only_where_the_script_writes_one() -> None:
     """Where the driver sets the mode there is none."""
-    for job, told in ((mpijob(3), True), (mpijob(3, resource=None, annotations={INJECT: "true"}), False)):
+    for job, warns in ((mpijob(3), True), (mpijob(3, resource=None, annotations={INJECT: "true"}), False)):
         job["spec"]["runLauncherAsWorker"] = True
         rows = (REPOSITORY / "docs/claims.md").read_text(encoding="utf-8")
         rows = rows.partition("```yaml 41-claims-for-opted-in.yaml\n")[2].partition("```")[0]
-        assert any("launcher.env" in said for said in outcome_of(job, rows).warnings) is told
+        assert any("launcher.env" in text for text in outcome_of(job, rows).warnings) is warns
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_a_job_waits_whole_for_what_it_claims_as_for_what_it_requests(
     job = mpijob(4, resource=None, worker_spec=spec, annotations={INJECT: "true"})
     rows = (REPOSITORY / "manifests/chart/rules/30-placement.yaml").read_text(encoding="utf-8")
     table = load_texts([("placement.yaml", rows), ("own.yaml", OWN)], "own.yaml")
-    found = fired(evaluate(table, Request(job, "team")))
-    assert ({"whole-job-workers", "whole-job-launcher"} <= found) is waits
-    assert bool({"whole-job-workers", "whole-job-launcher"} & found) is waits
+    names = fired(evaluate(table, Request(job, "team")))
+    assert ({"whole-job-workers", "whole-job-launcher"} <= names) is waits
+    assert bool({"whole-job-workers", "whole-job-launcher"} & names) is waits
 
 
 def test_each_of_a_jobs_templates_gets_the_claim_in_a_container_of_its_own() -> None:

@@ -47,10 +47,10 @@ def launcher_with_ranks(workers: int) -> Json:
 
 
 def made(obj: Json, table: Table) -> list[tuple[str, Json]]:
-    found = opened(table, requested(obj))
-    assert found
+    result = opened(table, requested(obj))
+    assert result
     stored = evaluate(table, requested(obj)).after
-    return [(group, pod) for group, _, _, pod in pods_of(found, stored)]
+    return [(group, pod) for group, _, _, pod in pods_of(result, stored)]
 
 
 NUMBERED: dict[str, tuple[Json, list[str]]] = {
@@ -72,17 +72,17 @@ def test_each_pod_that_takes_a_node_has_a_number_of_its_own(what: str) -> None:
     pods = made(obj, extended(BY_NAME))
     assert [group for group, _ in pods] == groups
     places = [(place.read(pod["metadata"]), pod) for _, pod in pods]
-    numbers = [found.number(pod) for found, pod in places if found]
+    numbers = [result.number(pod) for result, pod in places if result]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) == len([group for group in groups if group != "launcher" or "ranks" in what])
 
 
 def test_of_several_sources_the_one_with_the_largest_factor_has_the_most_of_a_number() -> None:
     """As a controller counts, with any order in the row."""
-    found = [pod for _, pod in made(SERVER, extended(BY_NAME))]
-    variables = [pod["spec"]["containers"][0]["env"] for pod in found]
+    entries = [pod for _, pod in made(SERVER, extended(BY_NAME))]
+    variables = [pod["spec"]["containers"][0]["env"] for pod in entries]
     pairs = [env[-1]["value"] for env in variables if env[-1]["name"] == "PAIR"]
-    assert [pod["metadata"]["name"] for pod in found] == ["server-0", "server-1", "server-0"]
+    assert [pod["metadata"]["name"] for pod in entries] == ["server-0", "server-1", "server-0"]
     assert pairs == ["0", "0", "1"]
 
 

@@ -52,7 +52,7 @@ def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
     elif isinstance(before, list):
         rest = iter(after)
         for item in before:
-            found = next(
+            result = next(
                 (
                     other
                     for other in rest
@@ -60,8 +60,8 @@ def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
                 ),
                 None,
             )
-            assert found is not None or item in (None, {}), (path, item)
-            assert_kept(item, found, path)
+            assert result is not None or item in (None, {}), (path, item)
+            assert_kept(item, result, path)
     else:
         assert same(before, after), path
 

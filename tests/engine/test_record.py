@@ -54,8 +54,8 @@ def test_a_requirement_that_a_person_wrote_into_one_of_two_node_terms_stays() ->
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     job = mpijob(4, worker_spec={"affinity": {"nodeAffinity": required}})
     after = worker(mutated(job))
-    found = after["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert found["nodeSelectorTerms"][1]["matchExpressions"][:2] == [zone, exists]
+    result = after["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert result["nodeSelectorTerms"][1]["matchExpressions"][:2] == [zone, exists]
     assert stripped(after) == worker(job)
 
 
@@ -111,8 +111,8 @@ def test_terms_that_differ_by_what_a_rule_adds_keep_their_own_expressions(terms:
     once = mutated(mpijob(4, worker_spec={"affinity": {"nodeAffinity": required}}))
     assert evaluate(TABLE, Request(once)).operations == ()
     affinity = worker(once)["spec"]["affinity"]["nodeAffinity"]
-    kept = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    for before, after in zip(terms, kept, strict=True):
+    remaining = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    for before, after in zip(terms, remaining, strict=True):
         assert all(after[kind][: len(some)] == some for kind, some in before.items())
 
 

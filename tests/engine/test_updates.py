@@ -81,8 +81,8 @@ def created(job: Json) -> Json:
 
 def update(table: Table, request: Request, stored: Json) -> Outcome | None:
     """Returns what is done to an update; None where instead it is said why nothing is."""
-    found = updates.update(table, request, stored)
-    return None if isinstance(found, str) and found else found
+    result = updates.update(table, request, stored)
+    return None if isinstance(result, str) and result else result
 
 
 def updated(stored: Json, new: Json) -> Outcome:
@@ -158,9 +158,9 @@ def test_the_patch_of_any_update_applies_and_a_second_one_has_nothing_to_do(
     if isinstance(new, dict) and isinstance(new.get("spec"), dict):
         with suppress(WrongTypeError):
             new = put(new, REPLICAS, workers) if workers else new
-    kept = copy.deepcopy((stored, new))
+    remaining = copy.deepcopy((stored, new))
     outcome = update(TABLE, requested(new), stored)
-    assert same(list(kept), [stored, new])
+    assert same(list(remaining), [stored, new])
     if outcome is None or outcome.denials:
         return
     received, sent = (json.loads(json.dumps(part)) for part in (new, outcome.operations))
@@ -199,8 +199,8 @@ def test_who_changes_what_added_containers_copied_is_told_that_they_keep_theirs(
     stored = created(written())
     path = (*LAUNCHER, "spec", "containers", 0)
     outcome = updated(stored, put(stored, path, get(stored, path) | change))
-    said = [text for text in outcome.warnings if "keep the image" in text]
-    assert len(said) == (change != {"resources": {}})
+    message = [text for text in outcome.warnings if "keep the image" in text]
+    assert len(message) == (change != {"resources": {}})
     assert outcome.operations == ()
 
 

@@ -51,9 +51,9 @@ def unordered(obj: Any) -> Any:
     """Returns a job without empty maps and with sorted tolerations, a set that keeps its first order."""
     obj = without_void(obj)
     for role in (LAUNCHER, WORKER):
-        found = get(obj, (*role, "spec", "tolerations"))
-        if found:
-            obj = put(obj, (*role, "spec", "tolerations"), sorted(found, key=canonical))
+        tolerations = get(obj, (*role, "spec", "tolerations"))
+        if tolerations:
+            obj = put(obj, (*role, "spec", "tolerations"), sorted(tolerations, key=canonical))
     return obj
 
 

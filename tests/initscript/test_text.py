@@ -35,8 +35,8 @@ def test_without_its_text_a_container_fails_and_says_what_to_do(stage: Stage) ->
 
 def init_containers() -> list[Any]:
     """Returns those of a launcher that the packaged table changed."""
-    found = evaluate(load_default(), requested(mpijob(4))).after
-    return list(get(found, (*LAUNCHER, "spec", "initContainers")))
+    outcome = evaluate(load_default(), requested(mpijob(4))).after
+    return list(get(outcome, (*LAUNCHER, "spec", "initContainers")))
 
 
 def test_no_other_comment_and_no_blank_line_travels() -> None:

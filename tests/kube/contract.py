@@ -80,8 +80,10 @@ def names(items: list[Object]) -> list[str]:
 
 def take(events: Any, count: int) -> list[tuple[str, str, str]]:
     """Returns type, name and value of the next events."""
-    found = [next(events) for _ in range(count)]
-    return [(one["type"], one["object"]["metadata"]["name"], one["object"]["data"]["value"]) for one in found]
+    entries = [next(events) for _ in range(count)]
+    return [
+        (one["type"], one["object"]["metadata"]["name"], one["object"]["data"]["value"]) for one in entries
+    ]
 
 
 class ApiContract:
@@ -244,10 +246,10 @@ class ApiContract:
         first = next(pages)
         server.create("d")
         server.api.delete(f"{server.things}/e")
-        found = [first, *pages]
+        entries = [first, *pages]
         # The last page may be empty: more was stored, but not of what is selected.
-        assert [names(page["items"]) for page in found if page["items"]] == [["a", "b"], ["c", "e"]]
-        assert len({version_of(page) for page in found}) == 1
+        assert [names(page["items"]) for page in entries if page["items"]] == [["a", "b"], ["c", "e"]]
+        assert len({version_of(page) for page in entries}) == 1
 
     def test_a_watch_tells_what_changed_since_a_version_in_order(self, server: Server) -> None:
         server.create("before")
@@ -259,14 +261,14 @@ class ApiContract:
         server.create("two")
         with server.watch(version) as stream:
             events = iter(stream)
-            found = [next(events) for _ in range(4)]
+            entries = [next(events) for _ in range(4)]
             server.create("three")
             assert take(events, 1) == [("ADDED", "three", "1")]
-        assert [one["type"] for one in found] == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
-        assert [one["object"] for one in found[:2]] == [made, new]
-        versions = [version_of(one["object"]) for one in found]
+        assert [one["type"] for one in entries] == ["ADDED", "MODIFIED", "DELETED", "ADDED"]
+        assert [one["object"] for one in entries[:2]] == [made, new]
+        versions = [version_of(one["object"]) for one in entries]
         assert versions == sorted(set(versions))
-        assert found[2]["object"]["data"] == {"value": "2"}
+        assert entries[2]["object"]["data"] == {"value": "2"}
 
     def test_what_begins_or_ceases_to_be_selected_comes_and_goes(self, server: Server) -> None:
         other = server.api.create(server.things, {"metadata": {"name": "one"}, "data": {"value": "1"}})

@@ -39,8 +39,8 @@ class Handler(BaseHTTPRequestHandler):
         server = self.server
         assert isinstance(server, Server)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        asked = json.loads(body) if body else None
-        server.asked.append((self.command, self.path, self.headers["Content-Type"], asked))
+        document = json.loads(body) if body else None
+        server.asked.append((self.command, self.path, self.headers["Content-Type"], document))
         server.authorization = self.headers["Authorization"]
         status, text = (200, server.answers(self.path)) if server.answers else server.answer
         self.send_response(status)
@@ -211,11 +211,11 @@ def test_a_page_that_is_too_long_is_read_as_several(
         begin = int(query.get("continue", "token/0").removeprefix("token/"))
         end = begin + int(query["limit"])
         longest.append(int(query["limit"]))
-        found = {
+        result = {
             "metadata": {"continue": f"token/{end}"} if end < len(items) else {},
             "items": [f"{number}{text}" for number, text in enumerate(items[begin:end], begin)],
         }
-        return json.dumps(found).encode()
+        return json.dumps(result).encode()
 
     server.answers = answer
     pages = list(api.pages("/a?b=c"))

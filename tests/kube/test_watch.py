@@ -23,8 +23,8 @@ NODES = "/api/v1/nodes"
 
 
 def labels(raw: Object) -> dict[str, str]:
-    found: dict[str, str] = raw["metadata"]["labels"]
-    return found
+    result: dict[str, str] = raw["metadata"]["labels"]
+    return result
 
 
 @dataclass
@@ -174,9 +174,10 @@ def test_failures_are_told_and_tried_again_from_where_it_was(api: FakeApi) -> No
 
 
 def test_an_error_that_the_watch_tells_is_a_failure(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = [{"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "because"}}]
+    message = [{"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "because"}}]
     shown = Followed(api).run(
-        lambda: monkeypatch.setattr(api, "said_since", lambda version, _: (version, told)), monkeypatch.undo
+        lambda: monkeypatch.setattr(api, "said_since", lambda version, _: (version, message)),
+        monkeypatch.undo,
     )
     assert [lost for _, lost in shown] == ["", f"{NODES}: because", ""]
 

@@ -53,10 +53,10 @@ class Cluster(FakeApi):
         self.dry_runs.append((source, *options))
         return int(b"refused" in data)
 
-    def try_create(self, path: str, found: Object) -> tuple[int, Object]:
+    def try_create(self, path: str, obj: Object) -> tuple[int, Object]:
         """Accepts any object, unless one with its name exists."""
         self.asked.append(path)
-        name = found["metadata"].get("name")
+        name = obj["metadata"].get("name")
         if f"{path}/{name}" in self.objects:
             return 409, {"kind": "Status", "message": f'{path.rpartition("/")[2]} "{name}" already exists'}
-        return 201, found
+        return 201, obj

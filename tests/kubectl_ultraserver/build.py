@@ -63,7 +63,7 @@ def place(
 def workers(job: str, count: int, on: Iterable[str] = (), size: int = 4, **spec: Any) -> list[Object]:
     """Returns the workers that the webhook placed by affinity; the first ones are bound and Ready."""
     nodes = [*on, *[""] * count][:count]
-    found = []
+    pods = []
     for index, node in enumerate(nodes):
         made = pod(f"{job}-worker-{index}", job, "worker", **copy.deepcopy(spec))
         made["metadata"]["labels"] |= {INDEX: str(index), JOB: f"{NAMESPACE}.{job}"}
@@ -78,37 +78,37 @@ def workers(job: str, count: int, on: Iterable[str] = (), size: int = 4, **spec:
         if node:
             made["spec"]["nodeName"] = node
             made["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-        found.append(made)
-    return found
+        pods.append(made)
+    return pods
 
 
 def claiming(pods: Iterable[Object], template: str) -> list[Object]:
     """Returns pods that claim by a template what they would request."""
-    found = copy.deepcopy(list(pods))
-    for made in found:
+    claimants = copy.deepcopy(list(pods))
+    for made in claimants:
         made["spec"]["containers"][0]["resources"] = {"claims": [{"name": "neurons"}]}
         made["spec"]["resourceClaims"] = [{"name": "neurons", "resourceClaimTemplateName": template}]
         claim = {"name": "neurons", "resourceClaimName": f"{made['metadata']['name']}-neurons"}
         made["status"] = {**made.get("status", {}), "resourceClaimStatuses": [claim]}
-    return found
+    return claimants
 
 
 def unscheduled(pods: Iterable[Object], message: str) -> list[Object]:
     """Returns pods that the scheduler found no node for."""
-    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    return [made | {"status": {"phase": "Pending", "conditions": [said]}} for made in pods]
+    expected = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    return [made | {"status": {"phase": "Pending", "conditions": [expected]}} for made in pods]
 
 
 def gated(pods: Iterable[Object], count: int) -> list[Object]:
     """Returns pods that wait for the placement program."""
-    found = []
+    gated_pods = []
     for made in copy.deepcopy(list(pods)):
         made["spec"]["schedulingGates"] = [{"name": GATE}]
         made["metadata"]["annotations"] |= {
             PLACE: place(count, placer="gate"),
         }
-        found.append(made)
-    return found
+        gated_pods.append(made)
+    return gated_pods
 
 
 def launcher(job: str, *statuses: Object, node: str = "n1-0") -> Object:
@@ -120,22 +120,22 @@ def launcher(job: str, *statuses: Object, node: str = "n1-0") -> Object:
 
 def stored(job: str = "train", count: int = 4, *, mutated: bool = True, **spec: Any) -> Object:
     """Returns an MPIJob that the operator has acted on."""
-    found = mpijob(count, name=job, namespace=NAMESPACE)
-    found["metadata"] |= {"uid": f"uid-of-{job}", "creationTimestamp": CREATED}
+    obj = mpijob(count, name=job, namespace=NAMESPACE)
+    obj["metadata"] |= {"uid": f"uid-of-{job}", "creationTimestamp": CREATED}
     if mutated:
-        template = found["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+        template = obj["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
         template["metadata"] = {"annotations": {keys.ADDED: "{}"}}
         if count:
             template["metadata"]["annotations"][PLACE] = place(count)
-    found["spec"] |= spec
-    found["status"] = {"conditions": [{"type": "Created", "status": "True"}]}
-    return found
+    obj["spec"] |= spec
+    obj["status"] = {"conditions": [{"type": "Created", "status": "True"}]}
+    return obj
 
 
 def fleet(nodes: Iterable[Node] = THREE.values(), pods: Iterable[Object] = (), **known: Any) -> Fleet:
     """Returns the cluster."""
     pods = list(pods)
-    read = [found for raw in pods if (found := read_pod(raw))]
+    read = [result for raw in pods if (result := read_pod(raw))]
     owners = {raw["metadata"]["uid"]: owner for raw in pods if (owner := job_of(raw))}
     return Fleet(Topology(nodes), tuple(read), owners, **{"now": NOW, **known})
 
@@ -153,7 +153,7 @@ def work(
     return Case(called, NAMESPACE, job or {}, tuple(pods), fleet(nodes, [*pods, *others], **known))
 
 
-def case(found: Case, **known: Any) -> Case:
+def case(known_case: Case, **known: Any) -> Case:
     """Returns a job's case at noon, with a fresh Lease of the program and a registered webhook."""
     lease = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "placement-1"}}
     registration = {
@@ -161,9 +161,9 @@ def case(found: Case, **known: Any) -> Case:
         "webhooks": [{"failurePolicy": "Ignore"}],
     }
     given = {"lease": lease, "registration": registration, "rules": rules(), **known}
-    if "answer" not in given and found.job and not found.marked and given["rules"]:
-        given["answer"] = answer(found.job, given["rules"])
-    return replace(found, **given)
+    if "answer" not in given and known_case.job and not known_case.marked and given["rules"]:
+        given["answer"] = answer(known_case.job, given["rules"])
+    return replace(known_case, **given)
 
 
 def answer(job: Object, rules: Object) -> Object:
@@ -171,8 +171,8 @@ def answer(job: Object, rules: Object) -> Object:
     made = time_of(job["metadata"].get("creationTimestamp")) or NOW
     documents = read_documents(json.dumps(job), "request")
     shown = preview(table_of(rules), documents, NAMESPACE, made.timestamp())
-    (found,) = json.loads(as_json(shown))["items"]
-    return found
+    (document,) = json.loads(as_json(shown))["items"]
+    return document
 
 
 def rules(line: str = "", **metadata: Any) -> Object:

@@ -94,8 +94,8 @@ def tried(came: dict[str, Any], refused: str = "", *, wanted: bool = True, **kno
     return installed.job(came, refused, case(work((), job=came), **known), wanted=wanted)
 
 
-def replica(**said: str) -> dict[str, Any]:
-    return {"p": {"status": "ok", "table": "r1", **said}}
+def replica(**message: str) -> dict[str, Any]:
+    return {"p": {"status": "ok", "table": "r1", **message}}
 
 
 SPACES = [space("kube-system"), space("a"), space("b", gpu="no")]
@@ -281,11 +281,11 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
 
 def test_every_judge_says_what_is_wrong() -> None:
     for lines, expected in JUDGED:
-        found = list(lines)
-        said = [f"{line.status} {line.text}" for line in found]
-        assert len(said) == len(expected), said
-        assert all(map(str.startswith, said, expected)), (said, expected)
-        assert all(line.remedy and line.link for line in found if line.status != "pass"), found
+        entries = list(lines)
+        message = [f"{line.status} {line.text}" for line in entries]
+        assert len(message) == len(expected), message
+        assert all(map(str.startswith, message, expected)), (message, expected)
+        assert all(line.remedy and line.link for line in entries if line.status != "pass"), entries
 
 
 def test_the_accounts_that_are_expected_are_those_that_the_chart_binds() -> None:
@@ -297,13 +297,13 @@ def test_the_accounts_that_are_expected_are_those_that_the_chart_binds() -> None
 
 
 def test_links_lead_into_the_documents() -> None:
-    found = [
+    entries = [
         link
         for path in (REPOSITORY / "kubectl_ultraserver" / "check").glob("*.py")
         for link in re.findall(r'"([a-z-]+\.md(?:#[a-z-]+)?)"', path.read_text(encoding="utf-8"))
     ]
-    assert len(set(found)) > 10
-    for link in found:
+    assert len(set(entries)) > 10
+    for link in entries:
         document, _, anchor = link.partition("#")
         assert not anchor or anchor in anchors(f"docs/{document}"), link
         assert (REPOSITORY / "docs" / document).exists(), link
@@ -332,9 +332,14 @@ def test_it_exits_with_what_it_found_and_goes_on_where_something_may_not_be_read
     assert "[warn] nodes: not looked at: cannot list nodes" in out
     assert f"[fail] registrations: there is no MutatingWebhookConfiguration {NAME}\n" in out
     assert "       hint: install it; until then no job is sent to the webhook\n       see docs/operat" in out
-    code, said, _ = run("check", "-o", "json")
-    found = json.loads(said)
-    assert (code, found["fail"]) == (cli.BROKEN, sum(line["status"] == "fail" for line in found["lines"]))
-    assert out.endswith(f"{found['pass']} passed, {found['warn']} warnings, {found['fail']} failures\n")
+    code, output, _ = run("check", "-o", "json")
+    document = json.loads(output)
+    assert (code, document["fail"]) == (
+        cli.BROKEN,
+        sum(line["status"] == "fail" for line in document["lines"]),
+    )
+    assert out.endswith(
+        f"{document['pass']} passed, {document['warn']} warnings, {document['fail']} failures\n"
+    )
     api.refuse = "GET /version"
     assert "[warn] kubernetes: not looked at" in run("check", "--pre")[1]

@@ -66,8 +66,8 @@ def test_json_has_everything(api: Cluster) -> None:
         (["-n", "other"], []),
         (["--job", "job/train"], ["us-01"]),
     ):
-        found = json.loads(run("topology", *words, "-o", "json")[1])["ultraservers"]
-        assert [server["id"] for server in found] == ids
+        ultraservers = json.loads(run("topology", *words, "-o", "json")[1])["ultraservers"]
+        assert [server["id"] for server in ultraservers] == ids
 
 
 def test_colours_are_for_terminals_that_want_them(api: Cluster) -> None:
@@ -125,7 +125,7 @@ def test_pods_that_hold_no_neuron_node_are_not_kept(api: Cluster) -> None:
 
 
 def test_why_asks_the_rule_table_where_the_manifests_put_it(api: Cluster) -> None:
-    (made,) = [found["metadata"] for found in chart.objects() if found["kind"] == "ConfigMap"]
+    (made,) = [obj["metadata"] for obj in chart.objects() if obj["kind"] == "ConfigMap"]
     api.put(f"/api/v1/namespaces/{made['namespace']}/configmaps/{made['name']}", rules("mode: off\n"))
     api.put(f"{MPIJOBS}/train", stored(mutated=False))
     for pod in workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]):
@@ -138,12 +138,12 @@ def test_files_that_are_not_there_or_no_objects_are_named(api: Cluster, tmp_path
     api.put(RULES, rules())
     (tmp_path / "list.yaml").write_text("- 1\n")
     words = "with apiVersion and kind, and this is [1]"
-    for given, said in (
+    for given, message in (
         (tmp_path / "no.yaml", f"{tmp_path}/no.yaml: No such file or directory"),
         (tmp_path, f"{tmp_path}/list.yaml:1:1: a Kubernetes object is a map {words}"),
         ("-", "<stdin>: no objects to look at"),
     ):
-        assert run("preview", "-f", str(given), input="") == (2, "", f"error: {said}\n")
+        assert run("preview", "-f", str(given), input="") == (2, "", f"error: {message}\n")
 
 
 def test_a_job_that_is_written_wrongly_is_refused(api: Cluster) -> None:
@@ -161,10 +161,10 @@ def test_a_list_tells_how_far_it_is_where_somebody_looks(
     terminal = SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("common.exits.sys", terminal)
     Lister(api, NAMESPACE).fleet()
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "listing nodes, page 2\r" in said.err
-    assert said.err.endswith("\r")  # click takes the escape away where no terminal is
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "listing nodes, page 2\r" in printed.err
+    assert printed.err.endswith("\r")  # click takes the escape away where no terminal is
 
 
 @pytest.mark.parametrize(

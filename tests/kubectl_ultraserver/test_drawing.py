@@ -33,8 +33,8 @@ def busy() -> Fleet:
     return fleet(nodes, pods)
 
 
-def lines(found: list[Server], width: int = 80) -> list[str]:
-    return [plain(line) for line in drawn(found, width)]
+def lines(result: list[Server], width: int = 80) -> list[str]:
+    return [plain(line) for line in drawn(result, width)]
 
 
 def test_nodes_stand_by_their_number_with_who_is_there_and_what_is_wrong() -> None:
@@ -49,10 +49,10 @@ def test_nodes_stand_by_their_number_with_who_is_there_and_what_is_wrong() -> No
 
 
 def test_filters_choose() -> None:
-    found = busy()
+    result = busy()
 
     def ids(**wanted: object) -> list[str]:
-        return [server.id for server in servers(found) if is_selected(server, **wanted)]
+        return [server.id for server in servers(result) if is_selected(server, **wanted)]
 
     assert ids(free=True) == ["us-03"]
     assert ids(broken=True) == ["us-02", ""]
@@ -97,8 +97,8 @@ NAMES = st.text(max_size=80)
         max_size=4,
     )
 )
-def test_whatever_names_there_are_lines_are_printable(found: list[Server]) -> None:
-    assert all(plain(line).isprintable() for line in drawn(found, 60))
+def test_whatever_names_there_are_lines_are_printable(result: list[Server]) -> None:
+    assert all(plain(line).isprintable() for line in drawn(result, 60))
 
 
 HOSTILE = "\x1b[2J\x1b]0;mine\x07\r\nyours\u202e\x9b1m"

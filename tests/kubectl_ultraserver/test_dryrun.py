@@ -28,8 +28,8 @@ def registered(name: str, hook: dict[str, Any]) -> dict[str, Any]:
 def said(stored: dict[str, Any], *registrations: dict[str, Any], **labels: str) -> list[tuple[str, str, Any]]:
     """Returns what is said of a job of four workers that would be stored so."""
     sent = {"resource": ("kubeflow.org", "mpijobs"), "space": {"metadata": {"labels": labels}}}
-    found = explain(DryRun(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
-    return [(each.name, each.text, each.details) for each in found]
+    job = explain(DryRun(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
+    return [(each.name, each.text, each.details) for each in job]
 
 
 def test_a_job_that_is_stored_as_the_table_says_needs_no_explanation() -> None:

@@ -51,18 +51,16 @@ KINDS: dict[str, tuple[Object, list[Labels]]] = {
 """By kind: the job, and for each of its pod templates the labels of the pods that are made of it."""
 
 
-def made(found: Object, labels: list[Labels], nodes: Iterator[str]) -> list[Object]:
+def made(obj: Object, labels: list[Labels], nodes: Iterator[str]) -> list[Object]:
     """Returns the pods of a job as admission makes its templates, each on a node."""
-    found = evaluate(load_default(), Request(found, NAMESPACE)).after
+    obj = evaluate(load_default(), Request(obj, NAMESPACE)).after
     pods = []
-    for number, (template, group) in enumerate(zip(templates(found), labels, strict=True)):
+    for number, (template, group) in enumerate(zip(templates(obj), labels, strict=True)):
         for index, own in enumerate(group):
             new = pod(f"train-{number}-{index}", "train", "", **template["spec"], nodeName=next(nodes))
             marks = {**template["metadata"]["labels"], **{key: str(value) for key, value in own.items()}}
             new["metadata"] |= {"labels": marks, "annotations": template["metadata"]["annotations"]}
-            new["metadata"]["ownerReferences"] = [
-                {"kind": found["kind"], "name": "train", "controller": True}
-            ]
+            new["metadata"]["ownerReferences"] = [{"kind": obj["kind"], "name": "train", "controller": True}]
             pods.append(new)
     return pods
 
@@ -132,14 +130,14 @@ def stored_jobset(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     api = Cluster()
     api.put(RULES, rules())
     store_nodes(api, 1)
-    found = jobset(1, 4)
-    found["metadata"] |= {"namespace": NAMESPACE, "annotations": {"ultraserver-webhook.io/inject": "false"}}
+    obj = jobset(1, 4)
+    obj["metadata"] |= {"namespace": NAMESPACE, "annotations": {"ultraserver-webhook.io/inject": "false"}}
     api.put("/apis", {"groups": [{"versions": [{"groupVersion": VERSION}]}]})
     api.put(
         f"/apis/{VERSION}",
         {"resources": [{"name": f"jobsets{part}", "kind": "JobSet"} for part in ("/status", "")]},
     )
-    api.put(f"/apis/{VERSION}/namespaces/{NAMESPACE}/jobsets/train", found)
+    api.put(f"/apis/{VERSION}/namespaces/{NAMESPACE}/jobsets/train", obj)
     monkeypatch.setattr(cli, "connect_as_user", lambda *_: (api, NAMESPACE))
     return api
 
@@ -159,25 +157,25 @@ def test_the_object_of_a_job_of_any_kind_in_the_table_is_read(stored_jobset: Clu
     stored_jobset.refuse = "/jobsets/train"
     assert "cannot get jobsets in namespace team" in run("why", "jobset/train")[2]
     assert "there is no job train in" in run("why", "train")[2]
-    path = path_of(found := pod("train-workers-0-0", "train", "worker"))
-    found["metadata"]["labels"] = {"jobset.sigs.k8s.io/jobset-name": "train"}
-    stored_jobset.put(path, found)
+    path = path_of(result := pod("train-workers-0-0", "train", "worker"))
+    result["metadata"]["labels"] = {"jobset.sigs.k8s.io/jobset-name": "train"}
+    stored_jobset.put(path, result)
     assert run("verify", "train")[0] == 2, "its pods say enough, or that they do not"
 
 
 def test_a_job_of_another_kind_that_is_suspended_or_has_a_quota_says_so() -> None:
-    found: dict[str, Any] = jobset(2, 4)
-    found["spec"]["suspend"] = True
+    obj: dict[str, Any] = jobset(2, 4)
+    obj["spec"]["suspend"] = True
     called = JobName("", "train")
-    (about, *_) = why(case(work([], job=found, called=called)))
+    (about, *_) = why(case(work([], job=obj, called=called)))
     assert about.text == "is suspended (spec.suspend), and by no queue"
     assert about.remedy.endswith('patch jobset train --type merge -p \'{"spec": {"suspend": false}}\'')
-    found = evaluate(load_default(), Request(jobset(2, 4), NAMESPACE)).after | {"status": {"restarts": 0}}
+    obj = evaluate(load_default(), Request(jobset(2, 4), NAMESPACE)).after | {"status": {"restarts": 0}}
     pods = made(*KINDS["JobSet"], iter(THREE))
     for raw in pods:
         raw["metadata"]["ownerReferences"][0] = {"kind": "Job", "name": "train-workers-1", "controller": True}
         raw["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    told = event("Job", "train-workers-1", "FailedCreate", "exceeded quota: neuron")
-    (about,) = why(case(work([*pods[:5], *pods[6:]], job=found), events=(told,)))
+    message = event("Job", "train-workers-1", "FailedCreate", "exceeded quota: neuron")
+    (about,) = why(case(work([*pods[:5], *pods[6:]], job=obj), events=(message,)))
     assert (about.kind, about.text) == ("job", "7 of 8 workers exist: there is no number 5")
     assert about.details == ("Job train-workers-1: FailedCreate: exceeded quota: neuron",)

@@ -31,7 +31,7 @@ MAPS = st.dictionaries(WORDS, ODD, max_size=5)
 @given(MAPS, st.lists(MAPS, max_size=2), MAPS, MAPS, st.lists(MAPS, max_size=2), ODD, st.booleans())
 def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: PLR0913, PLR0917
     status: Object,
-    found: list[Object],
+    objs: list[Object],
     lease: Object,
     space: Object,
     events: list[Object],
@@ -44,7 +44,7 @@ def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: P
     answer = why(
         case(
             work(workers("train", 4)[:2], job=job),
-            workloads=tuple(item | owner for item in found),
+            workloads=tuple(item | owner for item in objs),
             events=tuple(events),
             lease=lease,
             space=space,
@@ -77,7 +77,7 @@ def test_verify_and_why_answer_whatever_the_pods_say(
             "ultraserver-webhook.io/place": f"placer=gate workers={index} size={config} unit=rack index=name",
         }
         pods.append(made)
-    found = work(pods, job=stored() if known else None)
-    assert found.namespace == NAMESPACE
-    assert len(verify(found).rows) == len(pods)
-    assert isinstance(why(case(found)), list)
+    result = work(pods, job=stored() if known else None)
+    assert result.namespace == NAMESPACE
+    assert len(verify(result).rows) == len(pods)
+    assert isinstance(why(case(result)), list)

@@ -42,8 +42,8 @@ def verified(own: list[str], size: int, other: list[str]) -> Verification:
 
 def test_jobs_that_share_a_rack_are_each_placed_whole() -> None:
     names = sorted(RACKS)
-    found = verified(names[:8], 8, names[8:16])
-    assert (found.problems, found.text) == (
+    result = verified(names[:8], 8, names[8:16])
+    assert (result.problems, result.text) == (
         (),
         "placed whole: 8 workers on 1 unit of 8 nodes, as node config 8 needs",
     )

@@ -13,16 +13,16 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
     """Protects nodes and jobs of what a table has that it does not write down."""
     packaged = load_default()
     kinds = [kind for row in packaged.workloads for kind in row.kinds if kind != "v1/Pod"]
-    found = read(None)
-    assert found.kinds == tuple(dict.fromkeys(kinds))
-    assert (found.types, found.placers) == (packaged.on[0].instance_types, frozenset())
-    assert found.type_label == packaged.candidates.instance_type_label
-    assert found.units.devices == set(packaged.resources)
+    table = read(None)
+    assert table.kinds == tuple(dict.fromkeys(kinds))
+    assert (table.types, table.placers) == (packaged.on[0].instance_types, frozenset())
+    assert table.type_label == packaged.candidates.instance_type_label
+    assert table.units.devices == set(packaged.resources)
     assert {(unit.label, unit.nodes) for row in packaged.on for unit in row.units} <= {
         (key, kind.nodes) for key, kind in UNITS.kinds.items()
     }
     for nothing in (None, {}, {"data": {}}, {"data": {"a.yaml": "rules: ["}}, {"data": {"a.yaml": "[]"}}):
-        assert read(nothing) == found
+        assert read(nothing) == table
 
 
 def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
@@ -33,17 +33,17 @@ def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
         "rules: [{name: a, placer: gate}, {name: b, placer: kueue, mode: shadow}, {name: c, placer: me}]\n"
     )
     own["data"] |= {"z.yaml": "rules: [{name: c, mode: off}]", "z.txt": "["}
-    found = read(own)
-    assert found.kinds == (*read(None).kinds, "example.com/v1/Train")
-    assert found.units == UNITS | Units({"rack": Kind(18)})
-    assert (found.types, found.type_label) == ((*read(None).types, "trn9"), "type")
-    assert (found.placers, found.levels) == (frozenset({"whole-job"}), frozenset())
+    table = read(own)
+    assert table.kinds == (*read(None).kinds, "example.com/v1/Train")
+    assert table.units == UNITS | Units({"rack": Kind(18)})
+    assert (table.types, table.type_label) == ((*read(None).types, "trn9"), "type")
+    assert (table.placers, table.levels) == (frozenset({"whole-job"}), frozenset())
 
 
 @pytest.mark.parametrize(
     ("added", "placers"), [((), {"whole-job"}), (("15-kueue.yaml",), {"whole-job", "kueue"})]
 )
 def test_what_the_chart_installs_says_who_places_jobs(added: tuple[str, ...], placers: set[str]) -> None:
-    (found,) = [each for each in chart.objects() if each["kind"] == "ConfigMap"]
-    found["data"] |= {name: (chart.RULES / name).read_text("utf-8") for name in added}
-    assert read(found).placers == placers
+    (objects,) = [each for each in chart.objects() if each["kind"] == "ConfigMap"]
+    objects["data"] |= {name: (chart.RULES / name).read_text("utf-8") for name in added}
+    assert read(objects).placers == placers

@@ -112,8 +112,10 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
     allocated = {"devices": {"results": [{"driver": DRIVER, "pool": "n1-3", "device": "node"}]}}
     claim = read_claim({"status": {"allocation": allocated}})
     fleet_ = replace(fleet(), inventory=Inventory(claims={("team", "stray"): claim}))
-    found = replace(work(workers("train", 4, FIRST)), fleet=fleet_)
-    assert said(verify(found)) == [("shares", "us-01 is shared with claim team/stray (devices on node n1-3)")]
+    result = replace(work(workers("train", 4, FIRST)), fleet=fleet_)
+    assert said(verify(result)) == [
+        ("shares", "us-01 is shared with claim team/stray (devices on node n1-3)")
+    ]
     assert servers(fleet_)[0].holders == ("claim team/stray",)
     assert [spot.claims for spot in servers(fleet_)[0].spots] == [(), (), (), ("team/stray",)]
     assert any("1 of 4 nodes claimed" in line for line in drawn(servers(fleet_), 120))
@@ -138,9 +140,9 @@ def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | N
 def made(worker: int, mode: int | None) -> Claim:
     """Returns the claim of a worker that tells the driver a node config, or none."""
     owner = {"kind": "Pod", "uid": f"team/train-worker-{worker}"}
-    told = {"opaque": {"driver": DRIVER, "parameters": {"ultraserverMode": mode} if mode else {}}}
+    message = {"opaque": {"driver": DRIVER, "parameters": {"ultraserverMode": mode} if mode else {}}}
     requests = [{"name": "neurons", "exactly": {"deviceClassName": DRIVER}}]
-    spec = {"devices": {"requests": requests, "config": [told]}}
+    spec = {"devices": {"requests": requests, "config": [message]}}
     return read_claim({"metadata": {"ownerReferences": [owner]}, "spec": spec})
 
 
@@ -161,8 +163,8 @@ def test_a_single_node_is_shared_only_with_those_that_need_no_more() -> None:
 
 
 def test_two_workers_on_one_node_are_no_two_nodes() -> None:
-    found = said(verify(work(workers("train", 4, ["n1-0", "n1-0", "n1-2", "n1-3"]))))
-    assert ("straddles", "node n1-0 has 2 of its workers, and may have one") in found
+    messages = said(verify(work(workers("train", 4, ["n1-0", "n1-0", "n1-2", "n1-3"]))))
+    assert ("straddles", "node n1-0 has 2 of its workers, and may have one") in messages
 
 
 @pytest.mark.parametrize(
@@ -181,8 +183,8 @@ def test_two_workers_on_one_node_are_no_two_nodes() -> None:
 )
 def test_a_node_that_cannot_work_is_named(change: dict[str, object], text: str) -> None:
     nodes = changed(THREE, n1_2=change)
-    found = said(verify(work(workers("train", 4, FIRST), nodes)))
-    assert ("node", f"train-worker-2 is on node n1-2, {text}") in found
+    messages = said(verify(work(workers("train", 4, FIRST), nodes)))
+    assert ("node", f"train-worker-2 is on node n1-2, {text}") in messages
 
 
 @pytest.mark.parametrize(("mode", "fits"), [("1_2_4", True), ("4", True), ("2", False), ("2_3", False)])
@@ -197,8 +199,8 @@ def test_the_mode_label_is_a_set_of_words(mode: str, fits: bool) -> None:  # noq
 
 
 def test_a_node_that_is_gone_is_named() -> None:
-    found = said(verify(work(workers("train", 4, FIRST), changed(THREE, n1_3=None))))
-    assert ("node", "train-worker-3 is on node n1-3, which does not exist any more") in found
+    messages = said(verify(work(workers("train", 4, FIRST), changed(THREE, n1_3=None))))
+    assert ("node", "train-worker-3 is on node n1-3, which does not exist any more") in messages
 
 
 def test_the_launcher_takes_no_node_unless_it_runs_ranks() -> None:

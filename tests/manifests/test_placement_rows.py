@@ -39,8 +39,8 @@ INDEX = Index((Term("labels/training.kubeflow.org/replica-index"),))
 @pytest.fixture(scope="module")
 def files() -> dict[str, str]:
     """The files of the table of an installation."""
-    (found,) = (item["data"] for item in chart.objects() if item["kind"] == "ConfigMap")
-    return dict(found)
+    (objects,) = (item["data"] for item in chart.objects() if item["kind"] == "ConfigMap")
+    return dict(objects)
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +58,9 @@ def pod_of(table: Table, job: Json, index: int) -> Pod:
         "name": f"train-worker-{index}",
         "labels": labels,
     }
-    found = read_pod({"metadata": metadata, "spec": template["spec"]})
-    assert found
-    return found
+    pod = read_pod({"metadata": metadata, "spec": template["spec"]})
+    assert pod
+    return pod
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def pod_of(table: Table, job: Json, index: int) -> Pod:
 def test_the_program_understands_what_the_rows_write(
     workers: int, size: int, unit: str, table: Table
 ) -> None:
-    found = pod_of(table, mpijob(workers), workers - 1)
-    assert (found.place, found.number) == (Place(Placer.WHOLE_JOB, workers, size, unit, INDEX), workers - 1)
-    assert (found.job, found.gated, found.fault) == ("default.train", True, None)
+    job = pod_of(table, mpijob(workers), workers - 1)
+    assert (job.place, job.number) == (Place(Placer.WHOLE_JOB, workers, size, unit, INDEX), workers - 1)
+    assert (job.job, job.gated, job.fault) == ("default.train", True, None)
 
 
 POD = {
@@ -136,10 +136,10 @@ def test_a_job_of_any_kind_waits_whole_if_its_pods_are_all_there_at_once_and_hav
     version, _, name = kind.rpartition("/")
     job = {"apiVersion": version, "kind": name, "metadata": {"name": "train"}, "spec": spec}
     after = evaluate(table, requested(job)).after
-    said = str(after)
-    assert f"placer={placer} " in said
-    assert (f"'name': '{keys.GATE}'" in said) == (placer == "gate")
-    assert said.count("placer=") == said.count(f"placer={placer} ")
+    text = str(after)
+    assert f"placer={placer} " in text
+    assert (f"'name': '{keys.GATE}'" in text) == (placer == "gate")
+    assert text.count("placer=") == text.count(f"placer={placer} ")
 
 
 def test_a_row_of_ones_own_leaves_jobs_to_affinity(files: dict[str, str]) -> None:
@@ -204,8 +204,8 @@ def with_ranks(**launcher: Json) -> Json:
 
 def test_a_launcher_that_runs_ranks_is_counted(table: Table) -> None:
     job = with_ranks()
-    found = pod_of(table, job, 3)
-    assert (found.place, found.number) == (Place(Placer.WHOLE_JOB, 4, 4, keys.SERVER_4, INDEX), 3)
+    launcher = pod_of(table, job, 3)
+    assert (launcher.place, launcher.number) == (Place(Placer.WHOLE_JOB, 4, 4, keys.SERVER_4, INDEX), 3)
 
 
 @pytest.mark.parametrize(("workers", "index"), [(8, 0), (8, 3), (8, 4), (16, 15), (6, 1), (6, 4)])
@@ -218,13 +218,13 @@ def test_the_program_pins_the_blocks_that_the_rows_for_pods_keep_together(
     metadata = template["metadata"] | {"labels": labels}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
     made = evaluate(without, requested(pod)).after
-    found = pod_of(table, mpijob(workers), index)
-    assert found.place
-    assert made["metadata"]["labels"][keys.BLOCK] == str(found.block)
+    job = pod_of(table, mpijob(workers), index)
+    assert job.place
+    assert made["metadata"]["labels"][keys.BLOCK] == str(job.block)
     terms = made["spec"]["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert [term["topologyKey"] for term in terms] == [found.place.unit]
+    assert [term["topologyKey"] for term in terms] == [job.place.unit]
     # One that waits for its pin needs no terms next to it.
-    metadata = metadata | {"annotations": {keys.PLACE: str(found.place)}}
+    metadata = metadata | {"annotations": {keys.PLACE: str(job.place)}}
     assert not evaluate(table, requested(pod | {"metadata": metadata})).operations
 
 
@@ -269,9 +269,9 @@ LEFT_ALONE: dict[str, Json] = {
 }
 
 
-def forged(labels: dict[str, str] | None = None, **asked: Json) -> Json:
+def forged(labels: dict[str, str] | None = None, **tree: Json) -> Json:
     """Returns a job of four workers that claims to be another's, both of its templates."""
-    job = mpijob(4, **asked)
+    job = mpijob(4, **tree)
     job["metadata"] |= {"labels": labels} if labels else {}
     for path in (WORKER, LAUNCHER):
         template = get(job, path)
@@ -293,13 +293,13 @@ def test_what_a_job_claims_is_what_the_rows_say_or_gone_and_its_author_is_told(
         assert template["metadata"]["labels"]["mine"] == template["metadata"]["annotations"]["mine"] == "x"
         assert template["spec"]["schedulingGates"][0] == {"name": "example.com/mine"}
         for place in record.claims(FORGED):
-            told = [
+            messages = [
                 text
                 for text in outcome.warnings
                 if f" yours: {field_name((*path, *parse_pointer(place)))} is " in text
             ]
             same = record.claims(template).get(place) == record.claims(FORGED)[place]
-            assert len(told) == (0 if same else 1), place
+            assert len(messages) == (0 if same else 1), place
     assert not evaluate(table, requested(outcome.after)).operations
 
 
@@ -363,6 +363,6 @@ def test_a_launcher_that_comes_last_and_runs_ranks_is_refused(table: Table) -> N
 def test_a_launcher_names_its_job_where_affinity_terms_do_not_see_it(table: Table) -> None:
     template = get(evaluate(table, requested(mpijob(4))).after, LAUNCHER)
     assert "labels" not in template["metadata"]
-    found = read_pod(template)
-    assert found
-    assert (found.job, found.gated, found.place) == ("default.train", True, None)
+    pod = read_pod(template)
+    assert pod
+    assert (pod.job, pod.gated, pod.place) == ("default.train", True, None)

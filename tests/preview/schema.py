@@ -9,6 +9,6 @@ import jsonschema
 SCHEMA = json.loads(files("webhook.preview").joinpath("preview.schema.json").read_bytes())
 
 
-def assert_as_published(found: Any) -> None:
+def assert_as_published(value: Any) -> None:
     """Compares a document with the schema."""
-    jsonschema.validate(found, SCHEMA, cls=jsonschema.Draft202012Validator)
+    jsonschema.validate(value, SCHEMA, cls=jsonschema.Draft202012Validator)

@@ -65,9 +65,9 @@ def test_a_query_that_is_wrong_is_400_with_the_parameter_the_value_and_what_is_a
     client: Client, query: str, code: str, parts: tuple[str, ...]
 ) -> None:
     answer = post(client, query)
-    told = answer.get_json()
-    assert (answer.status_code, told["code"], sorted(told)) == (400, code, ["code", "error"])
-    assert all(part in told["error"] for part in parts), told["error"]
+    body = answer.get_json()
+    assert (answer.status_code, body["code"], sorted(body)) == (400, code, ["code", "error"])
+    assert all(part in body["error"] for part in parts), body["error"]
 
 
 def test_the_longest_namespace_is_taken(client: Client) -> None:
@@ -83,8 +83,10 @@ def test_the_format_of_the_query_counts_more_than_accept(client: Client) -> None
 
 
 def test_the_pods_of_a_job_are_shown_if_the_query_asks(client: Client) -> None:
-    (asked,), (other,) = (post(client, query).get_json()["items"] for query in ("pods=true", "pods=false"))
-    assert [pods["group"] for pods in asked["pods"]] == ["launcher", "worker"]
+    (requested,), (other,) = (
+        post(client, query).get_json()["items"] for query in ("pods=true", "pods=false")
+    )
+    assert [pods["group"] for pods in requested["pods"]] == ["launcher", "worker"]
     assert other["pods"] is None
 
 
@@ -145,17 +147,17 @@ def test_an_update_of_what_is_not_stored_names_the_part(client: Client) -> None:
 )
 def test_a_form_with_other_parts_is_400(client: Client, form: dict[str, Any], names: str) -> None:
     answer = post(client, body=form, content_type="multipart/form-data")
-    told = answer.get_json()
-    assert (answer.status_code, told["code"]) == (400, "invalid-form")
-    assert f"the form has {names}; it takes object once" in told["error"]
+    body = answer.get_json()
+    assert (answer.status_code, body["code"]) == (400, "invalid-form")
+    assert f"the form has {names}; it takes object once" in body["error"]
 
 
 @pytest.mark.parametrize("content_type", ["multipart/form-data", "multipart/form-data; boundary=x"])
 def test_a_form_that_cannot_be_read_is_400(client: Client, content_type: str) -> None:
     answer = post(client, content_type=content_type)
-    told = answer.get_json()
-    assert (answer.status_code, told["code"]) == (400, "invalid-form")
-    assert "curl -F" in told["error"]
+    body = answer.get_json()
+    assert (answer.status_code, body["code"]) == (400, "invalid-form")
+    assert "curl -F" in body["error"]
 
 
 @pytest.mark.parametrize(
@@ -237,11 +239,11 @@ def test_an_error_of_the_framework_is_in_our_words(
 
 def test_the_description_names_every_format_and_limit(client: Client) -> None:
     """Protects openapi.yaml, which is written by hand, from a format or a limit that changes in Python."""
-    told = client.get("/v1/openapi.json").get_json()["paths"]["/v1/preview"]["post"]
-    (form,) = (each for each in told["parameters"] if each["name"] == "format")
+    answer = client.get("/v1/openapi.json").get_json()["paths"]["/v1/preview"]["post"]
+    (form,) = (each for each in answer["parameters"] if each["name"] == "format")
     assert form["schema"]["enum"] == [*FORMATS]
-    assert {*told["responses"]["200"]["content"]} == {*TYPES}
-    assert f"{limits.PREVIEW_VALUES:,} values" in told["responses"]["400"]["description"]
+    assert {*answer["responses"]["200"]["content"]} == {*TYPES}
+    assert f"{limits.PREVIEW_VALUES:,} values" in answer["responses"]["400"]["description"]
     assert limits.PREVIEW == 1024 * 1024, "as the description of 413 says"
 
 

@@ -84,8 +84,8 @@ def test_the_line_of_a_warning_is_that_of_its_field(tmp_path: Path) -> None:
         for at, text in enumerate(dump_yaml(obj).split("\n"), 1)
         if "eurons" in text or "Inj" in text
     ]
-    told = [line for line in run(str(file), "-o", "github").stdout.splitlines() if "did you mean" in line]
-    assert [any(one in text for one in lines) for text in told if text.startswith("::warning")] == [
+    output = [line for line in run(str(file), "-o", "github").stdout.splitlines() if "did you mean" in line]
+    assert [any(one in text for one in lines) for text in output if text.startswith("::warning")] == [
         True,
         True,
     ]
@@ -108,8 +108,8 @@ def test_workers_that_cannot_write_to_their_root_are_told_of(name: str) -> None:
     pod, container, words = USERS[name]
     obj = job((*WORKER, "template", "spec"), {"securityContext": pod})
     get(obj, (*WORKER, "template", "spec", "containers", 0))["securityContext"] = container
-    found = warnings(obj)
-    assert [words in text for text in found] == [True] * bool(words)
+    texts = warnings(obj)
+    assert [words in text for text in texts] == [True] * bool(words)
     volume = [{"name": "e", "mountPath": "/etc/environment", "subPath": "environment"}]
     get(obj, (*WORKER, "template", "spec", "containers", 0))["volumeMounts"] = volume
     assert warnings(obj) == []
@@ -252,9 +252,9 @@ AMOUNTS = [
 def test_more_devices_than_a_node_has_are_told_of(name: str, asked: Any, count: int) -> None:
     """Protects from jobs that wait forever; 128 cores are a node's with LNC=1."""
     resources = {"limits": {f"aws.amazon.com/{name}": asked}}
-    found = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": resources}))
-    assert len(found) == count
-    assert all(f"the job waits forever: a worker requests {asked}, and" in text for text in found)
+    texts = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": resources}))
+    assert len(texts) == count
+    assert all(f"the job waits forever: a worker requests {asked}, and" in text for text in texts)
 
 
 KEYS = {
@@ -321,9 +321,9 @@ RESOURCES = {
 def test_a_resource_that_is_nearly_neurons_is_named_with_the_right_one(name: str) -> None:
     """Protects from Pods that wait for a resource that no node has, whether the job is placed or not."""
     limits = {"limits": {name: 1}}
-    found = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": limits}))
+    texts = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": limits}))
     near = RESOURCES[name]
-    assert [text.partition("did you mean ")[2].partition("?")[0] for text in found] == [near] * bool(near)
+    assert [text.partition("did you mean ")[2].partition("?")[0] for text in texts] == [near] * bool(near)
 
 
 def test_several_misspelt_names_are_in_one_answer() -> None:
@@ -409,9 +409,9 @@ def test_what_the_api_server_will_refuse_is_named_with_its_field_and_its_line(na
     (shown,) = preview(
         TABLE, read_documents(dump_yaml(job((*WORKER, "template", "spec", "containers", 0), more)))
     )
-    found = [text for text in shown.item["warnings"] if "the API server refuses" in text]
-    assert [words in text for text in found] == [True] * bool(words)
-    assert all(shown.line_of(text) > shown.seen.document.line for text in found)
+    entries = [text for text in shown.item["warnings"] if "the API server refuses" in text]
+    assert [words in text for text in entries] == [True] * bool(words)
+    assert all(shown.line_of(text) > shown.seen.document.line for text in entries)
 
 
 ENDING = put(TEMPLATE, ("spec", "restartPolicy"), "OnFailure")
@@ -429,9 +429,9 @@ def test_a_job_of_kubernetes_must_end(policy: Json, why: list[str]) -> None:
     """Protects from a preview of a Job that kubectl refuses; operators set the policy of other kinds."""
     for obj, expected in ((JOB, why), ({**JOB, "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob"}, [])):
         template = {**TEMPLATE, "spec": {**TEMPLATE["spec"], **policy}}
-        found = list(refusals(TABLE, {**obj, "spec": {**INDEXED, "template": template}}))
-        assert len(found) == len(expected)
-        assert all(text.endswith(words) for text, words in zip(found, expected, strict=True))
+        entries = list(refusals(TABLE, {**obj, "spec": {**INDEXED, "template": template}}))
+        assert len(entries) == len(expected)
+        assert all(text.endswith(words) for text, words in zip(entries, expected, strict=True))
 
 
 QUOTED: dict[str, Any] = {

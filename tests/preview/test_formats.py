@@ -41,10 +41,10 @@ def run(folder: Path, text: str, *words: str) -> Result:
 
 def as_the_runner(line: str) -> tuple[str, dict[str, str], str]:
     """Returns command, properties and message of a line, cut as GitHub's runner cuts it."""
-    found = re.fullmatch(r"::([a-z]+) (.*?)::(.*)", line, re.DOTALL)
-    assert found, line
-    properties = dict(each.split("=", 1) for each in found[2].split(","))
-    return found[1], {key: unquote(value) for key, value in properties.items()}, unquote(found[3])
+    match = re.fullmatch(r"::([a-z]+) (.*?)::(.*)", line, re.DOTALL)
+    assert match, line
+    properties = dict(each.split("=", 1) for each in match[2].split(","))
+    return match[1], {key: unquote(value) for key, value in properties.items()}, unquote(match[3])
 
 
 def parsed(report: str) -> Element:
@@ -60,8 +60,10 @@ def test_what_somebody_wrote_is_read_back_by_the_runner_and_commands_nothing(cas
     command, properties, message = as_the_runner(line)
     assert command == {"warning": "warning", "change": "notice"}.get(case.findings[0].about, "error")
     written = {"file": case.file, "line": "9", "title": case.title, "message": case.findings[0].text}
-    seen = {**properties, "message": message}
-    assert {key: printable(seen[key]) for key in seen} == {key: printable(written[key]) for key in written}
+    states = {**properties, "message": message}
+    assert {key: printable(states[key]) for key in states} == {
+        key: printable(written[key]) for key in written
+    }
 
 
 def test_line_ends_and_percent_signs_are_escaped_as_github_says() -> None:
@@ -107,8 +109,8 @@ def test_each_problem_of_a_wrong_table_is_an_annotation(tmp_path: Path) -> None:
     """Protects the file and line of a table's mistakes in a workflow."""
     table = tmp_path / "rules.yaml"
     table.write_text(EXTENDS + "valeus: {}\nrules: [{name: X}]\n")
-    found = run(tmp_path, dump_yaml(PLAIN), "-o", "github", "--rules", str(table)).stdout.splitlines()
-    assert [as_the_runner(line)[1]["line"] for line in found] == ["4", "5"]
+    output = run(tmp_path, dump_yaml(PLAIN), "-o", "github", "--rules", str(table)).stdout.splitlines()
+    assert [as_the_runner(line)[1]["line"] for line in output] == ["4", "5"]
 
 
 MUST = {

@@ -107,9 +107,9 @@ def test_documents_of_this_repository_have_none() -> None:
     files = [*REPOSITORY.glob("examples/**/*.yaml"), *REPOSITORY.glob("tests/data/*/*.yaml")]
     files = [file for file in files if file.name != "17-helm-template.yaml"]  # is none yet
     documents = [each for file in files for each in read_documents(file.read_bytes(), str(file))]
-    found = [(each.source, text) for each in expand_lists(documents) for text in said(each.value)]
+    entries = [(each.source, text) for each in expand_lists(documents) for text in said(each.value)]
     assert len(documents) > 4
-    assert found == []
+    assert entries == []
 
 
 def test_hints_change_no_status_and_are_no_warnings() -> None:

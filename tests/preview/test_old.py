@@ -33,17 +33,17 @@ def run(folder: Path, *objects: Json, old: list[Json], words: tuple[str, ...] = 
 
 
 def item(result: Result) -> dict[str, Any]:
-    (found,) = json.loads(result.stdout)["items"]
-    return dict(found)
+    (document,) = json.loads(result.stdout)["items"]
+    return dict(document)
 
 
 def test_what_a_file_takes_out_is_put_back_and_a_new_size_gets_its_own(tmp_path: Path) -> None:
     """The stored object is found among others by its kind, namespace and name."""
     others = [suspended(2, "other"), put(STORED, ("metadata", "namespace"), "ml"), {**STORED, "kind": "Job"}]
     result = run(tmp_path, suspended(), old=[*others, STORED], words=("-o", "json"))
-    found = item(result)
-    assert (found["operation"], found["outcome"], result.exit_code) == ("UPDATE", "changed", 1)
-    assert found["reason"] == "put back what the update took out"
+    actual = item(result)
+    assert (actual["operation"], actual["outcome"], result.exit_code) == ("UPDATE", "changed", 1)
+    assert actual["reason"] == "put back what the update took out"
     resized = run(tmp_path, suspended(8), old=[STORED], words=("--pods",))
     assert STAYS.format("train-launcher") in unfolded(resized.stderr)
     assert "  Pod      worker 0-7 of 8: unchanged" in resized.stderr
@@ -89,9 +89,9 @@ LEFT: dict[str, tuple[Json, Json, str]] = {
 def test_of_an_update_that_is_left_alone_it_is_said_why(tmp_path: Path, what: str) -> None:
     """Each of the conditions of ADR 0021, in words."""
     stored, sent, why = LEFT[what]
-    found = item(run(tmp_path, sent, old=[stored], words=("-o", "json")))
-    assert (found["outcome"], found["patch"]) == ("unchanged", [])
-    assert why in found["reason"]
+    output = item(run(tmp_path, sent, old=[stored], words=("-o", "json")))
+    assert (output["outcome"], output["patch"]) == ("unchanged", [])
+    assert why in output["reason"]
 
 
 def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -> None:

@@ -158,8 +158,8 @@ def test_a_text_of_many_lines_is_kept_out_of_the_field(client: Client) -> None:
     answer = client.post("/", data={"object-file": (BytesIO(long.encode()), "job.yaml")})
     form = answer.get_data(as_text=True).partition("<form")[2]
     assert 'id="object"' not in form
-    (kept,) = re.findall(r'<input type="hidden" name="object" value="([^"]*)">', form)
-    assert unescape(kept) == long
+    (before,) = re.findall(r'<input type="hidden" name="object" value="([^"]*)">', form)
+    assert unescape(before) == long
 
 
 def test_of_many_documents_some_show_their_changes_and_a_button_shows_those_of_others(

@@ -87,17 +87,17 @@ def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
 
 def test_for_tools_every_part_is_there_with_the_pod_and_who_set_what() -> None:
     """The JSON is what its schema says; each part has its own block, and the rule that set it."""
-    found = json.loads(run("-o", "json", obj=mpijob(8)).stdout)
-    assert_as_published(found)
-    pods = found["items"][0]["pods"]
+    document = json.loads(run("-o", "json", obj=mpijob(8)).stdout)
+    assert_as_published(document)
+    pods = document["items"][0]["pods"]
     assert [(pod["group"], pod["first"], pod["last"], pod["of"]) for pod in pods] == [
         ("launcher", 0, 0, 1),
         ("worker", 0, 3, 8),
         ("worker", 4, 7, 8),
     ]
     at = f"/metadata/labels/{keys.BLOCK.replace('/', '~1')}"
-    told = [{each["path"]: each for each in pod["preview"]["changes"]}.get(at) for pod in pods]
-    assert [each and (each["after"], each["rule"]["name"]) for each in told] == [
+    answer = [{each["path"]: each for each in pod["preview"]["changes"]}.get(at) for pod in pods]
+    assert [each and (each["after"], each["rule"]["name"]) for each in answer] == [
         None,
         ("0", "blocks-whole"),
         ("1", "blocks-whole"),
@@ -130,9 +130,9 @@ NOTES: dict[str, tuple[Any, str]] = {
 def test_where_pods_are_not_known_or_not_shown_it_is_said(what: str) -> None:
     """Silence would say that there are none, or no others."""
     obj, note = NOTES[what]
-    told = [line for line in lines(run(obj=obj)) if line.startswith("note")]
-    found = [line for line in told if "does not send" not in line and "is no workload itself" not in line]
-    assert found == [] if not note else found[0].startswith(f"note     {note}")
+    output = [line for line in lines(run(obj=obj)) if line.startswith("note")]
+    entries = [line for line in output if "does not send" not in line and "is no workload itself" not in line]
+    assert entries == [] if not note else entries[0].startswith(f"note     {note}")
 
 
 def test_a_table_that_is_off_says_of_a_job_that_cannot_be_read_that_its_pods_are_unknown(

@@ -56,8 +56,8 @@ def shown(form: str, *objects: Any, options: tuple[str, ...] = ()) -> str:
 
 
 def items(*objects: Any, options: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(shown("json", *objects, options=options))["items"]
-    return found
+    document: list[dict[str, Any]] = json.loads(shown("json", *objects, options=options))["items"]
+    return document
 
 
 @pytest.fixture
@@ -70,10 +70,10 @@ def ours(tmp_path: Path) -> tuple[str, str]:
 def test_what_is_printed_is_what_the_published_schema_says(options: tuple[str, ...]) -> None:
     """Every outcome validates; the schema knows every key, for it allows no other."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    found = json.loads(shown("json", *OBJECTS, options=options))
-    assert_as_published(found)
+    document = json.loads(shown("json", *OBJECTS, options=options))
+    assert_as_published(document)
     kinds = ["changed", "refused", "opted-out", "no-candidate", "unchanged", "no-workload", "no-workload"]
-    assert [item["outcome"] for item in found["items"]] == kinds
+    assert [item["outcome"] for item in document["items"]] == kinds
 
 
 def test_kind_namespace_and_name_stand_apart_and_numbers_are_numbers() -> None:
@@ -149,8 +149,8 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
     assert [line for line in text.splitlines() if len(line) > 100 and " " in line.strip()] == []
     at = "/spec/mpiReplicaSpecs/Worker/template/spec/hostname"
     placed = unfolded(placed)
-    kept = 'replaced yours: spec.mpiReplicaSpecs.Worker.template.spec.hostname is "mine", not "h"'
-    assert f'  fired    ours ({ours[1]}:7): Ours. {kept} {at}: "h", was "mine"\n' in placed
+    before = 'replaced yours: spec.mpiReplicaSpecs.Worker.template.spec.hostname is "mine", not "h"'
+    assert f'  fired    ours ({ours[1]}:7): Ours. {before} {at}: "h", was "mine"\n' in placed
     assert f"  skipped  job-label ({ours[1]}:5): switched off\n" in placed
     assert "shape four-node has together required, not preferred\n" in placed
     assert "  no rule  the webhook's record" in placed
@@ -173,14 +173,14 @@ def test_every_output_has_every_message_behind_the_same_word(form: str) -> None:
     if form == "page":
         source = TableSource(placement=True)
         answer = Client(create_app(preview_blueprint(source))).post("/", data={"object": text})
-        said = answer.get_data(as_text=True).partition("<form")[0]
+        expected = answer.get_data(as_text=True).partition("<form")[0]
     else:
-        said = CliRunner().invoke(main, ["preview", "-o", form], input=text).output
-    said = " ".join(unescape(said).split())
+        expected = CliRunner().invoke(main, ["preview", "-o", form], input=text).output
+    expected = " ".join(unescape(expected).split())
     signs = {"junit": "{word}: ", "diff": "{word} ", "why": "{word} "}
     for item in reports:
         for key, word in WORDS.items():
             sign = (
                 "refused: " if (form, key) == ("diff", "denials") else signs.get(form, "").format(word=word)
             )
-            assert all(f"{sign}{message}" in said for message in item[key])
+            assert all(f"{sign}{message}" in expected for message in item[key])

@@ -35,8 +35,8 @@ def requesting(resource: str | None, **spec: Any) -> Any:
 
 
 def annotated(obj: Any, **annotations: str) -> Any:
-    found = {f"ultraserver-webhook.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
-    obj["metadata"].setdefault("annotations", {}).update(found)
+    result = {f"ultraserver-webhook.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    obj["metadata"].setdefault("annotations", {}).update(result)
     return obj
 
 
@@ -342,6 +342,6 @@ def test_a_group_whose_claims_nobody_looks_at_is_not_said_to_be_alone() -> None:
                 {"name": "all", "resourceClaimTemplateName": "us-4-node-config"}
             ]
             template["spec"]["containers"][0]["resources"] = {"claims": [{"name": "all"}]}
-    said = sentence(shown(obj))
-    assert "4 Pods on one whole UltraServer" in said.replace("workers", "Pods")
-    assert ALONE not in said
+    text = sentence(shown(obj))
+    assert "4 Pods on one whole UltraServer" in text.replace("workers", "Pods")
+    assert ALONE not in text

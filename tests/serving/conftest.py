@@ -101,8 +101,8 @@ class Server:
     def wait_for(self, text: str) -> None:
         """Waits until the server has logged a text."""
         with self._said:
-            found = self._said.wait_for(lambda: text in self.log(), PATIENCE)
-        assert found, f"waited {PATIENCE:.0f} s for {text!r} in the log:\n{self.log()}"
+            result = self._said.wait_for(lambda: text in self.log(), PATIENCE)
+        assert result, f"waited {PATIENCE:.0f} s for {text!r} in the log:\n{self.log()}"
 
     def tcp(self, listener: int = 0) -> socket.socket:
         """Returns a TCP connection."""
@@ -213,15 +213,15 @@ def shared(servers: Callable[..., Server]) -> Iterator[Callable[..., Server]]:
     used: dict[Server, ExitStack] = {}
 
     def server(**settings: Any) -> Server:
-        found = servers(**settings)
-        if found not in used:
-            used[found], found.stack = found.stack, ExitStack()
-        return found
+        nodes = servers(**settings)
+        if nodes not in used:
+            used[nodes], nodes.stack = nodes.stack, ExitStack()
+        return nodes
 
     yield server
-    for found, stack in used.items():
-        found.stack.close()
-        found.stack = stack
-        found.asked()
-        assert found.workers <= {*children(found.process.pid)}, found.log()
-        assert "Traceback" not in found.log(), found.log()
+    for nodes, stack in used.items():
+        nodes.stack.close()
+        nodes.stack = stack
+        nodes.asked()
+        assert nodes.workers <= {*children(nodes.process.pid)}, nodes.log()
+        assert "Traceback" not in nodes.log(), nodes.log()

@@ -38,8 +38,8 @@ def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> 
         body = b"x" * 8_000_000
     elif path == "/tls":
         TLS[0].watched.refresh()
-        found = {"reloads": TOLD["reloaded"], "failures": TOLD["refused"], "error": TLS[0].watched.problem}
-        body = json.dumps({**found, "expires": str(TLS[0].expires)}).encode()
+        result = {"reloads": TOLD["reloaded"], "failures": TOLD["refused"], "error": TLS[0].watched.problem}
+        body = json.dumps({**result, "expires": str(TLS[0].expires)}).encode()
     elif path == "/where":
         body = f"{environ['wsgi.url_scheme']} {environ['SERVER_PORT']} {environ['REMOTE_ADDR']}".encode()
     else:

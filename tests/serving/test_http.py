@@ -63,9 +63,9 @@ def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(
     )
     assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
     sock.sendall(b"body")
-    said = answer(sock)
-    assert said.startswith(b"HTTP/1.1 200")
-    assert said.endswith(b"body")
+    response = answer(sock)
+    assert response.startswith(b"HTTP/1.1 200")
+    assert response.endswith(b"body")
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_requests_outside_the_limits_are_refused_with_a_reason_as_json_and_close
     sock = server.tls()
     sock.sendall(sent)
     head, _, body = answer(sock).partition(b"\r\n\r\n")
-    told = json.loads(body)
+    document = json.loads(body)
     assert head.split(b" ", 2)[1] == status
     assert b"Content-Type: application/json" in head
-    assert told["code"] == code_of(int(status))
+    assert document["code"] == code_of(int(status))
     own = {"give a Content-Length; chunked bodies are not accepted", "the head is too long"}
-    assert told["error"] in {*REASONS.values(), *own}
+    assert document["error"] in {*REASONS.values(), *own}
 
 
 def test_an_error_in_the_application_is_a_500_without_its_text(server: Server) -> None:

@@ -137,11 +137,11 @@ def test_peers_that_send_many_requests_at_once_have_one_turn_together(server: Se
     peers, requests, began = 4, 10, time.monotonic()
     socks = [sending(GET * requests)(server) for _ in range(peers)]
     for sock in socks:
-        said = b""
-        while said.count(b"HTTP/1.1 200") < requests:
+        message = b""
+        while message.count(b"HTTP/1.1 200") < requests:
             part = sock.recv(65536)
-            assert part, said
-            said += part
+            assert part, message
+            message += part
     in_line = peers * (requests - 1) - peers  # what comes in a second part may not wait
     assert time.monotonic() - began >= in_line * 0.01
 
@@ -149,13 +149,13 @@ def test_peers_that_send_many_requests_at_once_have_one_turn_together(server: Se
 def test_peers_that_leave_right_after_the_handshake_end_no_others_connection(
     server: Server,
 ) -> None:
-    with server.client() as kept:
+    with server.client() as before:
         for turn in range(60):
             sock = server.tls()
             if turn % 2:  # with a reset
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             sock.close()
-            assert kept.post("/mutate", REVIEW) == REVIEW
+            assert before.post("/mutate", REVIEW) == REVIEW
 
 
 def test_a_peer_that_sends_a_byte_at_a_time_is_cut_off_after_a_bounded_total_time(
@@ -225,13 +225,13 @@ def trickled(sock: socket.socket) -> bytes:
 def test_a_flood_of_newcomers_drives_itself_out_and_no_client_that_was_answered(
     small: Server, connect: Callable[[Server], socket.socket]
 ) -> None:
-    with small.client() as kept:
-        assert kept.get("/") == 200
-        sock = kept.connection.sock
+    with small.client() as before:
+        assert before.get("/") == 200
+        sock = before.connection.sock
         flood = [connect(small) for _ in range(30)]
         reviews_pass(small, rounds=3)
-        assert kept.get("/") == 200
-        assert kept.connection.sock is sock
+        assert before.get("/") == 200
+        assert before.connection.sock is sock
     assert answer(flood[0]) == b""
 
 

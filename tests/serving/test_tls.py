@@ -60,18 +60,18 @@ def test_only_forward_secret_authenticated_ciphers_are_offered(files: Files) -> 
 
 
 def test_a_changed_pair_is_reloaded_without_restart_and_kept_connections_live_on(server: Server) -> None:
-    with server.client() as kept:
-        assert kept.get("/tls") == 200
-        sock = kept.connection.sock
+    with server.client() as before:
+        assert before.get("/tls") == 200
+        sock = before.connection.sock
         for reload in range(1, 4):
             pair = server.files.issue()
             server.files.write(pair)
             shown = server.tls().getpeercert()
             assert shown is not None
             assert int(str(shown["serialNumber"]), 16) == pair.certificate.serial_number
-            assert kept.get("/tls") == 200
-            assert json.loads(kept.content)["reloads"] == reload
-        assert kept.connection.sock is sock
+            assert before.get("/tls") == 200
+            assert json.loads(before.content)["reloads"] == reload
+        assert before.connection.sock is sock
     assert server.workers == {*children(server.process.pid)}
 
 

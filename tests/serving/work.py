@@ -78,10 +78,10 @@ def main() -> None:
         "crash": lambda work: [outcome(work, crash), outcome(work, repeated, "after")],
     }
     work = LongWork(source, LOG, seconds=30)
-    found = {name: part(work) for name, part in parts.items()}
+    result = {name: part(work) for name, part in parts.items()}
     work._seconds = 0.5  # noqa: SLF001 - the others have time on a busy machine, too
-    found["endless"] = outcome(work, endless)
-    sys.stdout.write(json.dumps(found))
+    result["endless"] = outcome(work, endless)
+    sys.stdout.write(json.dumps(result))
     sys.stdout.flush()
     os._exit(0)  # as a server that is killed: the processes of its work have to end by themselves
 

@@ -36,16 +36,16 @@ def pods(*on: str) -> list[dict[str, object]]:
     ],
 )
 def test_where_a_job_stands(workers: int, on: list[str], verdict: str) -> None:
-    found = standings({("team", "a"): workers}, pods(*on), LABELS)["team", "a"]
-    said = "whole" if found.whole else "straddles" if found.straddles else f"holds {found.held}"
-    assert said == verdict or (verdict == "waits" and not found.nodes)
-    assert found.whole + found.straddles + (not found.placed) == 1
+    result = standings({("team", "a"): workers}, pods(*on), LABELS)["team", "a"]
+    message = "whole" if result.whole else "straddles" if result.straddles else f"holds {result.held}"
+    assert message == verdict or (verdict == "waits" and not result.nodes)
+    assert result.whole + result.straddles + (not result.placed) == 1
 
 
 def test_what_is_being_deleted_stands_nowhere() -> None:
-    found = pods(*NAMES[:4])
-    found[0]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"  # type: ignore[index]
-    assert standings({("team", "a"): 4}, found, LABELS)["team", "a"].held == 3
+    result = pods(*NAMES[:4])
+    result[0]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"  # type: ignore[index]
+    assert standings({("team", "a"): 4}, result, LABELS)["team", "a"].held == 3
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_whether_there_is_room(workers: int, taken: list[str], room: bool) -> No
     ("workers", "on", "room"), [(8, [], True), (12, [], False), (12, NAMES[4:6], True), (8, NAMES[4:], False)]
 )
 def test_whether_a_job_was_overlooked(workers: int, on: list[str], room: bool) -> None:  # noqa: FBT001
-    found = {
+    result = {
         ("team", "there"): Standing(4, tuple(NAMES[:4]), 1),
         ("team", "it"): Standing(workers, tuple(on), 2),
     }
-    assert overlooked(found, NAMES, LABELS) == ([("team", "it")] if room else [])
+    assert overlooked(result, NAMES, LABELS) == ([("team", "it")] if room else [])
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -79,10 +79,11 @@ def test_a_program_that_is_never_ready_is_given_up_and_stopped(tmp_path: Path) -
 
 def test_the_log_of_a_program_that_is_started_again_still_has_what_the_first_one_said(tmp_path: Path) -> None:
     with Programs(tmp_path) as programs:
-        for said in ("first", "second"):
+        for message in ("first", "second"):
             program = programs.start(
-                "again", [sys.executable, "-c", f"import signal; print({said!r}, flush=True); signal.pause()"]
+                "again",
+                [sys.executable, "-c", f"import signal; print({message!r}, flush=True); signal.pause()"],
             )
-            program.wait_ready(lambda log=program.tail, said=said: said in log(), PATIENCE)  # type: ignore[misc]
+            program.wait_ready(lambda log=program.tail, message=message: message in log(), PATIENCE)  # type: ignore[misc]
             programs.stop(program)
         assert program.tail().splitlines() == ["first", "second"]

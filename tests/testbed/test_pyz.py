@@ -128,6 +128,6 @@ def test_krew_could_install_it(release: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         assert [row["from"] for row in platform["files"]] == archive.getnames()
         assert archive.getmember(platform["bin"]).mode & 0o111
-        found = archive.extractfile(platform["bin"])
-        assert found is not None
-        assert found.read() == (release / write.NAME).read_bytes()
+        result = archive.extractfile(platform["bin"])
+        assert result is not None
+        assert result.read() == (release / write.NAME).read_bytes()

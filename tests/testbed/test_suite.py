@@ -16,8 +16,10 @@ TEST_MODULE = re.compile(
 
 def test_no_test_module_imports_another() -> None:
     texts = {path: path.read_text(encoding="utf-8") for path in tiers.HERE.rglob("*.py")}
-    found = {str(path.relative_to(tiers.HERE)): TEST_MODULE.findall(text) for path, text in texts.items()}
-    assert not {path: lines for path, lines in found.items() if lines}, "shared things are next to the tests"
+    imports = {str(path.relative_to(tiers.HERE)): TEST_MODULE.findall(text) for path, text in texts.items()}
+    assert not {path: lines for path, lines in imports.items() if lines}, (
+        "shared things are next to the tests"
+    )
 
 
 def test_recorded_durations_are_of_scopes_that_exist() -> None:

@@ -26,10 +26,10 @@ def image(tmp_path: Path) -> Path:
     folder.mkdir()
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
-        said = f"{WHEEL}  a-1-py3-none-any.whl\n".encode()
+        message = f"{WHEEL}  a-1-py3-none-any.whl\n".encode()
         member = tarfile.TarInfo(provenance.WHEELS)
-        member.size = len(said)
-        tar.addfile(member, io.BytesIO(said))
+        member.size = len(message)
+        tar.addfile(member, io.BytesIO(message))
     lowest = f"sha256:{hashlib.sha256(layer.getvalue()).hexdigest()}"
 
     def blob(data: bytes) -> dict[str, object]:
@@ -57,7 +57,7 @@ def test_a_provenance_has_what_its_specifications_require(image: Path, *, dirty:
     assert all(re.match("[a-z]+:.", uri) for uri in (definition["buildType"], builder["id"]))
     for each in (*made["subject"], *definition["resolvedDependencies"]):
         assert each["digest"]
-        assert all(re.fullmatch("[0-9a-f]{40,64}", found) for found in each["digest"].values())
+        assert all(re.fullmatch("[0-9a-f]{40,64}", digest) for digest in each["digest"].values())
     # A checkout with changes is not its commit.
     commit = {} if dirty else {"gitCommit": "c" * 40}
     assert definition["externalParameters"]["source"] == {**commit, "gitTree": "7" * 40}
