@@ -64,7 +64,7 @@ class Inputs:
         serving: The Secret that serving pods mount.
         provided: The Secret with a provided certificate, which is only read.
         hooks: The webhook configurations.
-        wanted: The certificates that the user wants.
+        wanted: The certificates that the settings describe.
         now: The time.
         forced: The authority or leaf that the user wants replaced. It is named by its certificate, so that a
             retry after a lost race, or a second equal request, does not replace its successor.

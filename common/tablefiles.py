@@ -50,7 +50,7 @@ def ordered(names: Iterable[str]) -> Sequence[str]:
 
 
 def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
-    """Returns names, for messages, and texts of a table's files, each of at most `MOST_BYTES` + 1 bytes.
+    """Returns the name and the first `MOST_BYTES` + 1 bytes of each file of a table.
 
     All files of a mounted ConfigMap are read from one version: its link is followed once.
 

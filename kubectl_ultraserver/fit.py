@@ -1,4 +1,4 @@
-"""The UltraServers that a new job would get, or what it would wait for, by placement's own decision."""
+"""Predicts by placement's own decision which units a new job would get, or what it would wait for."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -24,11 +24,11 @@ class Fit(NamedTuple):
     """Whether a job would start now.
 
     Attributes:
-        fits: Whether it would.
-        units: The units that it would get, or could get if another placer chooses.
+        fits: True if it would.
+        units: The units that it would get, or, if another placer chooses them, could get.
         text: These units, or what it would wait for.
-        details: Why it does not get each unit, and what was not read.
-        pods: Its workers; later jobs of the same preview are decided after them.
+        details: The reason for each unit that it does not get, and what could not be read.
+        pods: Its workers. The prediction for the next job of the same preview counts them.
     """
 
     fits: bool
@@ -38,7 +38,7 @@ class Fit(NamedTuple):
     pods: tuple[Pod, ...] = ()
 
 
-_WHO: Final = {
+_OUTCOMES: Final = {
     Placer.WHOLE_JOB: "would get",
     Placer.SCHEDULER: "the scheduler chooses; there is room, for example",
     Placer.KUEUE: "Kueue admits it first; there is room, for example",
@@ -52,14 +52,14 @@ def fit(
     priorities: Mapping[str, int],
     templates: Mapping[str, Object],
 ) -> Fit | None:
-    """Returns placement's decision about a job if it were created now; None if it takes no whole nodes.
+    """Returns whether a job would start if it were created now; None if it takes no whole nodes.
 
     Args:
         case: The job as it would be stored, and the cluster.
-        parts: Its Pods from the preview service, equal ones together.
-        earlier: Pods of jobs that would be created before it.
-        priorities: Values of the priority classes by name; the default one has an empty name.
-        templates: ResourceClaimTemplates of the job's namespace, by name.
+        parts: Its Pods, as the preview service returns them: one entry for all equal Pods.
+        earlier: The Pods of jobs that would be created before it.
+        priorities: The value of each priority class by name. The default class has an empty name.
+        templates: The ResourceClaimTemplates of the job's namespace, by name.
     """
     try:
         place, own = _pods(case, parts, priorities, templates)
@@ -78,7 +78,7 @@ def fit(
     openings = (opening for opening in decision.openings if opening.job.key in keys)
     units = tuple(dict.fromkeys(unit for opening in openings for unit in opening.units))
     stopped = silence(case.lease, case.fleet.now) if gate else ""
-    result = f"{_WHO[place.placer]} {' '.join(units)}" + (
+    result = f"{_OUTCOMES[place.placer]} {' '.join(units)}" + (
         f"; the placement program {stopped}" if stopped else ""
     )
     return Fit(fits=not stopped, units=units, text=result, details=note, pods=own)
@@ -87,8 +87,11 @@ def fit(
 def _pods(
     case: Case, parts: Iterable[Object], priorities: Mapping[str, int], claims_of: Mapping[str, Object]
 ) -> tuple[Place | None, tuple[Pod, ...]]:
-    """Returns the workers that an operator would create, each with its number at the end of its name."""
-    job, called, fleet = case.job, case.called.name, case.fleet
+    """Returns the placement annotation of a job, and the workers that an operator would create for it.
+
+    The name of each worker ends with its number.
+    """
+    job, job_name, fleet = case.job, case.called.name, case.fleet
     patched = [(jsonpatch.apply_patch(part["pod"], part["preview"]["patch"]), part) for part in parts]
     workers = [
         (place, pod)
@@ -110,7 +113,7 @@ def _pods(
             "labels": labels(template) | ({place.group: str(group)} if place.group else {}),
             "annotations": labels(template, "annotations") | {PLACE: str(placed)},
         }
-        name = f"{called}-{group}-{index}"
+        name = f"{job_name}-{group}-{index}"
         own = {"namespace": case.namespace, "name": name, "uid": f"{case.namespace}/{name}"}
         spec = {**_as_created(mapped(template, "spec"), marks["labels"]), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(text(spec, "priorityClassName"), 0)
@@ -120,12 +123,12 @@ def _pods(
         ]
         status = {"resourceClaimStatuses": claimed}
         pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}, "status": status})
-        pods += [replace(pod, job=pod.job or called, created=case.fleet.now)] if pod else []
+        pods += [replace(pod, job=pod.job or job_name, created=case.fleet.now)] if pod else []
     return place, _claiming(fleet, pods, claims_of)
 
 
 def _as_created(spec: Object, labels: Mapping[str, str]) -> Object:
-    """Returns a Pod's spec with the API server's additions for `mismatchLabelKeys` in anti-affinity terms."""
+    """Returns a Pod's spec with what the API server adds to anti-affinity terms with `mismatchLabelKeys`."""
     key = "requiredDuringSchedulingIgnoredDuringExecution"
     terms = []
     for term in at(spec, "affinity", "podAntiAffinity", key) or ():
@@ -145,7 +148,7 @@ def _as_created(spec: Object, labels: Mapping[str, str]) -> Object:
 
 
 def _claiming(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]) -> tuple[Pod, ...]:
-    """Returns the pods with the requests of the device claims that would be created for them."""
+    """Returns the pods, each with the devices that the claims created for it would request."""
     claims = {
         (pod.namespace, name): _claim(pod, templates[template])
         for pod in pods
@@ -164,10 +167,10 @@ def _claim(pod: Pod, template: Object) -> Claim:
 
 
 def _requesting(member: Member, templates: Mapping[str, Object]) -> Pod:
-    """Returns a pod as if it requested the devices of its claims."""
+    """Returns the pod of a member, with the devices of its claims among its own requests."""
     pod = member.pod
-    lacks = next((template for template, _ in pod.claims if template and template not in templates), "")
-    lacking = f"there is no ResourceClaimTemplate {lacks} in namespace {pod.namespace}: create it"
-    why = lacking if lacks else member.problem
+    missing = next((template for template, _ in pod.claims if template and template not in templates), "")
+    way_out = f"there is no ResourceClaimTemplate {missing} in namespace {pod.namespace}: create it"
+    why = way_out if missing else member.problem
     fault = pod.fault or (("place", why) if why else None)
     return replace(pod, demand=member.demand, claims=pod.claims if fault else (), fault=fault)

@@ -1,4 +1,4 @@
-"""The nodes and pods that the commands examine. Pure: `listing` reads them."""
+"""The nodes and pods that the commands examine. This module is pure: `listing` reads them."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

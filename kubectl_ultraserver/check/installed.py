@@ -28,14 +28,14 @@ POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", 
 BOUND: Final = frozenset({f"{NAME}-guard-pods", f"{COMPONENT}-account"})
 """One of these policies limits what the account of whole-job admission may do to Pods."""
 SYSTEM: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})
-"""Namespaces that are always left out."""
+"""Namespaces that every installation excludes."""
 LOGS: Final = f"kubectl -n {NAME} logs deployment/"
 Replicas = dict[str, "Object | str"]
-"""The answer of ``/readyz`` by serving pod, or why there is none."""
+"""For each serving pod, the answer of ``/readyz``, or why there is none."""
 
 
 def pods(deployments: Sequence[Object], pods_: Sequence[Object]) -> Iterator[Line]:
-    """Yields whether every image can be pulled, and every Deployment has its pods."""
+    """Yields a line for each image that cannot be pulled, and one for each Deployment."""
     unpulled: defaultdict[str, list[str]] = defaultdict(list)
     for pod in pods_:
         for one in maps(pod, "status", "containerStatuses"):

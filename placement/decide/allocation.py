@@ -1,4 +1,4 @@
-"""Devices for kube-scheduler to allocate: which nodes offer, which pods request, and which are in use."""
+"""Devices for device claims: those that nodes offer, that pods request, and that are already in use."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,30 +11,30 @@ from placement.observe.inventory import Inventory, Slice, key_of
 from placement.observe.model import Ask, Device, JobKey, Node, Pod, are_neuron
 
 CLAIMED: Final = "claimed devices"
-"""The resource that counts devices of a node that a claim will get but that are not chosen yet."""
+"""A resource of our own: how many devices of a node claims will get that the scheduler has not chosen yet."""
 
 MOST_ASKS: Final = 8
-"""Requests for Neuron devices in all claims of a pod."""
+"""The highest number of requests for Neuron devices in all claims of a pod."""
 
 
 class Taken(NamedTuple):
     """Devices of a node that are allocated to a claim."""
 
-    claim: JobKey  # namespace and name of the claim, in the form for a pod without a job: ``claim/NAME``
+    claim: JobKey  # the namespace, and ``claim/NAME`` in place of the name of a job
     node: str
-    used: Mapping[str, int]  # amounts in thousandths, without those that requests of its pods already count
+    used: Mapping[str, int]  # thousandths by resource, without what the requests of the claim's pods count
     stranger: bool  # whether they are Neuron devices that no existing pod uses
 
 
 class ClaimError(Exception):
-    """Claims that cannot be compared with nodes; the arguments are a `Fault`."""
+    """The claims of a pod cannot be compared with nodes. The arguments are those of a `Fault`."""
 
 
 def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int]) -> Ask | None:
-    """Returns the first of a pod's requests for which a node has too few devices left; None if it has enough.
+    """Returns a request of a pod for which a node has too few devices left; None if it has enough for all.
 
-    The request with the most conditions chooses first, and takes the devices that suit the fewest requests.
-    A request for all devices needs all of them unused.
+    The request with the most conditions is first, and takes the devices that suit the fewest requests. A
+    request for all devices of the node is met only if none of them is in use.
     """
     chosen = {device.key for device in devices if device.tainted}
     suiting = {
@@ -59,8 +59,8 @@ def offered(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Nod
     if inventory.lost:
         return nodes
     there: defaultdict[str, list[Device]] = defaultdict(list)
-    # If several classes have the same extendedResourceName, the newest counts, then the first by name (API
-    # reference).
+    # If several classes have the same extendedResourceName, the newest counts. If these are equally old, the
+    # first by name does (API reference).
     ordered = sorted(sorted(inventory.classes.items(), reverse=True), key=lambda item: item[1].created)
     newest = {kind.resource: kind for _, kind in ordered if kind.resource}
     serving = [kind for kind in newest.values() if not kind.fault]
@@ -72,7 +72,7 @@ def offered(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Nod
 
 
 def _devices(slices: Iterable[Slice]) -> Iterator[tuple[str, Device]]:
-    """Yields node and device of each pool whose newest generation is complete."""
+    """Yields the devices of each pool whose newest generation is complete, each with the name of its node."""
     pools: defaultdict[tuple[str, str], defaultdict[int, list[Slice]]]
     pools = defaultdict(lambda: defaultdict(list))
     for piece in slices:
@@ -85,7 +85,7 @@ def _devices(slices: Iterable[Slice]) -> Iterator[tuple[str, Device]]:
 
 def _offering(node: Node, devices: list[Device]) -> Node:
     served = Counter(resource for device in devices for resource in device.resources)
-    # If a node's kubelet counts a resource itself, a device plugin provides it.
+    # A resource that the kubelet itself counts comes from a device plugin, and that amount is right.
     own = {name: amount for name, amount in node.allocatable.items() if amount}
     return replace(
         node,
@@ -95,7 +95,7 @@ def _offering(node: Node, devices: list[Device]) -> Node:
 
 
 def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Taken]:
-    """Yields the devices of each node that are allocated to claims."""
+    """Yields for each claim and node the devices of the node that are allocated to the claim."""
     if not inventory.claims:
         return
     there = {device.key: (name, device) for name, node in nodes.items() for device in node.devices}
@@ -104,7 +104,7 @@ def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) 
         by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for driver, pool, device_name in claim.devices:
             key = key_of(driver, pool, device_name)
-            # Without its slice, only the name of the pool is known.
+            # If its slice is gone, the node is unknown. Its name is usually that of the pool.
             node, device = there.get(key, (pool, None))
             by_node[node].update(dict.fromkeys((key, *(device.resources if device else ())), 1000))
         users = [known[uid] for uid in claim.users if uid in known]
@@ -130,7 +130,7 @@ def asked(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
 
 
 def _asked(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator[Ask]:
-    """Yields the Neuron requests of an entry of a pod's claims; other devices are left to the scheduler."""
+    """Yields the requests for Neuron devices in one claim of a pod; the scheduler handles other devices."""
     what, claim = f"ResourceClaimTemplate {template}", inventory.claims.get((pod.namespace, name))
     if not template:
         raise ClaimError("shared", name)

@@ -42,7 +42,7 @@ class Node:
         holder = self._start("holder", spaces, self._namespaces.first)
         holder.wait_ready(lambda: _child(holder.pid, "sleep") > 0, PATIENCE)
         self._process = _child(holder.pid, "sleep")
-        # As the processes inside know it: `ip` asks for it there.
+        # The process ID in the namespace in which `ip` runs.
         inner = Path(f"/proc/{self._process}/status").read_text(encoding="ascii")
         pid = next(line for line in inner.splitlines() if line.startswith("NSpid:")).split()[-1]
         link, place = f"node{self.place.number}", self.place

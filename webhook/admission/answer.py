@@ -34,9 +34,9 @@ class Answer:
 
     Attributes:
         status: The HTTP status.
-        body: A review; if the request was none, the reason as text.
-        done: What was done, in a word.
-        shadow: What was not done because of shadow mode; None if nothing.
+        body: The review as JSON, or the reason as text if the request is no review.
+        done: A summary of the outcome.
+        shadow: A summary of what shadow mode only reports; None without shadow mode.
         seconds: Duration of the evaluation.
     """
 

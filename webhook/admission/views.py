@@ -38,7 +38,11 @@ def admission_blueprint(
 ) -> Blueprint:
     """Returns the endpoints for the API server and the kubelet: reviews, ``/livez`` and ``/readyz``.
 
-    ``work`` evaluates reviews longer than `limits.SHORT_REVIEW`, and those of rule tables.
+    Args:
+        state: The rule table and the certificate in use.
+        metrics: Counts the reviews; new metrics by default.
+        work: Evaluates reviews of rule tables, and reviews longer than `limits.SHORT_REVIEW`, in another
+            process. By default, all reviews are evaluated at once.
     """
     blueprint = Blueprint("admission", __name__)
     counted = metrics or Metrics(state)
@@ -51,7 +55,7 @@ def admission_blueprint(
 
 
 def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
-    """Returns whether the server accepts reviews; invalid files are reported but do not make it unready."""
+    """Returns the readiness and its HTTP status. Invalid files are reported; the server stays ready."""
     ends = state.tls.expires
     detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(ends)}
     if ends - datetime.now(UTC) < EXPIRY_MARGIN:

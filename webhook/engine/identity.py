@@ -1,4 +1,4 @@
-"""The job label's value, which identifies a job in the whole cluster."""
+"""Computes the value of the job label, which identifies a job in the whole cluster."""
 
 import hashlib
 import json
@@ -15,16 +15,18 @@ _PLAIN: Final = re.compile(
 )
 _DIGITS: Final = 20
 _FIRST: Final = "MPIJob.kubeflow.org"
-"""The kind whose jobs have a value without the kind: pods from before there were other kinds have it."""
+"""The only kind that the value does not name. So pods from before other kinds existed keep their value."""
 
 
 def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
-    """Returns the value for a job: a valid label value of at most 63 characters.
+    """Returns the label value of a job. It is valid, which means at most 63 characters.
 
-    A named MPIJob is ``<namespace>.<name>``: a namespace has no dot, so no two jobs share a value. A job of
-    another kind is ``<namespace>.<name>_<Kind>.<group>``: neither names nor namespaces can have an
-    underscore. If that is too long, or if there is no name yet, it is a readable beginning, an underscore and
-    80 bits of a hash, which has no dot, so that no value with a kind looks like it.
+    The value of an MPIJob with a name is ``<namespace>.<name>``. A namespace has no dot, so two jobs never
+    have the same value. For a job of another kind, the value is ``<namespace>.<name>_<Kind>.<group>``.
+    Neither a name nor a namespace can contain an underscore.
+
+    If this value is too long, or if the job has no name yet, the value is a readable beginning, an underscore
+    and 80 bits of a hash. The hash has no dot, so this value differs from every value that ends with a kind.
 
     Args:
         request: The creation; its namespace, user, kind and times are used.
@@ -41,24 +43,26 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
         return _hashed(f"{request.namespace}.{name}", [request.namespace, name, *of_kind])
     # The API server writes these times into an object at its creation.
     times = (str(entry.get("time")) for entry in maps_at(request.object, ("metadata", "managedFields")))
-    seen = [request.namespace, generate_name, request.username, *times, uid]
-    return _hashed(f"{request.namespace}.{generate_name}", ["", *seen])
+    parts = [request.namespace, generate_name, request.username, *times, uid]
+    return _hashed(f"{request.namespace}.{generate_name}", ["", *parts])
 
 
 def _kind(obj: Json) -> str:
-    """Returns ``Kind.group`` of an object; its version may change."""
+    """Returns ``Kind.group`` of an object, without the version, which may change."""
     group = str(get(obj, ("apiVersion",))).rpartition("/")[0]
     return f"{get(obj, ('kind',))}.{group}".rstrip(".")
 
 
 def first_uid(request: Request, generate_name: str, recorded: str, label: Json) -> str:
-    """Returns the uid for an unnamed job's value: that of the first of the API server's calls.
+    """Returns the uid from which the value of an unnamed job is computed: that of the job's first review.
 
-    A webhook that is invoked again for the same object gets a review with another uid (kube-apiserver,
-    ``pkg/admission/plugin/webhook/request/admissionreview.go``). The record has the uid of the first call. It
-    is valid only if the label follows from it and the times in ``managedFields``, which the API server writes
-    again for every object, and if no client sent the record, which ``managedFields`` also shows (their times
-    are in whole seconds): a copied record is not valid.
+    The API server may call the webhook again for the same object, with another uid (kube-apiserver,
+    ``pkg/admission/plugin/webhook/request/admissionreview.go``). Therefore the record has the uid of the
+    first review. A client can copy a record into another object. So the recorded uid counts only if
+
+    * no client sent the record, which ``managedFields`` shows, and
+    * the label follows from this uid and the times in ``managedFields``. The API server writes these times,
+      in whole seconds, for every new object.
     """
     if recorded and not _sent(request.object) and label == job_id(request, "", generate_name, recorded):
         return recorded
@@ -66,7 +70,7 @@ def first_uid(request: Request, generate_name: str, recorded: str, label: Json) 
 
 
 def _sent(obj: Json) -> bool:
-    """Returns whether the record was there before admission: then ``managedFields`` names a client."""
+    """Returns whether a client sent the record: then it is in ``managedFields`` before admission."""
     return f'"f:{keys.ADDED}":' in canonical(get(obj, ("metadata", "managedFields")))
 
 

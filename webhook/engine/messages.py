@@ -1,6 +1,7 @@
 """The messages of an evaluation: each has a text for people and a code for programs.
 
-The code of a message that a row writes is the row's name. `CODES` has the others, docs/reference.md all.
+The code of a message that a row writes is the name of the row. `CODES` has all other codes, and
+docs/reference.md lists both.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping

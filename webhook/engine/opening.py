@@ -55,7 +55,7 @@ def kind_of(obj: Json) -> str:
 
 
 def open_job(obj: Json, groups: Sequence[Group], request: Request, workload: Workload, table: Table) -> Job:
-    """Returns the job in a request, without earlier additions, with its groups counted.
+    """Returns the job of a request, with the pods of each group in ``obj``, which has no earlier additions.
 
     Raises:
         JobError: A number of pods is not a whole number of at least 0.
@@ -84,7 +84,7 @@ def _takers(groups: Sequence[Group], *, opted: bool) -> Sequence[Group]:
 
 
 def _count(group: Group, obj: Json, before: dict[bool, int], *, takes_devices: bool) -> None:
-    """Reads a group's numbers; adds the pods that take nodes, at first and later, to ``before``."""
+    """Reads the numbers of a group, and adds its pods that take nodes to ``before[group.later]``."""
     row = group.row
     group.role = row.role
     if isinstance(row.takes_nodes, ObjectPath):

@@ -76,7 +76,7 @@ class Selection:
 
 
 def selection(template: Json) -> Selection:
-    """Returns a template's node selection, read once: the expressions are the user's, and often used."""
+    """Returns the node selection of a template. Callers read it once, because it can be long."""
     required = ("spec", "affinity", "nodeAffinity", REQUIRED)
     terms = get(template, (*required, "nodeSelectorTerms"))
     expressions = tuple(map(_by_key, maps_at(terms, ()))) if isinstance(terms, list) and terms else None

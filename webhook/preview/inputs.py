@@ -1,4 +1,4 @@
-"""The inputs of a preview over HTTP: its query, as in ``openapi.yaml``, and its texts; and its answer."""
+"""Reads the query and the documents of a preview over HTTP, and writes its answer (see ``openapi.yaml``)."""
 
 import json
 import re

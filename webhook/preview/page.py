@@ -62,7 +62,7 @@ def given() -> dict[str, Any]:
 
 
 def as_items(previews: Iterable[Preview], first: int) -> str:
-    """Returns previews for the page, as JSON; `WHOLE` of them, from an index on, with their changes."""
+    """Returns previews as JSON for the page. `WHOLE` of them, beginning at an index, have their changes."""
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
     shown = [{"title": printable(item.seen.title)} | {key: item.item[key] for key in keys} for item in items]
     for item, view in list(zip(items, shown, strict=True))[first : first + WHOLE]:

@@ -126,7 +126,7 @@ def _pods(
 
 
 def _made(of: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
-    """Returns the Pods (`pods_of`) of an object as it would be stored, and notes on others."""
+    """Returns the Pods that an operator would create for an object, and notes about other Pods."""
     try:
         job = opened(of.table, Request(of.object, of.namespace))
     # A table that is off has not been evaluated yet.
@@ -143,7 +143,7 @@ def _made(of: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ..
 
 
 def _done(outcome: Outcome) -> tuple[object, ...]:
-    """Returns the changes and messages, which Pods that differ only in their number share."""
+    """Returns the changes and messages of an outcome. Pods in sequence that share them are shown once."""
     would = outcome.would and _done(outcome.would)
     return outcome.operations, outcome.rules, outcome.warnings, outcome.denials, would
 

@@ -29,7 +29,7 @@ TYPES: Final = {
 CURL: Final = "application/x-www-form-urlencoded"
 """curl's default type of any body."""
 JOINABLE: Final = re.compile(rb"\s*(#|---|[^\n\0{\[]*: [^\n\0{\[]*: )[^\n]*\Z")
-"""Several lines of YAML without their ends: a comment, or keys of a map."""
+"""Matches YAML without its line ends: a comment, or several keys of a map in one line."""
 JOINED: Final = "; curl's -d takes newlines out of a file: send it with --data-binary @FILE"
 TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 
@@ -39,7 +39,7 @@ def preview_blueprint(
 ) -> Blueprint:
     """Returns the page, ``POST /v1/preview`` and ``/v1/openapi.json``.
 
-    ``allowed_hosts`` are names by which users address it, in addition to IP addresses and localhost.
+    ``allowed_hosts`` are the names that a request may address, in addition to IP addresses and localhost.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
     guard(blueprint, allowed_hosts)

@@ -62,7 +62,7 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
 
 
 def _family(old: Row) -> Row:
-    """Returns the family for a table's machines and sizes, merged with the packaged one if it extends it."""
+    """Returns a family with the machines and sizes of a table of 0.2.0; empty if the table has none."""
     below, extends = default_draft().raw["families"][0], "extends" in old
     candidates, shapes = old.get("candidates", {}), old.get("shapes", [])
     family = {key: candidates[key] for key in MOVED if key in candidates}

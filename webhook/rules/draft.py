@@ -187,6 +187,6 @@ def _laid(base: Rows, over: Rows, by: str = "name", *, first: bool = False) -> R
         for row, written in base
         for value, where in changes[row[by]] or [({}, [])]
     ]
-    # If the first row counts, new rows are tried before the packaged ones.
+    # Rows of which the first match counts: new rows come before the packaged ones.
     before = [row for row in new if first or FIRST & row[0].keys()]
     return before + old + [row for row in new if not (first or FIRST & row[0].keys())]

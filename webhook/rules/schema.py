@@ -1,4 +1,4 @@
-"""The form of a rule table: the types of its rows check and build it, and give the published JSON Schema."""
+"""Checks a rule table by the types of its rows, and generates the published JSON Schema from them."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def pod_template() -> dict[str, Any]:
 
 OLD: Final = "ultraserver-webhook.io/v1alpha1"
 VERSION: Final = "ultraserver-webhook.io/v1alpha2"
-"""The form of tables of 0.2.0, and the present one."""
+"""The apiVersion of tables of release 0.2.0, and the current one."""
 
 
 def violations(raw: Json) -> Found:
@@ -68,7 +68,7 @@ def read(raw: Json) -> File:
 
 
 def _may_lack(path: Path, key: str) -> bool:
-    """Returns whether a table that extends another may lack a key: a section, or a row's except its name."""
+    """Returns whether a table with `extends` may omit a key: a section, or a key of a row except its name."""
     if not path:
         return key not in {"apiVersion", "kind"}
     of = str(path[-2]) if len(path) % 2 == 0 else ""
@@ -88,13 +88,13 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
         if kind == "too_short" and (
             (extends and len(path) == 1) or len(error["input"]) >= error["ctx"]["min_length"]
         ):
-            continue  # the packaged table has some; or there are enough, and each invalid one is reported
+            continue  # the packaged table has rows, or the list only has invalid items, which are reported
         if kind == "missing" and not path and _may_lack(path, str(where[-1])):
             lacking.append(str(where[-1]))
         elif choice is None:
             yield path, _message(error)
         else:
-            # The choice that goes furthest is probably meant, especially if its type is right.
+            # The author probably meant the alternative whose error is deepest, above all if the type fits.
             choices[choice].append(((len(path), kind == "value_error"), path, _message(error)))
     if lacking:
         way_out = "add `extends: default`, which takes them from the packaged table"
@@ -106,7 +106,10 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
 
 
 def _placed(raw: Json, where: Path) -> tuple[Path, Path | None]:
-    """Returns the path in a pydantic error without names of types, and that of the first choice of types."""
+    """Returns the path of a pydantic error in the table, and the path of the first value with several types.
+
+    The location that pydantic reports also contains names of types.
+    """
     path: Path = ()
     choice, node = None, raw
     for part in where:
@@ -131,7 +134,7 @@ MESSAGES = {
     "datetime_from_date_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
     "datetime_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
 }
-"""Messages by pydantic's type of an error; pydantic's own do not show the value, and name Python's types."""
+"""Messages by pydantic's type of error. Those of pydantic do not show the value, and name types of Python."""
 
 FORMS = {
     r"\S": "words that say why",
@@ -147,10 +150,10 @@ FORMS = {
     "*?": "the name of a namespace, which may have * and begin with !",
     "": "as docs/reference.md says",
 }
-"""What a text must be, by a part of the pattern that it does not match; the first one counts."""
+"""Descriptions of the schema's patterns. The first key that the pattern contains gives the description."""
 
 NAMES = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
-"""JSON Schema's types by pydantic's; others are objects."""
+"""The JSON Schema type of each pydantic type; every type that is not listed is an object."""
 
 TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "object": (dict, "a map (KEY: VALUE)"),
@@ -160,7 +163,7 @@ TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
     "integer": (int, "a whole number (without quotes)"),
     "number": ((int, float), "a number (without quotes)"),
 }
-"""Python's types by JSON Schema's, with their names in messages."""
+"""The Python type of each JSON Schema type, and the name of the type in messages."""
 
 
 def _message(error: ErrorDetails) -> str:
@@ -194,14 +197,17 @@ def _either(messages: Iterable[str]) -> str:
 
 
 def refused(value: Json, schema: Mapping[str, Any]) -> Found:
-    """Yields what the API server, which has such a schema, will refuse in a value; ignores unknown keys."""
+    """Yields path and message of each part of a value that the API server, which has this schema, refuses.
+
+    Unknown keys are ignored.
+    """
     for path, message in _in_fragment(value, schema, (), every=False):
         if get(value, path) is not None:  # the API server drops nulls
             yield path, message
 
 
 def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path, *, every: bool = True) -> Found:
-    """Yields where a part of a pod template violates its schema; supports the dozen words that it uses."""
+    """Yields path and message of each violation of a schema; supports the keywords that pod templates use."""
     if "$ref" in schema:
         whole = pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
         yield from _in_fragment(node, whole, path, every=every)
@@ -264,7 +270,7 @@ def bundled() -> dict[str, Any]:
 
 
 def _only_in_whole_tables(table: dict[str, Any]) -> dict[str, Any]:
-    """Removes from a schema what a table that extends another may lack; returns that as a separate schema."""
+    """Removes requirements that tables with `extends` need not meet; returns them as a separate schema."""
     sections: dict[str, Any] = {}
     for name, section in table["properties"].items():
         row = section.get("items", section)
@@ -312,7 +318,7 @@ def forms(schema: dict[str, Any], whole: Json = None) -> list[dict[str, Any]]:
 
 
 class _Described(GenerateJsonSchema):
-    """Takes the descriptions of keys from the docstrings of rows, and omits noise."""
+    """Generates a schema with descriptions from docstrings of rows, without pydantic's titles and nulls."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
         made = super().dataclass_schema(schema)
