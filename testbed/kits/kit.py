@@ -66,8 +66,8 @@ def build_once(
 
 def keep_newest(folder: Path, count: int = 3) -> None:
     """Removes all but the last few of what a folder keeps by recipe or commit; each may take a gigabyte."""
-    kept = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{40}", path.name)]
-    for old in sorted(kept, key=lambda path: path.stat().st_mtime)[:-count]:
+    builds = [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}|[0-9a-f]{40}", path.name)]
+    for old in sorted(builds, key=lambda path: path.stat().st_mtime)[:-count]:
         shutil.rmtree(old)
 
 

@@ -1,5 +1,5 @@
 // A device plugin for tests: registers aws.amazon.com/neuron with the kubelet of its node, as a real one does, and
-// mounts a made-up /sys/class into whatever is given devices.
+// mounts a made-up /sys/class into each container that gets devices.
 //
 // usage: neuron FOLDER
 //
@@ -76,7 +76,7 @@ func (p plugin) ListAndWatch(_ *api.Empty, stream grpc.ServerStreamingServer[api
 
 func (p plugin) Allocate(_ context.Context, asked *api.AllocateRequest) (*api.AllocateResponse, error) {
 	answer := &api.AllocateResponse{}
-	// The whole class: inside /sys, which is the kernel's, nobody can make a folder to mount on.
+	// The whole class: inside /sys, which is the kernel's, no program can make a folder to mount on.
 	class := &api.Mount{ContainerPath: "/sys/class", HostPath: filepath.Join(p.folder, "class"), ReadOnly: true}
 	for _, container := range asked.ContainerRequests {
 		log.Printf("allocated %v", container.DevicesIds)
@@ -99,7 +99,7 @@ func register() error {
 	return err
 }
 
-// serve registers once and stays until the kubelet, starting anew, has removed the socket.
+// serve registers once and stays until the kubelet starts again and removes the socket.
 func (p plugin) serve() error {
 	socket := filepath.Join(api.DevicePluginPath, endpoint)
 	if err := os.Remove(socket); err != nil && !errors.Is(err, fs.ErrNotExist) {
