@@ -93,10 +93,6 @@ subjects:
 {{- define "guard" -}}
 {{- $name := printf "ultraserver-webhook-guard-%s" (index . 1) -}}
 {{ include "bound" (list $name "guard" (eq (index . 0).Values.guard "enforce" | ternary "[Deny]" "[Warn, Audit]")) }}
-  {{- if eq (index . 1) "affinity" }}
-  # Without a table there is no webhook; but Pods must still be created.
-  paramRef: {name: ultraserver-webhook-rules, namespace: ultraserver-webhook, parameterNotFoundAction: Allow}
-  {{- end }}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -104,9 +100,6 @@ metadata: {{ include "wide" (list $name "guard") }}
 spec:
   # No call can fail: an expression has an error only for an object that was written to cause one.
   failurePolicy: Fail
-  {{- if eq (index . 1) "affinity" }}
-  paramKind: {apiVersion: v1, kind: ConfigMap}
-  {{- end }}
   matchConstraints:
     matchPolicy: Equivalent
     {{- if not (has (index . 1) (list "pods" "bindings")) }}

@@ -200,9 +200,7 @@ def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_
         computed(name="unlabelled", selector={"matchExpressions": [NOT_OWN]}),
     ]
     refused = tries(ada.acting_as(people.OPERATOR), jobs.together(*of_job))
-    assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-affinity'") == len(
-        of_job
-    )
+    assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-pods'") == len(of_job)
 
 
 def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowed(ada: Kubectl) -> None:
@@ -257,7 +255,7 @@ def test_no_worker_without_devices_has_the_label_that_keeps_other_jobs_off(ada: 
     ]
     refused = tries(ada.acting_as(people.OPERATOR), jobs.together(*idle))
     assert_refused(refused, "requests no devices, or names its node", f"not {people.OPERATOR}")
-    assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-affinity'") == len(idle)
+    assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-pods'") == len(idle)
     waits = [labelled("waits", **people.GATES), labelled("claims", **CLAIMS, **people.GATES)]
     waits.append(pod("other-claims", {keys.JOB: "team-b.train_Job.batch"}, **CLAIMS))
     assert_done(tries(ada.acting_as(people.OPERATOR), jobs.together(labelled("asks", DEVICE), *waits)))

@@ -1,5 +1,6 @@
 """Finding things in what Helm rendered."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +17,15 @@ def one(objects: Iterable[Object], kind: str, name: str = "ultraserver-webhook")
     """Returns the object of a kind with a name."""
     (found,) = [item for item in of_kind(objects, kind) if item["metadata"]["name"] == name]
     return found
+
+
+def units_of_pods(objects: Iterable[Object]) -> list[set[str]]:
+    """Returns the units for which the guard permits anti-affinity, as each of its expressions has them."""
+    name = "ultraserver-webhook-guard-pods"
+    spec = one(objects, "ValidatingAdmissionPolicy", name)["spec"]
+    expressions = [part["expression"] for part in (*spec["matchConditions"], *spec["variables"])]
+    lists = [found for text in expressions for found in re.findall(r"term\.topologyKey in \[(.*?)\]", text)]
+    return [set(re.findall("'(.*?)'", found)) for found in lists]
 
 
 def webhooks(objects: Iterable[Object]) -> dict[str, Object]:

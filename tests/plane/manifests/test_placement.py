@@ -73,7 +73,7 @@ def test_the_value_that_takes_it_out_takes_nothing_else(base: Build, built: Call
     without = built(placement=False)
     # Nor does the guard ask for the gate behind which claims are looked at.
     gated = f"size() > 0 && {{'name': '{keys.GATE}'}} in object.spec.?schedulingGates.orValue([])"
-    guard = one(rest, "ValidatingAdmissionPolicy", "ultraserver-webhook-guard-affinity")["spec"]
+    guard = one(rest, "ValidatingAdmissionPolicy", "ultraserver-webhook-guard-pods")["spec"]
     for part in (*guard["matchConditions"], *guard["variables"]):
         part["expression"] = part["expression"].replace(gated, "size() > 0")
     assert [*without] == rest
