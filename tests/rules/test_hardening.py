@@ -1,4 +1,4 @@
-"""Each row goes by a line of YAML. What they add is in test_placed.py."""
+"""Each row goes by a line of YAML. Their cases have what they add."""
 
 import pytest
 
