@@ -2,7 +2,7 @@
 
 Taking back is the only part of an evaluation whose cost a user could choose, because the record has the
 positions and digests to compare. So it is paid for in units, in proportion to the object's size, and a record
-that costs more is not the webhook's (ADR 0011). There is no clock: an object always costs the same.
+that costs more is not the webhook's (ADR 0002). There is no clock: an object always costs the same.
 """
 
 from typing import Final
