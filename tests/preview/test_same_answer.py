@@ -21,7 +21,7 @@ from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.engine import Request, admit
 from webhook.objects.tree import get
-from webhook.preview.sentence import Seen, Verdict, judged
+from webhook.preview.sentence import Judgement, Seen, judged
 from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
@@ -123,4 +123,4 @@ def test_every_sentence_is_one_bounded_printable_line(obj: Any) -> None:
     _, text, _ = judged(Seen(TABLE, document, "default", obj, outcome))
     assert text.isprintable()
     assert len(text) <= LONGEST_MESSAGE
-    assert text.startswith(tuple(f"{word}: " for word in Verdict))
+    assert text.startswith(tuple(f"{word}: " for word in Judgement))

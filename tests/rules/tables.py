@@ -14,7 +14,7 @@ from tests.helpers import load_text, requested
 from webhook.documents import read_documents
 from webhook.engine import Outcome, evaluate
 from webhook.objects.tree import drop
-from webhook.preview.run import verify
+from webhook.preview.run import check_patch
 from webhook.rows.table import Table
 from webhook.rules.load import load_texts
 from webhook.rules.problems import TableError
@@ -65,7 +65,7 @@ def with_component(name: str, text: str = "") -> Table:
 def outcome(table: Table, obj: dict[str, Any], **request: str) -> Outcome:
     """Returns what a table does to an object; its patch has been applied by jsonpatch and compared."""
     found = evaluate(table, requested(obj, **request))
-    verify(obj, found)
+    check_patch(obj, found)
     return found
 
 

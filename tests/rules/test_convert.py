@@ -176,6 +176,18 @@ def test_what_cannot_be_kept_line_by_line_is_written_again(text: str) -> None:
     assert "\nfamilies:\n- name: trn2u\n" in converted((SOURCE, text))
 
 
+def test_a_flag_of_a_field_becomes_a_function() -> None:
+    fields = (
+        "{a: /a, b: {path: /b, parent: true, counted: false}, c: {path: /c, default: 1Gi, smaller: true}}"
+    )
+    row = parsed(converted((SOURCE, f"{OLD}workloads: [{{name: mine, fields: {fields}}}]\n")))["workloads"][0]
+    directory, least = (
+        {"path": "/b", "function": "dirname"},
+        {"path": "/c", "default": "1Gi", "function": "min"},
+    )
+    assert row["fields"] == {"a": "/a", "b": directory, "c": least}
+
+
 def test_a_rule_in_the_place_of_another_switches_that_off() -> None:
     replaces = "replaces: [nodes-with-server-id, gone]"
     rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"

@@ -41,7 +41,7 @@ def test_another_name_is_answered_with_those_that_are_meant(path: str, message: 
         ("groups.replicas", "atMost <JSON pointer>"),
         ("rules.needs", "needs <text or a list of these>"),
         ("policies.until", "until <time>"),
-        ("fields", "smaller <true or false> default false"),
+        ("fields", "function <dirname, min or count>"),
         ("families.claims", "takes <whole number or node> required"),
         ("", "families <list of Family>"),
     ],

@@ -104,10 +104,6 @@ LINT: dict[str, tuple[str, Expected]] = {
         NUMBERED.replace("default: 1Gi", "default: $(job.id)"),
         [(8, "workloads[0].fields.size.default", "unknown placeholder $(job.id); known here are value.")],
     ),
-    "a quantity that is a directory": (
-        NUMBERED.replace("default: 1Gi", "default: 1Gi, parent: true, smaller: true"),
-        [(8, "workloads[0].fields.size.smaller", "size is a quantity, not a file path")],
-    ),
     "a number of a list's elements where the templates are another's": (
         NUMBERED.replace("devices}", 'devices, index: [{source: name, times: "/jobs[*]/n"}]}'),
         [(7, "workloads[0].groups[0]", "/jobs[*]/n is for every element of a list of which template is not")],

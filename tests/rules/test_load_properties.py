@@ -25,7 +25,7 @@ workloads:
   - name: gang
     kinds: [v1/Gang]
     when: {f: a}
-    fields: {f: {path: /f, default: "1", parent: true, smaller: false}}
+    fields: {f: {path: /f, default: "1", function: dirname}}
     peers: {app: $(job.name)}
     group: g
     place: placer=gate workers=8 size=4 unit=u

@@ -77,7 +77,7 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         where = _namespace(each, namespace, context)
         stored = None if old is None else _stored(each, _identity(each, where), there)
         outcome = admit(table, Request(each.value, where, UID, now=now, explain=True), stored)
-        verify(each.value, outcome)
+        check_patch(each.value, outcome)
         near = {cut(text): each.line_of(path) for path, text in hints(table, each.value)}
         note = not_sent(each.value, where, outcome) or (None if near else not_a_job(table, each.value))
         outcome = unseen(outcome, each.value, where) if note and where in SYSTEM else outcome
@@ -119,7 +119,7 @@ def _pods(
         if last.share and last.share.group == group and _done(last.outcome) == _done(outcome):
             pods[-1] = last._replace(share=last.share._replace(last=number))
         else:
-            verify(pod, outcome)
+            check_patch(pod, outcome)
             share = Share(group, number, number, of)
             pods.append(job._replace(object=pod, outcome=outcome, stored=None, share=share))
     return pods, notes
@@ -179,9 +179,9 @@ def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Docu
     raise DocumentError(document.source, document.line, 1, f"it would update {identity}, but {why}")
 
 
-def verify(received: Json, outcome: Outcome) -> None:
+def check_patch(received: Json, outcome: Outcome) -> None:
     """Applies the operations, and those in shadow; an AssertionError is an error of the engine."""
     if jsonpatch.apply_patch(received, list(outcome.operations)) != outcome.after:
         raise AssertionError("the patch gives another object than the engine")
     if outcome.would:
-        verify(received, outcome.would)
+        check_patch(received, outcome.would)

@@ -28,7 +28,7 @@ LACKING: Final = {"none": "{}", "some": "some of {}", "unknown": "{} of their ow
 """How workers get devices if the job is not placed because of that, and the text for it."""
 
 
-class Verdict(StrEnum):
+class Judgement(StrEnum):
     """What happens to an object."""
 
     PLACED = "placed"
@@ -76,24 +76,24 @@ class Seen(NamedTuple):
         return f"{pods}{obj.get('kind', 'Unknown')} {self.namespace}/{name}"
 
 
-def judged(item: Seen) -> tuple[Verdict, str, Place | None]:
+def judged(item: Seen) -> tuple[Judgement, str, Place | None]:
     """Returns the verdict, the sentence, and the placement annotation of an object that is placed.
 
     The sentence is the verdict, a colon and the reason or the nodes, as one printable line of limited length.
     """
     outcome, place = item.outcome, None
     if outcome.kind is Kind.REFUSED:
-        verdict, text = Verdict.REFUSED, f"{_given(item, outcome)}{'; '.join(outcome.denials)}"
+        verdict, text = Judgement.REFUSED, f"{_given(item, outcome)}{'; '.join(outcome.denials)}"
     elif _ended(item):
-        verdict, text = Verdict.NOT_PLACED, "the job has ended"
+        verdict, text = Judgement.NOT_PLACED, "the job has ended"
     elif outcome.unplaced:
-        verdict, text = Verdict.NOT_PLACED, f"no node can take its workers: {'; '.join(outcome.unplaced)}"
+        verdict, text = Judgement.NOT_PLACED, f"no node can take its workers: {'; '.join(outcome.unplaced)}"
     elif place := _place(item, outcome):
         where = f"with the {_count(place.workers, 'Pod')} of its job"
         where = where if _is_pod(item) else _where(item, outcome, place)
-        verdict, text = Verdict.PLACED, f"{where}; {_when(item, place)}"
+        verdict, text = Judgement.PLACED, f"{where}; {_when(item, place)}"
     else:
-        verdict, text = Verdict.NOT_PLACED, _why_not(item)
+        verdict, text = Judgement.NOT_PLACED, _why_not(item)
     return verdict, cut(f"{verdict}: {text}"), place
 
 

@@ -11,7 +11,7 @@ from webhook.engine.outcome import State
 from webhook.objects.tree import nodes, shown, text_of
 from webhook.preview.lines import unified
 from webhook.preview.report import Preview
-from webhook.preview.sentence import Verdict
+from webhook.preview.sentence import Judgement
 
 AFTER: Final = "after ultraserver-webhook"
 WIDEST: Final = 100
@@ -40,7 +40,7 @@ def headline(item: Preview) -> str:
 def totals(items: Iterable[Preview]) -> str:
     """Returns the number of objects with each verdict, as one line without a line end."""
     numbers = Counter(item.item["verdict"] for item in items)
-    return ", ".join(f"{numbers[word]} {word}" for word in Verdict)
+    return ", ".join(f"{numbers[word]} {word}" for word in Judgement)
 
 
 def row(name: str, text: str) -> str:

@@ -80,23 +80,24 @@ class Candidates(Row):
         return (self.instance_type_label, *self.older_type_labels)
 
 
+Function = Literal["dirname", "min", "count"]
+MIN: Literal["min"] = "min"
+
+
 @dataclass(frozen=True)
 class Field(Row):
-    """A text of the object; at most one flag. A JSON pointer alone is its path.
+    """A text of the object. A JSON pointer alone is its path.
 
     Attributes:
         path: JSON pointer; with [*], the first element that has the field.
         default: The text if the field is missing; may contain $(value.NAME). E.g. none
-        parent: true: the directory of this file path.
-        smaller: true: the smaller of two quantities, the field's and the default.
-        counted: true: the length of a list.
+        function: dirname: the directory of a file path; min: the smaller of two quantities, the field's and
+            the default; count: the length of a list.
     """
 
     path: Pointer
     default: str = ""
-    parent: Flag = False
-    smaller: Flag = False
-    counted: Flag = False
+    function: Given[Function] = None
 
     def text(self, obj: Json) -> str:
         """Returns the value as text, or the default if the object has none.
@@ -105,11 +106,11 @@ class Field(Row):
             WrongTypeError: The value is no text, no truth value, and no number of a permitted size.
         """
         value = self.path.value(obj)
-        if self.smaller:
+        if self.function == MIN:
             text = str(value) if isinstance(value, str | int | float) else ""
             # A value of 0, or a text that is not a quantity, means no limit.
             return text if 0 < thousandths(text) < thousandths(self.default) else self.default
-        if self.counted and isinstance(value, list):
+        if self.function == "count" and isinstance(value, list):
             value = len(value)
         if isinstance(value, bool):
             return str(value).lower()
@@ -118,7 +119,7 @@ class Field(Row):
         if value is not None and not isinstance(value, str):
             raise WrongTypeError(self.path.name, "text", value)
         text = value or self.default
-        if not self.parent:
+        if self.function != "dirname":
             return text
         # A file in the root gets the default's directory, because the root is not its own.
         above = (path.rstrip("/").rpartition("/")[0] for path in (text, self.default))

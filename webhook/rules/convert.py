@@ -17,6 +17,9 @@ REPLACED: Final = ("candidates", "shapes")
 MOVED: Final = ("instanceTypes", "claims", "nodeLabels")
 """Keys of ``candidates`` that a family has unchanged."""
 
+FUNCTIONS: Final = {"parent": "dirname", "smaller": "min", "counted": "count"}
+"""Flags of a workload's field, each with the function that the field has now."""
+
 RESTORED: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
 )
@@ -55,10 +58,26 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
         elif key == "rules":
             rows = [_in_new_words(row) for row in value]
             yield key, _laid_over(rows) if "extends" in old else _in_turn(rows)
+        elif key == "workloads":
+            yield key, [_with_functions(row) for row in value]
         elif key != "shapes":
             yield key, VERSION if key == "apiVersion" else value
     if family := _family(old):
         yield "families", [family]
+
+
+def _with_functions(row: Row) -> Row:
+    """Returns a workload whose fields have functions instead of flags."""
+    fields = {name: _with_function(field) for name, field in row.get("fields", {}).items()}
+    return row | {"fields": fields} if fields else row
+
+
+def _with_function(field: Any) -> Any:  # noqa: ANN401 - a map, or a pointer alone
+    if not isinstance(field, dict):
+        return field
+    new = {key: value for key, value in field.items() if key not in FUNCTIONS}
+    flags = [flag for flag in FUNCTIONS if field.get(flag)]
+    return new | {"function": FUNCTIONS[flags[0]]} if flags else new
 
 
 def _family(old: Row) -> Row:

@@ -13,7 +13,7 @@ from webhook.rows.families import Family, Unit
 from webhook.rows.placeholders import JOB, names
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Table
-from webhook.rows.workloads import DEVICES, WORKER, Workload
+from webhook.rows.workloads import DEVICES, MIN, WORKER, Workload
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_policies import policy_problems
 from webhook.rules.lint_rules import listed, rule_problems
@@ -117,9 +117,7 @@ def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
             if quoted not in known:
                 yield (*path, "default"), f"unknown placeholder $({quoted}); known here are {listed(known)}"
             default = known.get(quoted, default)
-        if row.smaller and row.parent:
-            yield (*path, "smaller"), f"{name} is a quantity, not a file path"
-        elif row.smaller and not thousandths(default):
+        if row.function == MIN and not thousandths(default):
             yield (*path, "default"), f"must be a quantity above 0, such as 1Gi, not {default!r}"
 
 

@@ -9,7 +9,7 @@ from common.texts import printable
 from webhook.engine import admit
 from webhook.engine.outcome import State
 from webhook.objects.tree import Json
-from webhook.preview.run import verify
+from webhook.preview.run import check_patch
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
 from webhook.ruletests.cases import Case
@@ -43,7 +43,7 @@ def run(table: Table, cases: Iterable[Case]) -> Sequence[Result]:
 
 def _one(table: Table, case: Case) -> Result:
     outcome = admit(table, case.request, case.stored)
-    verify(case.request.object, outcome)
+    check_patch(case.request.object, outcome)
     messages = {key: check(table, case, outcome) for key, check in CHECKS.items()}
     fired = frozenset(rule.name for rule in outcome.rules if rule.state is not State.SKIPPED)
     differences = {key: text for key, text in messages.items() if text}
