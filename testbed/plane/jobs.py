@@ -1,14 +1,12 @@
 """What tests of the webhook on the control plane share: jobs in bulk, their parts, a second webhook."""
 
 import contextlib
-import copy
 import json
 from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 
 import yaml
 
-from contract import keys
 from testbed.plane import webhook
 from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl, Object
@@ -58,18 +56,6 @@ def text(document: Object) -> str:
 def template(job: Object, role: str) -> Object:
     """Returns the pod template of ``Launcher`` or ``Worker``."""
     result: Object = job["spec"]["mpiReplicaSpecs"][role]["template"]
-    return result
-
-
-def without_record(result: Object) -> Object:
-    """Returns a pod template without the webhook's record of what it added."""
-    result = copy.deepcopy(result)
-    del result["metadata"]["annotations"][keys.ADDED]
-    for key in ("annotations", "labels"):
-        if not result["metadata"].get(key, True):
-            del result["metadata"][key]
-    if not result["metadata"]:
-        del result["metadata"]
     return result
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from testbed.mpijob import WORKER, mpijob
 from tests.docs.blocks import REPOSITORY
-from tests.rules.packaged import laid_over
 from tests.rules.tables import outcome
 from webhook.documents import read_documents
 from webhook.engine import Outcome
@@ -117,15 +116,6 @@ def warned(found: Outcome, words: str) -> bool:
     return any(words in text for text in found.warnings)
 
 
-@pytest.mark.parametrize("document", case("05"), ids=lambda each: each["metadata"]["name"])
-def test_slices_are_added_beside_a_topology_of_the_author(document: Any) -> None:
-    found = outcome(KUEUE, document)
-    (asked,) = asks(found, "MPIJob")
-    assert asked.items() >= {"slice-required-topology": SERVER, "slice-size": "4"}.items()
-    assert held(found, "MPIJob") == [set()]
-    assert not found.warnings
-
-
 @pytest.mark.parametrize("kind", TEMPLATES)
 @pytest.mark.parametrize("strict", ["required", "preferred", "unconstrained"])
 @pytest.mark.parametrize("level", [LAYER, "example.com/rack", SERVER, HOST])
@@ -157,65 +147,12 @@ def test_pod_affinity_of_the_author_is_a_warning_where_kueue_chooses_the_nodes(k
         assert not warned(outcome(PLAIN, document), "does not read the pod affinity")
 
 
-@pytest.mark.parametrize("kind", ["Job", "JobSet", "LeaderWorkerSet"])
-def test_an_annotation_on_the_object_counts_as_on_its_template(kind: str) -> None:
-    """Kueue does not read it there, so the template gets slices."""
-    document = queued(kind)
-    document["metadata"]["annotations"] = {f"{PODSET}preferred-topology": LAYER}
-    found = outcome(KUEUE, document)
-    assert held(found, kind) == [set()]
-    assert asks(found, kind) == [{"slice-required-topology": SERVER, "slice-size": "4"}]
-
-
-@pytest.mark.parametrize(
-    ("workers", "level", "size", "whole"),
-    [
-        (4, SERVER, "4", True),
-        (8, SERVER, "4", True),
-        (6, PAIR, "2", True),
-        (8, PAIR, "2", False),
-        (8, SERVER, "8", False),
-        (8, "example.com/rack", "4", False),
-    ],
-)
-@pytest.mark.parametrize("kind", ["MPIJob", "Job"])
-def test_slices_of_the_author_stay(kind: str, workers: int, level: str, size: str, *, whole: bool) -> None:
-    own = {"slice_required_topology": level, "slice_size": size}
-    found = outcome(KUEUE, queued(kind, workers, **own))
-    assert asks(found, kind) == [{"slice-required-topology": level, "slice-size": size}]
-    assert held(found, kind) == [set()]
-    assert warned(found, "nothing keeps") is not whole
-
-
-@pytest.mark.parametrize("kind", ["Job", "JobSet", "PyTorchJob", "LeaderWorkerSet"])
-def test_a_job_in_a_queue_without_a_topology_is_placed_by_affinity(kind: str) -> None:
-    found = outcome(KUEUE, queued(kind))
-    assert all("podAffinity" in each for each in held(found, kind))
-    assert not warned(found, "nothing keeps")
-
-
-def test_the_level_is_a_value() -> None:
-    """HyperPod's Kueue has no level by the device plugin's labels, and none of pairs."""
-    table = laid_over("15-kueue.yaml", "values: {kueueLevel: topology.k8s.aws/ultraserver-id}\n")
-    level = {"required-topology": "topology.k8s.aws/ultraserver-id"}
-    assert asks(outcome(table, queued("MPIJob")), "MPIJob") == [level]
-    (asked,) = asks(outcome(table, queued("MPIJob", 8, required_topology=LAYER)), "MPIJob")
-    assert asked["slice-required-topology"] == "topology.k8s.aws/ultraserver-id"
-
-
 NATIVE: Final = [
     {"schedulingGroup": {"podGroupName": "gang-workers"}},
     {"workloadRef": {"name": "gang", "podGroup": "workers"}},
     {"workloadRef": {"name": "gang", "podGroup": "workers", "podGroupReplicaKey": "0"}},
 ]
 """As in Kubernetes 1.36 and 1.37, and in 1.35."""
-
-
-def test_a_native_gang_is_left_to_kubernetes() -> None:
-    (document,) = case("07")
-    found = outcome(PLAIN, document)
-    assert held(found, "JobSet") == [set()]
-    assert warned(found, "Kubernetes' own gang scheduling")
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
@@ -238,11 +175,6 @@ def owned(kind: str, version: str, **metadata: Json) -> Any:
     found = job("Job")
     found["metadata"] |= {"ownerReferences": [owner], **metadata}
     return found
-
-
-def test_a_job_of_a_scaler_is_placed() -> None:
-    (document,) = case("11")
-    assert held(outcome(PLAIN, document), "Job") == [{"podAffinity", "podAntiAffinity", "schedulingGates"}]
 
 
 @pytest.mark.parametrize(
@@ -334,13 +266,6 @@ def test_jobs_of_a_jobset_count_so_as_well(
         found.after, (*TEMPLATES["JobSet"][0], "metadata", "annotations", "ultraserver-webhook.io/place")
     )
     assert f"index=labels/jobset.sigs.k8s.io/job-index{factor}+labels/" in str(place)
-
-
-def test_a_claim_by_the_third_template_of_aws_is_for_pairs() -> None:
-    _, document = case("12")
-    found = outcome(PLAIN, document)
-    assert found.facts["shape"] == "two-node"
-    assert "whole-job-workers" in found.fired()
 
 
 def claiming(kind: str, workers: int, *names: str) -> Any:
