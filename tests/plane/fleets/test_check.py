@@ -18,8 +18,6 @@ from typing import Any
 import pytest
 
 from certs import authority
-from contract.keys import INJECT
-from kube.api import leases
 from testbed import chart
 from testbed.images import product
 from testbed.plane import managers, placement, webhook
@@ -37,7 +35,6 @@ from tests.nodes.processes import about, processes
 from tests.plane.fleets.installed import MERGE
 
 HOME = f"/api/v1/namespaces/{NAMESPACE}"
-HOOKS = "/apis/admissionregistration.k8s.io/v1"
 SCALED = "HorizontalPodAutoscaler"
 """Left out: it would make a second replica after a while."""
 
@@ -51,7 +48,6 @@ class Installed:
     running: RunningWebhook
     tls: Path
     pod: str
-    rules: Path
 
     def patch(self, path: str, change: Mapping[str, Any]) -> None:
         """Changes an object, once the API server lets it: it learns a moment later that a webhook is gone."""
@@ -60,17 +56,6 @@ class Installed:
             return self.inside.api.send("PATCH", path, change, MERGE)[0] == HTTPStatus.OK
 
         until(changed, f"a change of {path}")
-
-    @contextlib.contextmanager
-    def ruled(self, rows: str) -> Iterator[None]:
-        """Yields the ConfigMap has other rows, and the preview service reads them."""
-        file = self.rules / "rules.yaml"
-        kept, path = file.read_text(encoding="utf-8"), f"{HOME}/configmaps/{NAME}-rules"
-        changes = ({"data": {file.name: each}} for each in (rows, kept))
-        file.write_text(rows, encoding="utf-8")
-        with self.patched(path, *changes):
-            yield
-        file.write_text(kept, encoding="utf-8")
 
     def says(self, of: str, *words: str, before: bool = False) -> Object:
         """Returns the line of a check that has all these words, once there is one."""
@@ -141,7 +126,7 @@ def installed(plane: ControlPlane, nothing: Kubectl, passed_on: None) -> Iterato
     )
     pods = home.wait_for(lambda found: len(found["items"]) == 5, "pods")["items"]
     (pod,) = [found["metadata"]["name"] for found in pods if "serving" in str(found["metadata"]["labels"])]
-    made = Installed(plane, nothing, running, tls, pod, seen)
+    made = Installed(plane, nothing, running, tls, pod)
     for found in pods:
         runs(home, found["metadata"]["name"])
     program = placement.start(plane, "leader")
@@ -176,7 +161,7 @@ def test_a_cluster_is_looked_at_before(nothing: Kubectl, plane: ControlPlane, tm
     home = plane.kubectl.create_namespace(NAMESPACE)
     home.run("create", "quota", "few", "--hard=count/pods=0")
     home.wait_for(lambda found: found.get("status", {}).get("hard"), "resourcequota", "few")
-    found = Installed(plane, nothing, None, tmp_path, "", tmp_path).says(
+    found = Installed(plane, nothing, None, tmp_path, "").says(
         "namespace", "fail", "exceeded quota: few", before=True
     )
     assert found["remedy"]
@@ -193,19 +178,6 @@ def test_a_whole_installation_passes(installed: Installed) -> None:
     assert f"tables: the installation is {product.version()}, this plugin is {product.version()}" in texts
     assert "job: an MPIJob in namespace check is changed in a dry run" in texts
     assert plugin(installed.inside, "check").returncode == 0
-
-
-@contextlib.contextmanager
-def unpulled(made: Installed) -> Iterator[None]:
-    waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image"}
-    said = {"name": "webhook", "image": f"{NAME}:0.3.0", "ready": False, "state": {"waiting": waiting}}
-    said |= {"restartCount": 0, "imageID": ""}
-    conditions = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]
-    change = {"phase": "Pending", "conditions": conditions, "containerStatuses": [said]}
-    made.patch(f"{HOME}/pods/{made.pod}/status", {"status": change})
-    yield
-    made.patch(f"{HOME}/pods/{made.pod}/status", {"status": {"containerStatuses": None}})
-    runs(made.plane.kubectl.in_namespace(NAMESPACE), made.pod)
 
 
 @contextlib.contextmanager
@@ -227,18 +199,6 @@ def untrusted(made: Installed) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def unreadable(made: Installed) -> Iterator[None]:
-    """Yields a table that is wrong, as no one is asked about it."""
-    with made.without("validatingwebhookconfiguration", NAME), made.ruled("kind: Nothing"):
-        yield
-
-
-def shadowed(made: Installed) -> contextlib.AbstractContextManager[None]:
-    rows = (made.rules / "rules.yaml").read_text(encoding="utf-8")
-    return made.ruled(f"{rows}\nmode: shadow\n")
-
-
-@contextlib.contextmanager
 def unbound(made: Installed) -> Iterator[None]:
     """Yields an operator whose account the guard does not know, and that does not run."""
     there = made.plane.kubectl.create_namespace("ml-system")
@@ -247,44 +207,11 @@ def unbound(made: Installed) -> Iterator[None]:
     there.delete("deployment", "ours")
 
 
-def bound(made: Installed, actions: list[str]) -> contextlib.AbstractContextManager[None]:
-    path = f"{HOOKS}/validatingadmissionpolicybindings/{NAME}-guard-pods"
-    change, back = ({"spec": {"validationActions": each}} for each in (actions, ["Deny"]))
-    return made.patched(path, change, back)
-
-
-@contextlib.contextmanager
-def unlabelled(made: Installed) -> Iterator[None]:
-    nodes = made.plane.kubectl.get_json("nodes")["items"]
-    node = next(
-        node for node in nodes if "neuron.amazonaws.com/ultraserver-server-id-4" in node["metadata"]["labels"]
-    )
-    kept = {key: value for key, value in node["metadata"]["labels"].items() if "ultraserver-server-id" in key}
-    path = f"/api/v1/nodes/{node['metadata']['name']}"
-    with made.patched(path, {"metadata": {"labels": dict.fromkeys(kept)}}, {"metadata": {"labels": kept}}):
-        yield
-
-
-@contextlib.contextmanager
-def unled(made: Installed) -> Iterator[None]:
-    programs = made.plane.programs
-    programs.stop(next(program for program in programs.running if program.name == "leader"))
-    made.inside.api.send("DELETE", f"{leases(NAMESPACE)}/{placement.ACCOUNT}", {})
-    yield
-    placement.start(made.plane, "leader")
-
-
 @contextlib.contextmanager
 def another_kind(made: Installed) -> Iterator[None]:
     made.plane.kubectl.create(managers.definition("jobset.x-k8s.io/v1alpha2", "JobSet"))
     yield
     made.plane.kubectl.delete("crd", "jobsets.jobset.x-k8s.io")
-
-
-def opted_out(made: Installed) -> contextlib.AbstractContextManager[None]:
-    path = f"/api/v1/namespaces/{made.inside.namespace}"
-    change, back = ({"metadata": {"labels": {INJECT: value}}} for value in ("disabled", None))
-    return made.patched(path, change, back)
 
 
 @pytest.fixture(scope="module")
@@ -347,13 +274,6 @@ def test_its_proxy_ends_with_it_however_that_ends(installed: Installed, file: Pa
 
 Broken = Callable[[Installed], contextlib.AbstractContextManager[None]]
 CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
-    "image": (
-        unpulled,
-        {
-            "pods": ("fail", f"image {NAME}:0.3.0, which names no registry, cannot be pulled"),
-            "tables": ("fail", "no replica runs"),
-        },
-    ),
     "certificate": (
         untrusted,
         {
@@ -369,19 +289,9 @@ CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
             "left out": ("warn", "namespaces left out: check, default"),
         },
     ),
-    "table": (unreadable, {"tables": ("fail", f"the ConfigMap {NAME}-rules: ")}),
-    "shadow": (shadowed, {"tables": ("warn", "answers, by table")}),
     "guard": (
         lambda made: made.without("validatingadmissionpolicybinding", f"{NAME}-guard-jobs"),
         {"guard": ("fail", f"missing, or without a binding: {NAME}-guard-jobs")},
-    ),
-    "guard that warns": (
-        lambda made: bound(made, ["Warn", "Audit"]),
-        {"guard": ("warn", f"these warn only: {NAME}-guard-pods")},
-    ),
-    "account": (
-        lambda made: made.without("validatingadmissionpolicybinding", f"{NAME}-guard-pods"),
-        {"guard": ("fail", "no policy limits what the account of ultraserver-placement may do to Pods")},
     ),
     "operator": (
         unbound,
@@ -390,17 +300,9 @@ CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
             "guard": ("fail", "the guard refuses the pods of system:serviceaccount:ml-system:default"),
         },
     ),
-    "node": (unlabelled, {"nodes": ("warn", "1 of 12 UltraServer nodes have no label")}),
-    "leader": (unled, {"placement": ("fail", "jobs wait for ultraserver-placement, which does not run")}),
     "kind": (another_kind, {"left out": ("warn", "not sent: ", "jobset.x-k8s.io/v1alpha2/jobsets")}),
-    "namespace": (
-        opted_out,
-        {
-            "job": ("warn", f"namespace check is opted out by label {INJECT}=disabled"),
-            "left out": ("pass", "namespaces left out: check"),
-        },
-    ),
 }
+"""What depends on how the API server stores objects or answers; the quick test of `check` has the rest."""
 
 
 @pytest.mark.parametrize("case", CASES)
