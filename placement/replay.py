@@ -23,7 +23,7 @@ from placement.observe.read import apart_of
 from placement.snapshot import Snapshot
 
 MOST_MIB: Final = 128
-"""Most MiB of a snapshot: one of 10,000 nodes that are in use has a quarter of it."""
+"""Most MiB of a snapshot: one of 10,000 nodes and 12,000 pods has 18."""
 _SNAPSHOT: Final = TypeAdapter(Snapshot)
 _RETAKE: Final = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
 
