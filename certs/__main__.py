@@ -137,10 +137,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     help="Directory for ca.crt, tls.crt and tls.key.",
 )
 @click.option(
-    "--host",
-    "hosts",
-    multiple=True,
-    help="Another DNS name or IP address to serve; may be repeated.",
+    "--host", "hosts", multiple=True, help="Another DNS name or IP address to serve; may be repeated."
 )
 def dev(directory: Path, hosts: tuple[str, ...]) -> None:
     """Create certificates for localhost, 127.0.0.1, ::1 and every --host."""

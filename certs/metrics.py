@@ -18,10 +18,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
         self._expiry = Gauge(
-            "expiry_timestamp_seconds",
-            "When a certificate ends, Unix time.",
-            ["certificate"],
-            **own,
+            "expiry_timestamp_seconds", "When a certificate ends, Unix time.", ["certificate"], **own
         )
         self._bundle = Gauge(
             "trusted_authorities",

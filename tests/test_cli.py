@@ -257,8 +257,7 @@ def test_show_lists_every_shape_and_rule_with_its_reason() -> None:
     for rule in installed_draft().raw["rules"]:
         (line,) = [line for line in lines if line.startswith(f"{rule['name']} ")]
         assert re.search(
-            rf"  {re.escape(rule['reason'])}  +packaged [a-z]+:\d+(, packaged placement:\d+)?$",
-            line,
+            rf"  {re.escape(rule['reason'])}  +packaged [a-z]+:\d+(, packaged placement:\d+)?$", line
         )
         for condition in ("placer", "volume", "mountFree"):
             shown = f" {condition} " in line.partition(rule["reason"])[0]

@@ -50,12 +50,7 @@ class Tier:
     budget: float | None
 
 
-TIERS = {
-    "quick": Tier(1, 180),
-    "plane": Tier(15, 540),
-    "nodes": Tier(60, 540),
-    "soak": Tier(3600, None),
-}
+TIERS = {"quick": Tier(1, 180), "plane": Tier(15, 540), "nodes": Tier(60, 540), "soak": Tier(3600, None)}
 
 
 def tier_of(item: pytest.Item) -> str:

@@ -66,9 +66,7 @@ def test_arbitrary_json_is_never_an_internal_error(client: Client, value: Any) -
     VALUES,
 )
 def test_a_review_with_anything_in_its_request_is_never_an_internal_error(
-    client: Client,
-    key: str,
-    value: Any,
+    client: Client, key: str, value: Any
 ) -> None:
     assert send(client, review(mpijob(), **{key: value})).status_code in {200, 400}
 

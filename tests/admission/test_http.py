@@ -69,10 +69,7 @@ def test_only_post_is_taken(client: Client, method: str) -> None:
     answer = getattr(client, method)("/mutate")
     assert answer.status_code == 405
     assert "POST" in answer.headers["Allow"]
-    assert answer.get_json() == {
-        "error": "this path does not take this method",
-        "code": "method-not-allowed",
-    }
+    assert answer.get_json() == {"error": "this path does not take this method", "code": "method-not-allowed"}
 
 
 def test_options_is_refused_as_other_methods_are(client: Client) -> None:

@@ -28,11 +28,7 @@ def test_live_reviews_are_answered_beside(attack: Attack, subject: Subject) -> N
     with (
         MemoryWatch(subject.process.pid) as memory,
         Live(
-            subject.port,
-            str(subject.directory / "ca.crt"),
-            subject.workers[0],
-            long=attack.large,
-            few=True,
+            subject.port, str(subject.directory / "ca.crt"), subject.workers[0], long=attack.large, few=True
         ) as live,
     ):
         with Peers(subject, turns=attack.turns) as peers:

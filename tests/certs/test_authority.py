@@ -11,15 +11,7 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs.authority import (
-    CertificateError,
-    Pair,
-    issue,
-    load,
-    new_authority,
-    service_names,
-    signed_by,
-)
+from certs.authority import CertificateError, Pair, issue, load, new_authority, service_names, signed_by
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 YEAR, DAY = timedelta(days=365), timedelta(days=1)
@@ -83,11 +75,7 @@ def test_a_name_too_long_for_a_common_name_is_still_served(signer: Pair) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"names": [""]}, "no empty one"),
-        ({"names": ["bücher.example"]}, "malformed"),
-    ],
+    ("change", "message"), [({"names": [""]}, "no empty one"), ({"names": ["bücher.example"]}, "malformed")]
 )
 def test_what_cannot_be_issued_says_why(signer: Pair, change: dict[str, object], message: str) -> None:
     arguments = {"now": NOW, "lifetime": DAY, "names": NAMES, **change}

@@ -62,11 +62,7 @@ class Given:
             PairSecret("ca", {}, signer, ABSENT, bundle, noted),
             PairSecret("tls", {}, self.leaf, ABSENT, published),
             PairSecret(
-                "provided",
-                {} if self.provided else None,
-                self.provided,
-                ABSENT,
-                certificates(("theirs",)),
+                "provided", {} if self.provided else None, self.provided, ABSENT, certificates(("theirs",))
             ),
             tuple(
                 Hook(("mutating", "validating")[i % 2], f"h{i}", {}, (certificates(held),))

@@ -17,8 +17,7 @@ def test_a_document_says_what_the_packaged_rule_table_says(document: str) -> Non
 
 def test_the_reference_has_every_label_and_annotation_of_the_packaged_table() -> None:
     named = re.findall(
-        r"ultraserver-webhook\.io(?:/|~1)([a-z-]+)\b",
-        "".join(text.decode() for text in packaged().values()),
+        r"ultraserver-webhook\.io(?:/|~1)([a-z-]+)\b", "".join(text.decode() for text in packaged().values())
     )
     assert "hostfile" in named
     listed = text_of("docs/reference.md").partition("## Labels")[2]

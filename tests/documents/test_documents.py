@@ -147,10 +147,7 @@ def test_aliases_share_nothing() -> None:
         ("a: |\n \t\n  x", "f:2:2: found a tab"),
         ('a: "\\UFFFFFFFF"', "f:1:"),
         ("x: &x [[]]\nz: " + "[" * 98 + "*x" + "]" * 98, "f:1:8: nested deeper than 100 levels"),
-        (
-            '{"a": 1} {"b": 2}',
-            "f:1:10: did not find expected <document start>: write a line '---' between",
-        ),
+        ('{"a": 1} {"b": 2}', "f:1:10: did not find expected <document start>: write a line '---' between"),
         ('{"a": 1,\n"b": 2,, "c": 3', "f:2:8: "),
         ('a: 1\n"\\/": 2', r"f:2:1: kubectl reads the escape \/ in JSON only, and this is YAML: write /"),
         ('{"a": 1}\n{"b": 2}\n---\nc: 3', "f:3:1: kubectl reads only JSON here"),

@@ -104,9 +104,7 @@ def gated(pods: Iterable[Object], count: int) -> list[Object]:
     gated_pods = []
     for made in copy.deepcopy(list(pods)):
         made["spec"]["schedulingGates"] = [{"name": GATE}]
-        made["metadata"]["annotations"] |= {
-            PLACE: place(count, placer="gate"),
-        }
+        made["metadata"]["annotations"] |= {PLACE: place(count, placer="gate")}
         gated_pods.append(made)
     return gated_pods
 

@@ -7,10 +7,7 @@ import pytest
 from contract.keys import JOB
 from kubectl_ultraserver.names import JobName, belongs, job_of, parse
 
-MPI = {
-    "training.kubeflow.org/job-name": "train",
-    "training.kubeflow.org/operator-name": "mpi-operator",
-}
+MPI = {"training.kubeflow.org/job-name": "train", "training.kubeflow.org/operator-name": "mpi-operator"}
 
 
 def pod(labels: dict[str, str], **more: Any) -> dict[str, Any]:

@@ -15,11 +15,7 @@ UNIT = f"{{label: {CLIQUE}, nodes: 18, usable: 16}}"
 TABLE = read(rules(f"families: [{{name: nvl72, mode: enforce, units: [{UNIT}]}}]\n"))
 HAS = {GPU: 4_000, "cpu": 100_000}
 RACKS = {
-    f"{rack}-{at:02}": Node(
-        f"{rack}-{at:02}",
-        {CLIQUE: rack, HOSTNAME: f"{rack}-{at:02}"},
-        allocatable=HAS,
-    )
+    f"{rack}-{at:02}": Node(f"{rack}-{at:02}", {CLIQUE: rack, HOSTNAME: f"{rack}-{at:02}"}, allocatable=HAS)
     for rack in ("a", "b")
     for at in range(18)
 }

@@ -47,10 +47,7 @@ def test_of_a_job_without_a_place_it_is_said_that_nothing_can_be_told() -> None:
     none = f"no annotation {PLACE}: the webhook did not change it"
     verdict = verify(work(pods, changed(THREE, n1_0={"ready": False}), job=stored(mutated=False)))
     assert (verdict.text, verdict.known) == ("cannot tell whether it is placed whole", False)
-    assert said(verdict) == [
-        ("place", none),
-        ("node", "train-worker-0 is on node n1-0, which is not ready"),
-    ]
+    assert said(verdict) == [("place", none), ("node", "train-worker-0 is on node n1-0, which is not ready")]
     assert [(row.rank, row.node) for row in verdict.rows] == [(None, node) for node in [*FIRST[:3], "n2-0"]]
     # One of them only, or one whose place cannot be read.
     pods = workers("train", 4, FIRST)

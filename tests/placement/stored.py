@@ -113,11 +113,7 @@ def worker(name: str, index: int, workers: int, namespace: str = "team") -> Obje
 def launcher(name: str, namespace: str = "team") -> Object:
     """Its launcher."""
     pod = worker(name, 0, 1, namespace)
-    pod["metadata"] |= {
-        "name": f"{name}-launcher",
-        "uid": f"{namespace}/{name}/launcher",
-        "annotations": {},
-    }
+    pod["metadata"] |= {"name": f"{name}-launcher", "uid": f"{namespace}/{name}/launcher", "annotations": {}}
     pod["spec"] = {"schedulingGates": [{"name": GATE}], "containers": [{}]}
     return pod
 

@@ -12,16 +12,7 @@ from placement.decide.fit import lacking
 from placement.observe.inventory import API, read_claim, read_class, read_slice
 from placement.observe.model import Ask, Device
 from tests.kube.fake import FakeApi
-from tests.placement.stored import (
-    INDEX,
-    Program,
-    path_of,
-    state,
-    store_job,
-    store_nodes,
-    told,
-    worker,
-)
+from tests.placement.stored import INDEX, Program, path_of, state, store_job, store_nodes, told, worker
 from tests.placement.stored import pods as stored
 
 WHOLE = f"device.attributes['{DRIVER}'].resourceType == 'neuron_node'"
@@ -125,10 +116,7 @@ def store(api: FakeApi, found: list[Object]) -> list[Object]:
 def made_for(pod: Object, entry: str = "neurons") -> Object:
     """Returns what says in a claim's metadata of which pod it is."""
     owner = {"kind": "Pod", "uid": pod["metadata"]["uid"]}
-    return {
-        "ownerReferences": [owner],
-        "annotations": {"resource.kubernetes.io/pod-claim-name": entry},
-    }
+    return {"ownerReferences": [owner], "annotations": {"resource.kubernetes.io/pod-claim-name": entry}}
 
 
 def pinned(api: FakeApi, name: str) -> set[str]:
@@ -304,11 +292,7 @@ def test_a_job_of_which_a_worker_claims_nothing_waits(api: FakeApi) -> None:
 def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:
     """Each is met next to the others, on every node."""
     put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(*[request()] * 4)})
-    for count, parts, said in (
-        (1, 40, "few devices"),
-        (2, 200, "few devices"),
-        (3, 0, "12 requests for d"),
-    ):
+    for count, parts, said in ((1, 40, "few devices"), (2, 200, "few devices"), (3, 0, "12 requests for d")):
         pods = claiming("a")
         for pod in pods:
             (entry,) = pod["spec"]["resourceClaims"]

@@ -19,9 +19,7 @@ def stream(workers: int) -> list[Arrival]:
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])
-def test_eight_workers_are_placed_within_the_length_of_the_jobs_before_them(
-    workers: int,
-) -> None:
+def test_eight_workers_are_placed_within_the_length_of_the_jobs_before_them(workers: int) -> None:
     run = simulate(NODES, [*stream(workers), LARGE], end=END)
     # Jobs that waited already when it came come before it: those of the hour before, a quarter
     # more than were served. The stream itself is no faster.

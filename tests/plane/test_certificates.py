@@ -64,12 +64,7 @@ def test_two_replicas_repair_what_strangers_break(
     installed: Installation, control_plane: ControlPlane
 ) -> None:
     (port,) = free_ports(1)
-    command = installed.command(
-        "run",
-        interval_seconds=0.2,
-        settle_seconds=1,
-        metrics_host="127.0.0.1",
-    )
+    command = installed.command("run", interval_seconds=0.2, settle_seconds=1, metrics_host="127.0.0.1")
     loop = control_plane.programs.start(
         f"{installed.name}-run", [*command, f"--metrics-port={port}"], cwd=REPOSITORY
     )

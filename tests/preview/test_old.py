@@ -101,10 +101,7 @@ def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -
     assert (
         result.exit_code,
         "updates are admitted unchanged: the rule table is not enforced" in result.stdout,
-    ) == (
-        0,
-        True,
-    )
+    ) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -193,15 +193,7 @@ ELSEWHERE = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpression
         pod("", {}),
         pod(5, {}) | {"metadata": {"labels": {MPI + "replica-index": "5"}}},
     ],
-    ids=[
-        "selector",
-        "affinity",
-        "no-neuron",
-        "seen",
-        "opted-out",
-        "no-index",
-        "no-operator",
-    ],
+    ids=["selector", "affinity", "no-neuron", "seen", "opted-out", "no-index", "no-operator"],
 )
 def test_of_pods_without_a_word_from_their_job_only_mpi_workers_for_ultraservers_get_blocks(
     obj: dict[str, Any],

@@ -64,11 +64,7 @@ def why(found: Outcome, name: str = "x") -> tuple[State, str]:
             {"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 0, "template": {}}},
             "the job has no workers",
         ),
-        (
-            "",
-            mpijob(resource=GPU),
-            WITHOUT,
-        ),
+        ("", mpijob(resource=GPU), WITHOUT),
         (
             "",
             put(mpijob(), RESOURCES, {"limits": {keys.NEURON: "sixteen"}}),

@@ -128,10 +128,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["rules: the table has no rule 'job-lable'; did you mean 'job-label'?"],
     ),
     "message": ({"messages": ["nodes form"]}, ["messages: expected 'nodes form', but the messages are:"]),
-    "patch": (
-        {"patch": []},
-        ["patch: --- expected", "+    node.kubernetes.io/instance-type: trn2u."],
-    ),
+    "patch": ({"patch": []}, ["patch: --- expected", "+    node.kubernetes.io/instance-type: trn2u."]),
     "missing snapshot": ({"snapshot": True}, ["snapshot: there is none yet; --update writes"]),
     "no workload": ({"outcome": "no-workload"}, ["outcome: expected no-workload, was changed, allowed"]),
 }
@@ -171,10 +168,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, ":1: no cases"),
     "no case": ({"a": "[]"}, ":1: no cases"),
     "no YAML": ({"a": "- [\n"}, "a.yaml:2: "),
-    "a file of nothing": (
-        {"a": [case()], "b": JOB},
-        "b.yaml:1: is not a list of cases, and no case refers",
-    ),
+    "a file of nothing": ({"a": [case()], "b": JOB}, "b.yaml:1: is not a list of cases, and no case refers"),
     "an empty file": ({"a": [case()], "b": "# nothing\n"}, "b.yaml:1: is not a list of cases"),
     "two lists": ({"a": "- a\n---\n- b\n"}, "a.yaml:1: a file of cases is one document"),
     "two of a name": ({"a": [case()], "b": [case()]}, "b.yaml:1: [0].name: 'one' is the name of "),

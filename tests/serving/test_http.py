@@ -53,9 +53,7 @@ def test_body_in_many_pieces_arrives_whole(server: Server) -> None:
     assert answer(sock).partition(b"\r\n\r\n")[2] == body
 
 
-def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(
-    server: Server,
-) -> None:
+def test_a_client_that_expects_100_continue_gets_it_once_before_its_body(server: Server) -> None:
     sock = server.tls()
     sock.sendall(
         b"POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"

@@ -75,9 +75,7 @@ def test_a_request_that_arrives_while_a_stopping_worker_is_frozen_is_answered(
 
 
 @pytest.mark.limit(10, "requests for three seconds, and a server of its own")
-def test_a_stopping_worker_keeps_idle_connections_while_requests_arrive(
-    start: Callable[..., Server],
-) -> None:
+def test_a_stopping_worker_keeps_idle_connections_while_requests_arrive(start: Callable[..., Server]) -> None:
     """Protects creates in a burst, for which the API server takes connections that were idle for long."""
     server = start()
     clients = [server.client() for _ in range(6)]

@@ -146,9 +146,7 @@ def test_peers_that_send_many_requests_at_once_have_one_turn_together(server: Se
     assert time.monotonic() - began >= in_line * 0.01
 
 
-def test_peers_that_leave_right_after_the_handshake_end_no_others_connection(
-    server: Server,
-) -> None:
+def test_peers_that_leave_right_after_the_handshake_end_no_others_connection(server: Server) -> None:
     with server.client() as before:
         for turn in range(60):
             sock = server.tls()
@@ -158,9 +156,7 @@ def test_peers_that_leave_right_after_the_handshake_end_no_others_connection(
             assert before.post("/mutate", REVIEW) == REVIEW
 
 
-def test_a_peer_that_sends_a_byte_at_a_time_is_cut_off_after_a_bounded_total_time(
-    hasty: Server,
-) -> None:
+def test_a_peer_that_sends_a_byte_at_a_time_is_cut_off_after_a_bounded_total_time(hasty: Server) -> None:
     # By the listener without TLS, where no handshake is in a hurry.
     hello, head, body = half_open(hasty), hasty.tcp(listener=1), hasty.tcp(listener=1)
     head.sendall(b"POST /echo HTTP/1.1\r\nHo")
@@ -246,9 +242,7 @@ def test_a_flood_of_newcomers_ends_no_request_that_is_being_answered(small: Serv
     answered(served)
 
 
-def test_bodies_that_are_announced_and_do_not_come_keep_no_large_review_out(
-    server: Server,
-) -> None:
+def test_bodies_that_are_announced_and_do_not_come_keep_no_large_review_out(server: Server) -> None:
     announce = sending(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\n\r\nx")
     for _ in range(30):
         announce(server)
@@ -274,9 +268,7 @@ def announced(server: Server, size: int, part: int) -> socket.socket:
     return sock
 
 
-def test_above_the_bytes_that_may_be_held_the_older_of_two_like_requests_has_to_go(
-    narrow: Server,
-) -> None:
+def test_above_the_bytes_that_may_be_held_the_older_of_two_like_requests_has_to_go(narrow: Server) -> None:
     older, younger = (announced(narrow, 1_000_000, part) for part in (PART, PART + 1))
     with narrow.client() as client:
         assert client.post("/echo", b"z" * PART) == b"z" * PART
@@ -284,9 +276,7 @@ def test_above_the_bytes_that_may_be_held_the_older_of_two_like_requests_has_to_
     answered(younger, b"z" * 99_999)
 
 
-def test_a_review_is_not_given_up_for_the_bytes_of_others_that_came_after_it(
-    narrow: Server,
-) -> None:
+def test_a_review_is_not_given_up_for_the_bytes_of_others_that_came_after_it(narrow: Server) -> None:
     review = announced(narrow, 6_000, 5_000)
     others = [announced(narrow, 1_000_000, PART) for _ in range(2)]
     last = sending(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + b"z" * PART)(narrow)

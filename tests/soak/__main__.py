@@ -135,10 +135,7 @@ def counted(report: Path) -> dict[str, object]:
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--only",
-    multiple=True,
-    type=click.Choice(list(PHASES)),
-    help="Some phases; not enough for a release.",
+    "--only", multiple=True, type=click.Choice(list(PHASES)), help="Some phases; not enough for a release."
 )
 @click.option("--seed", type=int, help="Of the first round; random without.")
 def main(only: tuple[str, ...], seed: int | None) -> None:

@@ -111,10 +111,7 @@ class Family(Row):
         Mapping[str, Annotated[Range, written(Whole | Range, as_range)]], Limits(min_length=1)
     ]
     shapes: Annotated[tuple[Shape, ...], Limits(min_length=1)]
-    mode: Annotated[
-        Literal["enforce", "off"],
-        or_bare_off(Literal["enforce", "off", False]),
-    ] = "enforce"
+    mode: Annotated[Literal["enforce", "off"], or_bare_off(Literal["enforce", "off", False])] = "enforce"
     claims: Mapping[str, Claimed] = field(default_factory=dict)
     node_labels: Patterns = field(default_factory=dict)
     units: tuple[Unit, ...] = ()

@@ -224,8 +224,7 @@ class Group(Row):
 
 
 STARTED, STOPPED, ACTIVE = map(
-    object_path,
-    ("/status/startTime", "/status/conditions[type=Suspended]/status", "/status/replicaStatuses"),
+    object_path, ("/status/startTime", "/status/conditions[type=Suspended]/status", "/status/replicaStatuses")
 )
 
 

@@ -100,8 +100,7 @@ Unique = Annotated[
     tuple[T, ...], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)
 ]
 Pointer = Annotated[
-    ObjectPath,
-    written(Annotated[str, Field(pattern=f"^{_POINTER}$", description=_POINTED)], object_path),
+    ObjectPath, written(Annotated[str, Field(pattern=f"^{_POINTER}$", description=_POINTED)], object_path)
 ]
 TemplatePath = Annotated[ObjectPath, written(Annotated[str, Field(pattern=f"^({_POINTER})?$")], object_path)]
 

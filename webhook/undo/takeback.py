@@ -40,10 +40,7 @@ class _Place:
 
 
 def take_back(
-    template: Json,
-    added: Mapping[str, str | list[str]],
-    budget: Budget,
-    taken: list[Taken] | None = None,
+    template: Json, added: Mapping[str, str | list[str]], budget: Budget, taken: list[Taken] | None = None
 ) -> Json:
     """Returns the template without unchanged additions; the same object if it has none.
 

@@ -90,10 +90,7 @@ def served(plane: ControlPlane, passed_on: None) -> Iterator[tuple[Kubectl, Path
 
 @pytest.fixture
 def live(
-    plane: ControlPlane,
-    registered: None,
-    namespace: Callable[..., Kubectl],
-    served: tuple[Kubectl, Path],
+    plane: ControlPlane, registered: None, namespace: Callable[..., Kubectl], served: tuple[Kubectl, Path]
 ) -> Iterator[Live]:
     """The installation with its own table."""
     assert registered is None
@@ -142,10 +139,7 @@ CASES: Mapping[str, tuple[Object, str]] = {
         mpijob(4),
         f"condition.hooks.example: did nothing, {WOULD}: {EXCLUDED}; or {SILENT} [{CONDITION}]",
     ),
-    "away": (
-        mpijob(4),
-        f"away.hooks.example: did nothing, {WOULD}: {SILENT}",
-    ),
+    "away": (mpijob(4), f"away.hooks.example: did nothing, {WOULD}: {SILENT}"),
     "closed": (mpijob(4), f"kube-apiserver: refuses it: {FAILED}"),
     "other": (
         mpijob(4),

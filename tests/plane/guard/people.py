@@ -27,10 +27,7 @@ PLACEMENT = "system:serviceaccount:ultraserver-webhook:ultraserver-placement"
 NODE = "system:node:ip-172-32-10-1"
 NOWHERE = {"nodeSelector": {"no": "such-node", "node.kubernetes.io/instance-type": "trn2u.48xlarge"}}
 GATES = {"schedulingGates": [{"name": GATE}]}
-PLACED = {
-    PLACE: "placer=gate workers=2 size=2 unit=topology.kubernetes.io/zone index=name",
-    JOB: "a.b",
-}
+PLACED = {PLACE: "placer=gate workers=2 size=2 unit=topology.kubernetes.io/zone index=name", JOB: "a.b"}
 """What whole-job admission reads from a pod, as a person would write it to hold a zone."""
 TABLE = """\
 apiVersion: ultraserver-webhook.io/v1alpha2

@@ -209,9 +209,7 @@ def test_anti_affinity_of_ones_own_namespace_and_of_who_uses_a_unit_stays_allowe
         repelling(*[{}] * 16),
         repelling(own, own | {"namespaceSelector": {"matchLabels": {NAMED: ada.namespace}}}),
     ]
-    asks = [
-        selecting(matchLabels={ROLE: "worker"}, asks=DEVICE, name="node"),
-    ]
+    asks = [selecting(matchLabels={ROLE: "worker"}, asks=DEVICE, name="node")]
     made = [*(pod(f"p-{at}", affinity=each) for at, each in enumerate(near)), *asks]
     assert_done(tries(ada, jobs.together(*made)))
     launcher = computed(name="launcher", asks={})

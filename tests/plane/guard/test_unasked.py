@@ -39,9 +39,7 @@ def test_where_the_webhook_is_not_asked_a_job_can_only_say_that_it_is_itself(ada
     ):
         done = tries(ada, people.labelled_job(label, **metadata), "create", "--dry-run=server")
         assert_refused(
-            done,
-            "Worker.template.metadata.labels[ultraserver-webhook.io/job]",
-            "not the value of this job",
+            done, "Worker.template.metadata.labels[ultraserver-webhook.io/job]", "not the value of this job"
         )
     for label, metadata in (
         (f"{here}.train", {}),

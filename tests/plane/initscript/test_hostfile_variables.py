@@ -11,10 +11,7 @@ from webhook.rules.load import load_default
 
 pytestmark = pytest.mark.fleet
 
-OWN = {
-    "mpirun.openmpi": "OMPI_MCA_orte_default_hostfile",
-    "mpiexec.hydra": "HYDRA_HOST_FILE",
-}
+OWN = {"mpirun.openmpi": "OMPI_MCA_orte_default_hostfile", "mpiexec.hydra": "HYDRA_HOST_FILE"}
 """The launcher of each MPI that can be installed here, and the variable that it reads."""
 
 TRIES = 5

@@ -10,15 +10,7 @@ from testbed.plane.plugin import eventually
 from tests.helpers import requested
 from tests.plane.bound import wait_count
 from tests.plane.examples import assert_changed
-from tests.plane.kinds.jobs import (
-    CONTAINER,
-    job,
-    jobset,
-    leaderworkerset,
-    pytorchjob,
-    template,
-    trainjob,
-)
+from tests.plane.kinds.jobs import CONTAINER, job, jobset, leaderworkerset, pytorchjob, template, trainjob
 from webhook.engine import evaluate
 from webhook.engine.opening import groups_of, kind_of
 from webhook.objects.tree import get

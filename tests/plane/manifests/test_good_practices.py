@@ -136,9 +136,7 @@ def test_it_is_asked_again_when_others_changed_the_object(base: Build) -> None:
     assert {hook["reinvocationPolicy"] for hook in mutating(base)} == {"IfNeeded"}
 
 
-def test_of_updates_only_those_are_sent_that_can_take_something_from_a_job_to_come(
-    base: Build,
-) -> None:
+def test_of_updates_only_those_are_sent_that_can_take_something_from_a_job_to_come(base: Build) -> None:
     operations = {hook["name"]: hook["rules"][0]["operations"] for hook in mutating(base)}
     (updates,) = (name for name, found in operations.items() if found != ["CREATE"])
     conditions = {row["name"]: row["expression"] for row in webhooks(base)[updates]["matchConditions"]}
@@ -159,9 +157,7 @@ def test_mirror_pods_are_never_mutated(base: Build) -> None:
         assert any("kubernetes.io/config.mirror" in row["expression"] for row in conditions)
 
 
-def test_of_workers_only_those_are_sent_that_can_get_a_block(
-    built: Callable[..., Build],
-) -> None:
+def test_of_workers_only_those_are_sent_that_can_get_a_block(built: Callable[..., Build]) -> None:
     base, missed = (
         webhooks(objects)["pods.ultraserver-webhook.io"] for objects in (built(), built(missedJobs=True))
     )

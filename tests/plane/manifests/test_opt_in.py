@@ -31,9 +31,7 @@ def test_every_namespace_is_one_webhooks_or_nobodys(built: Callable[..., Build])
         assert of_base.partition("||")[2] in of_this
 
 
-def test_with_others_it_fails_as_they_do_and_narrows_the_other_kinds(
-    built: Callable[..., Build],
-) -> None:
+def test_with_others_it_fails_as_they_do_and_narrows_the_other_kinds(built: Callable[..., Build]) -> None:
     hooks = webhooks(built(failurePolicy="Fail", kinds=["all"], optIn=True, optInKinds=True))
     by_name = {name.partition(".")[0]: hook for name, hook in hooks.items()}
     for name in ("mpijobs", "asked", "verify", "verify-asked"):

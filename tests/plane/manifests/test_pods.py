@@ -20,9 +20,7 @@ def test_it_leaves_out_what_the_base_does_and_fails_open(built: Callable[..., Bu
     assert hook["failurePolicy"] == "Ignore"
 
 
-def test_it_stands_beside_every_value_that_changes_the_registration(
-    built: Callable[..., Build],
-) -> None:
+def test_it_stands_beside_every_value_that_changes_the_registration(built: Callable[..., Build]) -> None:
     values = {"failurePolicy": "Fail", "missedJobs": True, "kinds": ["all"], "neuronScheduler": "mine"}
     assert webhooks(built(pods=True, **values))[NAME] == webhooks(built(pods=True))[NAME]
 
