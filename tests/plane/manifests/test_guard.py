@@ -12,7 +12,7 @@ from contract import keys
 from testbed.plane.controllers import CONTROLLERS
 from testbed.plane.kubectl import Object
 from tests.plane.manifests.conftest import Build
-from tests.plane.manifests.objects import of_kind, one, units_of_pods, webhooks
+from tests.plane.manifests.objects import of_kind, units_of_pods, webhooks
 from webhook.rules.load import load_default
 
 POLICY = "ValidatingAdmissionPolicy"
@@ -190,14 +190,6 @@ def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build)
             assert row["reason"] == "Forbidden"
             # A message with a line break would not be shown.
             assert "\\n" not in row["messageExpression"]
-
-
-def test_statefulsets_have_marks_only_if_the_webhook_writes_them(built: Callable[..., Build]) -> None:
-    name, kind = "ultraserver-webhook-guard-kinds", "request.kind.kind == 'StatefulSet'"
-    for kinds, refused in ((["all"], 3), (["all", "statefulsets.v1.apps"], 0), (["statefulsets.v1.apps"], 0)):
-        policy = one(built(kinds=kinds), POLICY, name)
-        assert str(policy).count(kind) == refused
-        assert str(policy["spec"]["matchConstraints"]).count("statefulsets") == 1
 
 
 def test_only_operators_and_the_controllers_that_copy_templates_are_bound(
