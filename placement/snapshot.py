@@ -14,9 +14,9 @@ from placement.observe.inventory import Claim, DeviceClass
 from placement.observe.model import HIDDEN, MARKS, Device, Ended, Node, Pod, Units
 
 # Fields without names. The keys of maps, such as those of labels, are none, either.
-_KEPT: Final = frozenset(
+KEPT: Final = frozenset(
     {"release", "units", "place", "gates", "key", "operator", "effect", "created"}
-    | {"attributes", "conditions", "resource", "resources"}
+    | {"attributes", "conditions", "resource", "resources", "on_failure"}
 )
 # Values that mean the same in every cluster; numbers with few digits do, too.
 _PUBLIC: Final = frozenset({"", DRIVER, NO_SERVER, NO_NODE})
@@ -100,7 +100,7 @@ def _field(value: object, field: str, name: Callable[[str], str]) -> Any:  # noq
         case Device(), "key":
             driver, pool, device = re.fullmatch("device ([^/]*)/(.*)/([^/]*)", item).groups()  # type: ignore[union-attr]
             return f"device {name(driver)}/{name(pool)}/{name(device)}"
-        case _ if field in _KEPT:
+        case _ if field in KEPT:
             return _plain(item, str)
         case Pod(), "name":
             base, dash, number = item.rpartition("-")

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from placement.observe.model import (
 )
 from placement.observe.model import Term as Terms
 from placement.replay import decided, read
-from placement.snapshot import Snapshot, as_json
+from placement.snapshot import KEPT, Snapshot, as_json
 from tests.helpers import examples
 from tests.placement.world import DEMAND, HOUR, MINUTE, NOW, SECOND, bound, foreign, job, node, servers
 
@@ -214,6 +214,11 @@ def test_hidden_names_are_nowhere_and_numbers_of_workers_stay() -> None:
     names = [pod["name"] for pod in json.loads(text)["pods"]]
     assert {name.rpartition("-")[2] for name in names[:4]} == {"0", "1", "2", "3"}
     assert len({name.rpartition("-")[0] for name in names[:4]}) == 1
+
+
+def test_of_each_text_of_a_pod_or_node_it_is_known_whether_it_is_a_name() -> None:
+    texts = {field.name for kind in (Pod, Node) for field in fields(kind) if field.type is str}
+    assert texts - KEPT == {"namespace", "name", "uid", "job", "node", "plan"}, "add it to KEPT, if not"
 
 
 def call(*words: str) -> Any:
