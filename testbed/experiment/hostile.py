@@ -111,7 +111,7 @@ Sort = Callable[[str, str, int], dict[str, Any]]
 
 
 def fill(stage: Stage, count: int, sort: Sort = forged) -> int:
-    """Creates so many Pods of a sort as that user, some of them endless; returns how many were accepted."""
+    """Creates Pods of a sort as the intruder, some of them endless; returns how many were accepted."""
     weak = intruder(stage.plane.kubectl)
     plain = next(name for name, labels in stage.labels.items() if nodes.SERVER_ID_4 not in labels)
     taken = next(name for name, labels in stage.labels.items() if nodes.SERVER_ID_4 in labels)
@@ -130,7 +130,7 @@ def fill(stage: Stage, count: int, sort: Sort = forged) -> int:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for these Pods and for the program.
+    """The result of an attack by Pods.
 
     Attributes:
         created: Pods that the API server accepted.
@@ -143,7 +143,7 @@ class Outcome:
     peak: int
 
     def lines(self) -> list[str]:
-        """Returns the same for people."""
+        """Returns the result as lines for people."""
         return [
             f"hostile Pods: {self.created} created, {self.touched} of them deleted by another client",
             f"memory of the program: {self.peak >> 20} MiB at most",
@@ -151,7 +151,7 @@ class Outcome:
 
 
 def outcome(stage: Stage, created: int, program: Program | None) -> Outcome:
-    """Returns the result for so many created Pods, and for the program that ran meanwhile."""
+    """Returns the result of the attack, and the memory of the program that ran during it."""
     pods = stage.plane.kubectl.in_namespace(NAMESPACE).get_json("pods")["items"]
     remaining = [
         pod for pod in pods if "finalizers" in pod["metadata"] or "deletionTimestamp" not in pod["metadata"]

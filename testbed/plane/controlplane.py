@@ -84,14 +84,14 @@ class ControlPlane:
         self._stop.close()
 
     def _issue(self, folder: Path) -> credentials.Credentials:
-        """Makes the credentials; a plane that others than its own programs talk to has more."""
+        """Creates the credentials; subclasses add those of further programs."""
         return credentials.issue(folder)
 
     def _prepare(self) -> None:
-        """Creates what must exist before the first program starts: here, nothing."""
+        """Creates what must exist before the first program starts; subclasses override it."""
 
     def _command(self, name: str, flags: dict[str, object], dashes: str) -> list[str]:
-        """Returns the command line of a program; a plane that is elsewhere starts it elsewhere."""
+        """Returns the command line of a program; subclasses run it in other namespaces."""
         return [str(self.tools / name), *(f"{dashes}{flag}={value}" for flag, value in flags.items())]
 
     def account(self, namespace: str, name: str) -> Path:

@@ -80,7 +80,7 @@ def _ruled(table: Table, off: Off, request: Request, kind: str) -> tuple[Outcome
 
 
 def _with_shadow(served: Outcome, would: Outcome, mode: Mode, by: str) -> Outcome:
-    """Returns the served outcome with the enforced one; the mode is the table's, perhaps by a policy."""
+    """Returns the served outcome, with what enforcement would do; the mode is the table's or a policy's."""
     if mode is Mode.SHADOW:
         served = replace(
             served,
@@ -89,13 +89,13 @@ def _with_shadow(served: Outcome, would: Outcome, mode: Mode, by: str) -> Outcom
             untouched=would.untouched,
             rules=tuple(row._replace(state=State.SKIPPED) for row in would.rules),
         )
-    # If only what is in shadow cannot read the object, the enforced outcome is not known.
+    # If a rule in shadow cannot read the object, it is unknown what enforcement would do.
     rules = tuple(map(_shadowed, served.rules, would.rules)) if would.rules else served.rules
     return replace(served, rules=rules, would=would)
 
 
 def _shadowed(served: RuleOutcome, would: RuleOutcome) -> RuleOutcome:
-    """Returns the outcome of a rule that is in shadow, or that does not fire because of another in shadow."""
+    """Returns the outcome of a rule, which is `SHADOWED` if the rule would fire only with enforcement."""
     if served.state is State.FIRED or would.state is not State.FIRED:
         return served if served.why != SWITCHED_OFF else would
     return would._replace(state=State.SHADOWED)

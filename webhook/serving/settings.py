@@ -40,7 +40,7 @@ class Limits:
         head: Longest request head (request line and headers) in bytes; the API server's is below 1 KiB.
         body: Longest request body in bytes.
         buffered: Most bytes of requests and responses that a worker holds while they are received and
-            sent, counted as they arrive. Above this the one that held most for longest is closed.
+            sent, counted as they arrive. Above this, the connection that held most for longest is closed.
         connections: Most open connections of a worker. Above this another one is closed (see
             `webhook.serving.peers.Peers.add`); 960 stays below the usual limit of 1024 file descriptors.
         handshake_seconds: From accepting a connection to the end of its TLS handshake (Go's client
