@@ -28,6 +28,9 @@ OPENED: Final = PREFIX + "opened"
 TIME_LIMIT: Final = PREFIX + "time-limit"
 """Annotation on the job, and on its workers: how long it runs at most, ``30m``, ``4h`` or ``2d``."""
 
+ON_NODE_FAILURE: Final = PREFIX + "on-node-failure"
+"""Annotation on the job, and on its Pods: ``wait``, ``move`` or ``restart`` when one of its nodes fails."""
+
 GATE: Final = PREFIX + "whole-job"
 """Scheduling gate: the Pod waits for placement."""
 

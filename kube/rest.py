@@ -99,16 +99,21 @@ class RestApi(ABC):
         """
         return checked("PATCH", path, *self.call("PATCH", path, operations, _JSON_PATCH))
 
-    def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
+    def delete(
+        self, path: str, preconditions: Mapping[str, str] | None = None, *, grace: int | None = None
+    ) -> None:
         """Deletes an object; one that does not exist is not an error.
 
         With its ``uid`` or ``resourceVersion`` as preconditions, deletes it only if it still has them.
+        ``grace`` is the time for a pod to end, in seconds; None for its own. The API server ignores the query
+        of a request with preconditions.
 
         Raises:
             ConflictError: It has others.
         """
-        body = {"preconditions": dict(preconditions)} if preconditions else None
-        status, answer = self.call("DELETE", path, body)
+        body: Object = {"preconditions": dict(preconditions)} if preconditions else {}
+        body |= {} if grace is None else {"gracePeriodSeconds": grace}
+        status, answer = self.call("DELETE", path, body or None)
         if status != HTTPStatus.NOT_FOUND:
             checked("DELETE", path, status, answer)
 

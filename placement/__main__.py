@@ -59,6 +59,7 @@ def main() -> None:
 @option("--identity", default=socket.gethostname, show_default="the host's name", help="Of this replica.")
 @option("--bound-seconds", type=float, default=120.0, help="When an admitted job must have all its nodes.")
 @option("--interval-seconds", type=float, default=10.0, help="Between decisions when nothing changes.")
+@option("--failed-seconds", type=float, default=60.0, help="When a job leaves a node that has failed.")
 @option("--default-limit-seconds", type=float, default=86400.0, help="For jobs without a time limit.")
 @option(
     "--rules",
@@ -76,7 +77,8 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
 
     logs.configure(given["log_format"], "placement")
     metrics = Metrics()
-    bound, limit = (timedelta(seconds=given[f"{name}_seconds"]) for name in ("bound", "default_limit"))
+    names = "bound", "default_limit", "failed"
+    bound, limit, failed = (timedelta(seconds=given[f"{name}_seconds"]) for name in names)
     try:
         units = followed(given["rules"]).refresh
         api, *watched = (connect(given["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
@@ -90,7 +92,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         Mirror[Any](of, path, read, lambda: loop.wake(), unserved=UNSERVED if path in READERS else "")  # noqa: PLW0108 - made below
         for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
     )
-    tuning, reporter = Tuning(bound, limit), Reporter(api, given["identity"])
+    tuning, reporter = Tuning(bound, limit, failed_after=failed), Reporter(api, given["identity"])
     pace = given["interval_seconds"], given["lease_seconds"] / 3
     passes = Passes(api, copies, tuning, units, reporter, metrics, lambda: datetime.now(UTC), *pace)
     loop = Loop(elector, passes, passes.leads, able=passes.sees)

@@ -37,6 +37,9 @@ class Metrics:
         self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=SECONDS, **own)
         self.openings = Counter("openings", "Jobs that were admitted.", **own)
         self.deletions = Counter("deletions", "Workers deleted to be recreated.", **own)
+        self._left = Counter("node_losses", "Jobs that left a failed node, by what they did.", ["how"], **own)
+        for how in ("moved", "restarted"):
+            self._left.labels(how)
         self._failures = Counter("failures", "What failed, by kind.", ["kind"], **own)
         for reason in Reason:
             self._waiting.labels(reason)
@@ -68,6 +71,10 @@ class Metrics:
                 counts.update({(kind.usable, state): count for state, count in states.items()})
         for (size, state), count in counts.items():
             self._units.labels(str(size), state).set(count)
+
+    def left(self, how: str) -> None:
+        """Counts a job that has left a failed node: ``Moved`` or ``Restarted``."""
+        self._left.labels(how.lower()).inc()
 
     def failed(self, kind: str) -> None:
         """Counts an error: of a ``watch``, a ``write``, or a ``decision`` about one job."""

@@ -196,12 +196,17 @@ class Passes:
 
     def _delete(self, deletion: Deletion) -> None:
         _log.warning("%s: %s", shown(deletion.job.key), deletion.why)
-        if self._stored(self._deleted, deletion.pods):
-            self.reporter.write(deletion.job, "Recreated", deletion.why, self.clock(), "Warning")
+        how, dead = deletion.how, deletion.dead
 
-    def _deleted(self, pod: Pod) -> Pod | None:
-        """Deletes a pod; one that has started meanwhile stays, and the others of its job are deleted."""
-        if not write.delete(self.api, pod):
-            return None
-        self.metrics.deletions.inc()
-        return replace(pod, deleting=True)
+        def deleted(pod: Pod) -> Pod | None:
+            """Deletes a pod; one that has started stays unless its job leaves a failed node."""
+            done = write.evict(self.api, pod, dead=pod.uid in dead) if how else write.delete(self.api, pod)
+            if not done:
+                return None
+            self.metrics.deletions.inc()
+            return replace(pod, deleting=True)
+
+        if self._stored(deleted, deletion.pods):
+            self.reporter.write(deletion.job, how or "Recreated", deletion.why, self.clock(), "Warning")
+            if how:
+                self.metrics.left(how)

@@ -81,6 +81,17 @@ def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
     return read_pod(api.patch(path_of(pod), [same, *operations]))
 
 
+def evict(api: RestApi, pod: Pod, *, dead: bool) -> bool:
+    """Deletes a pod that a failed node keeps from running; at once if no kubelet ends it.
+
+    Raises:
+        ConflictError: It was created again meanwhile.
+        ApiError: It cannot be deleted.
+    """
+    api.delete(path_of(pod), {"uid": pod.uid}, grace=0 if dead else None)
+    return True
+
+
 def delete(api: RestApi, pod: Pod) -> bool:
     """Deletes a pod, unless it has started; returns whether it was deleted.
 

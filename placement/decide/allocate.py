@@ -55,7 +55,7 @@ class Allocator:
             unpinned = {member.block for member in job.unpinned}
             units = {block: unit for block, unit in own.items() if unit and block in unpinned}
         if unplaced:
-            units |= self._settle(job, unplaced, failure, reserves=reserves)
+            units |= self.settle(job, unplaced, failure, reserves=reserves)
         return Opening(job, units)
 
     def _check_pins(self, job: Job) -> None:
@@ -115,7 +115,7 @@ class Allocator:
         cause = cause or self._cluster.repelled([node], job)
         return cause.detail if cause else None
 
-    def _settle(
+    def settle(
         self, job: Job, blocks: Sequence[Members], failure: Failure | None, *, reserves: bool
     ) -> dict[int, str]:
         """Returns free units for whole blocks, by the numbers of the blocks."""

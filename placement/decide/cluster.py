@@ -109,6 +109,10 @@ class Cluster:
         if taken.stranger:
             self._held(taken.node, taken.claim, 1)
 
+    def keep(self, node: str, job: JobKey) -> None:
+        """Holds a node for a job whose pods are about to come."""
+        self._held(node, job, MOST)
+
     def hold_by_name(self, member: Member, units: Units) -> None:
         """Holds the node and the pin of a pod with devices that cannot be examined further."""
         place, pinned = member.place, None

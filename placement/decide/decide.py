@@ -17,6 +17,7 @@ from placement.decide.allocation import taken
 from placement.decide.believe import Belief, Member, unjudged
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job, jobs_of
+from placement.decide.lost import Loss, Losses, elsewhere
 from placement.decide.plan import (
     REMEMBERED,
     Decision,
@@ -88,6 +89,7 @@ class _Round:
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
         self._failures = dict(memory.failures)
         self._parked: dict[JobKey, datetime] = {}
+        self._losses = Losses(cluster, now, tuning)
         self._debts = {
             name: (debt, at) for name, (debt, at) in memory.debts.items() if now - at < max(debt, REMEMBERED)
         }
@@ -99,7 +101,9 @@ class _Round:
         """Returns the decision: adds all pods, then considers each job once, in order."""
         members = self._counted_in(pods, inventory)
         shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
-        jobs = sorted(map(self._with_ended, jobs_of(members)), key=lambda job: self._order(job, shares))
+        jobs = list(map(self._with_ended, jobs_of(members)))
+        self._errors += self._losses.follow({job.key: job for job in jobs}, self._memory)
+        jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
         self._trying = {job.key[0]: job.key for job in jobs if self._has_time(job) and not job.settled}
         for job in jobs:
@@ -137,6 +141,7 @@ class _Round:
         """
         created, failure, debt = job.created, self._failures.get(job.key), self._debts.get(job.key[0])
         since = max(created, self._memory.parked.get(job.key, created), self._vain.get(job.key[0], created))
+        since = self._losses.created(job) or since
         if failure and failure.count and not failure.refused:
             since = max(failure.at, since)
         return since + debt[0] if debt else since
@@ -159,12 +164,17 @@ class _Round:
             self._begun,
             self._debts,
             self._parked,
+            self._losses.since,
+            self._losses.left,
             self._now,
         )
 
     def _goes_first(self, job: Job) -> bool:
-        """Returns whether it only needs units that it has, without a failed admission or a refused write."""
-        return job.returns and job.key not in self._failures
+        """Returns whether it only needs units that it has, or one in place of a unit with a failed node.
+
+        A failed admission or a refused write ends that.
+        """
+        return (job.returns or self._losses.moves(job)) and job.key not in self._failures
 
     def _counted_in(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> list[Member]:
         """Adds all pods to the cluster; returns the believed ones, except of jobs that caused a bug."""
@@ -176,6 +186,7 @@ class _Round:
         for pod in live:
             try:
                 member = belief.of(pod)
+                self._losses.add(member)
                 self._cluster.stand(member)
                 if member.place or pod.gated or member.problem:  # other pods belong to no job
                     members.append(member)
@@ -219,6 +230,9 @@ class _Round:
             return tuple(replace(waiting, why=why) for waiting in self._waiting)
 
     def _consider(self, job: Job) -> None:
+        if loss := self._losses.lasting.get(job.key):
+            self._leave(job, loss)
+            return
         if job.settled and not job.gated:
             self._failures.pop(job.key, None)
             return
@@ -246,6 +260,29 @@ class _Round:
                 fitting = error.ranking.fitting.values() if error.ranking and home else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
                     self._park(job, str(error))  # its author can remove this obstacle at any time
+
+    def _leave(self, job: Job, loss: Loss) -> None:
+        """Deletes the pods that a failed node keeps from running, if the job can go on elsewhere."""
+        why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
+        moving = elsewhere(job, loss, self._losses.since[job.key])
+        if why:
+            self._waiting.append(Waiting(moving, f"{loss.why}; {why}", reason=Reason.BACKOFF))
+            return
+        units = dict[int, str]()
+        if not loss.whole:
+            try:
+                blocks = [moving.blocks[block] for block in loss.blocks]
+                units = self._allocator.settle(moving, blocks, None, reserves=False)
+            except UnplacedError as error:
+                why = f"{loss.why}; cannot move yet: {error}"
+                self._waiting.append(Waiting(moving, why, error.ranking, error.reason))
+                return
+        there = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
+        ways = [f"moves from unit {old} to {new}" for old, new in there] or ["waits again, with all workers"]
+        names = (cluster.topology.unit(job.place.unit, unit) for unit in units.values())
+        self._losses.leave(job, frozenset().union(*(unit.names for unit in names if unit)))
+        pods, how = tuple(member.pod for member in loss.pods), "Restarted" if loss.whole else "Moved"
+        self._deletions.append(Deletion(job, pods, f"{', '.join(ways)}: {loss.why}", how, loss.dead))
 
     def _park(self, job: Job, trouble: str | None) -> None:
         """Excludes from a job's age the time in which it could not be admitted; all without a memory."""
@@ -309,6 +346,7 @@ class _Round:
                 else:
                     self._owe(key[0], self._tuning.bound)
         fine = {job.key for job in jobs if job.key in before and job.settled}
+        fine |= self._losses.recent
         fine |= self._unsettled.keys() | {job.key for job, _ in self._errors}
         for key in before.keys() - fine:
             failure = self._failures.get(key)

@@ -18,6 +18,9 @@ LONGEST_PAUSE: Final = timedelta(minutes=30)
 # How long failures of jobs, and of admissions to nodes, are remembered.
 REMEMBERED: Final = 2 * LONGEST_PAUSE
 
+# How often a job may leave failed nodes in the time that failures are remembered.
+MOST_LEFT: Final = 3
+
 MOST_PLANNED: Final = 256  # blocks whose units are on one pod: a fourteenth of its room for annotations
 LONGEST_REFUSAL: Final = 400  # characters of the API server's message, which may quote a whole object
 
@@ -31,6 +34,7 @@ class Tuning:
     default_limit: timedelta = timedelta(days=1)  # the time limit of a job that has none
     reserves: bool = True  # whether units are reserved for the first job that does not fit
     units: Units = UNITS
+    failed_after: timedelta = timedelta(minutes=1)  # how long a job lacks a node before it leaves the others
 
 
 class Unsettled(NamedTuple):
@@ -61,6 +65,15 @@ class Failure:
         return now - self.at < REMEMBERED
 
 
+class Left(NamedTuple):
+    """A job of which pods were deleted because a node failed."""
+
+    at: tuple[datetime, ...]  # when; the last one last
+    nodes: frozenset[str]  # those of the units that are kept for it
+    created: datetime | None = None  # since when it counts as waiting: a restart costs a job no age
+    workers: int = 0  # that it had; a larger job of the same name is another one
+
+
 def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
     """Returns those times that are still remembered."""
     return {name: at for name, at in times.items() if now - at < REMEMBERED}
@@ -85,6 +98,9 @@ class Memory:
     debts: Mapping[str, tuple[timedelta, datetime]] = field(default_factory=dict)
     # Since when jobs wait, without the times in which they could not be admitted even to free units.
     parked: Mapping[JobKey, datetime] = field(default_factory=dict)
+    # Since when jobs lack a node that failed; and the jobs that have left such nodes.
+    lost: Mapping[JobKey, datetime] = field(default_factory=dict)
+    left: Mapping[JobKey, Left] = field(default_factory=dict)
     at: datetime | None = None  # when it was
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
@@ -115,11 +131,16 @@ class Opening(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """Pods of a job to delete, so that their operator recreates them: none of them has started."""
+    """Pods of a job to delete, so that their operator recreates them: none of them has started.
+
+    After the loss of a node, they may have started; ``how`` says then what the job does.
+    """
 
     job: Job
     pods: tuple[Pod, ...]
     why: str
+    how: str = ""
+    dead: frozenset[str] = frozenset()  # the uids of those that no kubelet ends
 
 
 class Reason(StrEnum):

@@ -322,6 +322,7 @@ class Pod:
     started: bool = False  # whether any of its containers ever ran: such a pod is never changed or deleted
     deleting: bool = False
     priority: int = 0
+    on_failure: str = ""  # what its author wants if a node fails: "move" or "restart"; empty to wait
     limit: timedelta | None = None  # how long it is said to run at most
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)  # whether it waits for the program

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 from common.quantities import amounts, requests
 from common.times import MOST_SECONDS, duration, time_of
 from contract import place as contract
-from contract.keys import DEVICES, GATE, JOB, LOOSE, OPENED, TIME_LIMIT
+from contract.keys import DEVICES, GATE, JOB, LOOSE, ON_NODE_FAILURE, OPENED, TIME_LIMIT
 from contract.place import ContractError, Place, Placer
 from kube.api import Object
 from placement.observe.model import (
@@ -58,6 +58,9 @@ MOST_RESOURCES: Final = 32  # names of resources that it requests
 MOST_PORTS: Final = 16  # host ports
 MOST_CLAIMS: Final = 8  # entries of its `resourceClaims`
 MOST_GATES: Final = 16
+
+CHOICES: Final = ("move", "restart")
+"""What a job can choose to do when a node fails, besides to wait."""
 
 _KINDS: Final = ("matchExpressions", "matchFields")
 """The keys with expressions in a node selector term."""
@@ -125,6 +128,7 @@ def read_pod(raw: Object) -> Pod | None:
         started=_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
+        on_failure=_on_failure(metadata),
         limit=_limit(metadata, spec) if place else None,
         created=time_of(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
     )
@@ -314,6 +318,11 @@ def _opened(metadata: Object, place: Place | None, spec: Object) -> tuple[dateti
         return None, ""
     time, _, plan = str((metadata.get("annotations") or {}).get(OPENED, "")).partition(" ")
     return time_of(time), plan
+
+
+def _on_failure(metadata: Object) -> str:
+    choice = str((metadata.get("annotations") or {}).get(ON_NODE_FAILURE))
+    return choice if choice in CHOICES else ""
 
 
 def _limit(metadata: Object, spec: Object) -> timedelta | None:

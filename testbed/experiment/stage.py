@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from kube.api import Object
+from kube.api import ConflictError, Object
 from kube.client import KubernetesApi, connect
 from testbed.experiment.judge import Key, Standing, config_of, overlooked, standings, wholly_free
 from testbed.mpijob import mpijob
@@ -160,12 +160,13 @@ class Stage:
     def _ended(self, pods: list[Object]) -> list[Object]:
         for metadata in (pod["metadata"] for pod in pods):
             if "deletionTimestamp" in metadata:
-                self.end(metadata["namespace"], metadata["name"])
+                with contextlib.suppress(ConflictError):  # its operator has already replaced it
+                    self.end(metadata["namespace"], metadata["name"], {"uid": metadata["uid"]})
         return pods
 
-    def end(self, namespace: str, name: str) -> None:
-        """Deletes a pod at once."""
-        self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}?gracePeriodSeconds=0")
+    def end(self, namespace: str, name: str, only: Mapping[str, str] | None = None) -> None:
+        """Deletes a pod at once; only the one with the given uid, if any."""
+        self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", only, grace=0)
 
     def standings(self) -> dict[Key, Standing]:
         """Returns where every job stands."""

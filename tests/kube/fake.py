@@ -101,8 +101,11 @@ class FakeApi:
                 raise ApiError(f"PATCH {path}: 422 {error}") from error
             return self._update("PATCH", path, patched)
 
-    def delete(self, path: str, preconditions: Mapping[str, str] | None = None) -> None:
-        """Delete."""
+    def delete(
+        self, path: str, preconditions: Mapping[str, str] | None = None, *, grace: int | None = None
+    ) -> None:
+        """Delete; nothing here needs time to end."""
+        del grace
         self._writing()
         self._refuse(f"DELETE {path}")
         with self._changed:

@@ -234,18 +234,20 @@ volumeMounts:
 RBAC cannot limit rights to some pods: an account that may patch pods could change any pod's image. So of a pod that waits at the
 gate this account may change one annotation, remove its own gate and add the label of the pod's unit to the node selector; all
 other fields that the API server lets a client change must be as before. And it may delete only pods that the program has
-admitted and whose containers never ran; the phase alone does not show that, because init containers run while it is Pending. The
+admitted and whose containers never ran, or whose author chose that they leave a failed node; the phase alone does not show that, because init containers run while it is Pending. The
 program takes a pinned pod for one that it has admitted: such a job comes first, and its UltraServers are held for it. So only the
 program and administrators may pin pods. */}}
 {{- define "placement-refuses" -}}
 {{- $admitted := "'ultraserver-webhook.io/opened'" }}{{ $gate := "{'name': 'ultraserver-webhook.io/whole-job'}" -}}
 request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
 ? request.?subResource.orValue('') != '' || request.operation == 'CREATE' || (request.operation == 'DELETE'
-? oldObject.status.phase != 'Pending' || {{ $gate }} in oldObject.spec.?schedulingGates.orValue([])
+? {{ $gate }} in oldObject.spec.?schedulingGates.orValue([])
+  || !(oldObject.metadata.?annotations[?'ultraserver-webhook.io/on-node-failure'].orValue('') in ['move', 'restart'])
+  && (oldObject.status.phase != 'Pending'
   || [oldObject.status.?initContainerStatuses, oldObject.status.?containerStatuses, oldObject.status.?ephemeralContainerStatuses]
     .exists(statuses, statuses.orValue([]).exists(each, [each.?state, each.?lastState]
       .exists(state, state.?running.hasValue() || state.?terminated.hasValue())))
-  || !oldObject.metadata.?annotations[?{{ $admitted }}].hasValue()
+  || !oldObject.metadata.?annotations[?{{ $admitted }}].hasValue())
 : !({{ $gate }} in oldObject.spec.?schedulingGates.orValue([]))
   || oldObject.spec.schedulingGates.exists(each, each != {{ $gate }} && !(each in object.spec.?schedulingGates.orValue([])))
   || object.spec.?nodeSelector.orValue({}).exists(key, object.spec.nodeSelector[?key] != oldObject.spec.?nodeSelector[?key]
@@ -269,7 +271,7 @@ request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraser
 request.userInfo.username != 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
 ? 'annotation ultraserver-webhook.io/opened is written by whole-job admission only; remove it from the pod or the'
 + ' job\'s pod template'
-: request.operation == 'DELETE' ? 'the pod was not admitted by this program, or has started'
+: request.operation == 'DELETE' ? 'the pod was not admitted by this program, or has started and does not leave a failed node'
 : 'the pod does not wait at the gate ultraserver-webhook.io/whole-job, or more would change than the annotation'
 + ' ultraserver-webhook.io/opened, this gate, and the label of its unit in its node selector'
 {{- end }}

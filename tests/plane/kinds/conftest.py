@@ -89,7 +89,7 @@ def whole(plane: ControlPlane) -> Iterator[None]:
         plane.kubectl.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": placement.NAMESPACE}}
         )
-        placement.start(plane, "whole-placement", plane.kubeconfig)
+        placement.start(plane, "whole-placement", plane.kubeconfig, failed_seconds=2, interval_seconds=1)
         yield
 
 

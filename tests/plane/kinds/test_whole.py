@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from contract import keys, place
+from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.plugin import eventually
+from testbed.waiting import until
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob, trainjob
 
@@ -77,3 +81,41 @@ def ends(inside: Kubectl, pod: Object, phase: str) -> None:
         "-p",
         json.dumps({"status": {"phase": phase}}),
     )
+
+
+MOVED = {kind: JOBS[kind] for kind in ("PyTorchJob", "MPIJob v1")}
+
+
+@pytest.mark.limit(90, "controllers wait up to ten seconds before they replace Pods that were deleted")
+@pytest.mark.parametrize(("made", "workers"), MOVED.values(), ids=MOVED.keys())
+def test_a_block_leaves_a_node_that_is_not_ready(
+    made: Object, workers: int, whole_namespace: Kubectl, plane: ControlPlane
+) -> None:
+    metadata = made["metadata"] | {"annotations": {keys.ON_NODE_FAILURE: "move"}}
+    whole_namespace.create(made | {"metadata": metadata})
+    before = [pod for pod in wait_count(whole_namespace, workers) if place.read(pod["metadata"])]
+    for pod in before:
+        ends(whole_namespace, pod, "Running")
+    node = before[0]["spec"]["nodeName"]
+    with not_ready(plane.kubectl, node):
+        until(lambda: elsewhere(whole_namespace, workers, node), f"{workers} Pods without {node}", 80)
+
+
+def elsewhere(inside: Kubectl, workers: int, node: str) -> bool:
+    """Ends Pods as kubelets do, and returns whether all have a node again."""
+    found = inside.get_json("pods")["items"]
+    ending = [pod["metadata"]["name"] for pod in found if "deletionTimestamp" in pod["metadata"]]
+    if ending:
+        inside.run("delete", "pods", *ending, "--grace-period=0", "--force", "--ignore-not-found")
+    on = [pod["spec"].get("nodeName") for pod in found if pod["status"]["phase"] in {"Pending", "Running"}]
+    return not ending and node not in on and len([name for name in on if name]) == workers
+
+
+@contextlib.contextmanager
+def not_ready(admin: Kubectl, node: str) -> Iterator[None]:
+    """Says of a node what the node lifecycle controller would."""
+    for status in ("Unknown", "True"):
+        condition = {"status": {"conditions": [{"type": "Ready", "status": status}]}}
+        admin.run("patch", "node", node, "--subresource=status", "-p", json.dumps(condition))
+        if status == "Unknown":
+            yield

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from contract.keys import GATE, JOB, OPENED, PLACE
+from contract.keys import GATE, JOB, ON_NODE_FAILURE, OPENED, PLACE
 from kube.api import ApiError, ConflictError, Object
 from testbed.experiment.judge import Key, all_whole
 from testbed.experiment.stage import TEAMS, Stage
@@ -279,6 +279,36 @@ def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage:
     api.delete(f"{path}/pulls")
     for name in ("plain", *began, "pulls", "waits"):
         stage.end(key[0], name)
+
+
+@pytest.mark.usefixtures("policy")
+def test_the_account_deletes_pods_that_have_started_only_if_their_author_chose_so(stage: Stage) -> None:
+    path = f"/api/v1/namespaces/{TEAMS[0]}/pods"
+    spec = {"containers": [{"name": "c", "image": "example.invalid/c"}]}
+    choices = {"moves": "move", "restarts": "restart", "stays": "wait", "moves-later": "move"}
+    for name, choice in choices.items():
+        gates = {"schedulingGates": [{"name": GATE}]} if name == "moves-later" else {}
+        metadata = {"name": name, "annotations": {ON_NODE_FAILURE: choice}}
+        stage.api.create(path, {"metadata": metadata, "spec": spec | gates})
+        if not gates:
+            running = {"op": "add", "path": "/status/phase", "value": "Running"}
+            stage.api.patch(f"{path}/{name}/status", [running])
+    api = stage.as_program()
+
+    def refused(name: str) -> bool:
+        with contextlib.suppress(ApiError):
+            api.delete(f"{path}/{name}?dryRun=All")
+            return False
+        return True
+
+    until(lambda: refused("stays"), "the API server to know the policy")
+    for name in ("stays", "moves-later"):
+        with pytest.raises(ApiError, match="the pod was not admitted by this program"):
+            api.delete(f"{path}/{name}")
+    for name in ("moves", "restarts"):
+        api.delete(f"{path}/{name}", grace=0)
+    for name in choices:
+        stage.end(TEAMS[0], name)
 
 
 def test_the_account_records_what_its_own_program_does_and_nothing_else(stage: Stage) -> None:

@@ -1,0 +1,190 @@
+"""Which jobs have lost a node, and what is deleted so that they go on elsewhere. Pure: only what is seen."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain
+from typing import Final, NamedTuple
+
+from contract.keys import GATE
+from placement.decide.believe import Member
+from placement.decide.cluster import Cluster
+from placement.decide.jobs import Job
+from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning
+from placement.decide.topology import unsuited
+from placement.observe.model import JobKey, Kind, demand_of
+
+RESTART: Final = "restart"
+
+
+class Loss(NamedTuple):
+    """What a job has lost."""
+
+    why: str
+    whole: bool  # whether all of it waits again
+    blocks: Mapping[int, Sequence[Member]]  # those that cannot run where they are
+    pods: tuple[Member, ...]  # to delete
+    dead: frozenset[str]  # the uids of those whose node is gone or not Ready: no kubelet ends them
+
+
+class Losses:
+    """The jobs that have lost a node or have left one, while a decision is made."""
+
+    def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning) -> None:
+        self._cluster, self._now, self._tuning = cluster, now, tuning
+        self._pods: defaultdict[JobKey, list[Member]] = defaultdict(list)
+        self.since: dict[JobKey, datetime] = {}
+        self.lasting: dict[JobKey, Loss] = {}  # for long enough
+        self.left: dict[JobKey, Left] = {}
+
+    def add(self, member: Member) -> None:
+        """Adds a pod, also one that is being deleted, if its job has chosen not to wait."""
+        if member.pod.on_failure:
+            self._pods[member.key].append(member)
+
+    def follow(self, jobs: Mapping[JobKey, Job], before: Memory) -> Iterator[tuple[Job, Exception]]:
+        """Finds losses, and keeps units for the jobs that move; yields the jobs with a bug."""
+        for key in self._pods.keys() & jobs.keys():
+            try:
+                loss = loss_of(jobs[key], self._pods[key], self._cluster)
+            except Exception as error:  # noqa: BLE001 - a bug in this program about one job
+                yield jobs[key], error
+                continue
+            if loss:
+                self.since[key] = before.lost.get(key, self._now)
+                if self._now - self.since[key] >= self._tuning.failed_after:
+                    self.lasting[key] = loss
+        for key, left in before.left.items():
+            job, new = jobs.get(key), self._is_new(left)
+            # A job of its name that comes later is another one.
+            ended = job.settled if job else not new
+            created = None if ended else left.created
+            if self._now - left.at[-1] < REMEMBERED or created:
+                self.left[key] = left._replace(created=created, nodes=frozenset() if ended else left.nodes)
+            if new and not ended and not (job and job.gated and not job.missing):
+                for name in left.nodes:  # its pods are not all there yet
+                    self._cluster.keep(name, key)
+
+    def moves(self, job: Job) -> bool:
+        """Returns whether it needs a unit in place of one with a failed node."""
+        left = self.left.get(job.key)
+        back = left and left.nodes and len(job.workers) <= left.workers and self._is_new(left)
+        return job.key in self.lasting or bool(back)
+
+    def created(self, job: Job) -> datetime | None:
+        """Returns when a job was created first whose pods were all deleted; None for others."""
+        left = self.left.get(job.key)
+        return left.created if left and len(job.workers) <= left.workers else None
+
+    def pause(self, job: Job) -> str | None:
+        """Returns until when it may leave no more nodes; None if it may."""
+        times = self._times(job)
+        if len(times) < MOST_LEFT:
+            return None
+        return (
+            f"has left failed nodes {len(times)} times: tried again at {times[0] + REMEMBERED:%H:%M:%S} UTC"
+        )
+
+    def leave(self, job: Job, nodes: frozenset[str]) -> None:
+        """Remembers that it leaves a failed node; for some others, or, without any, to wait again."""
+        first = self.created(job) or min(member.pod.created for member in job.workers)
+        times = (*self._times(job), self._now)
+        self.left[job.key] = Left(times, nodes, None if nodes else first, len(job.workers))
+        self.since[job.key] = self._now  # it is tried again if this does not help
+
+    @property
+    def recent(self) -> set[JobKey]:
+        """The jobs whose pods may still be created again."""
+        return {key for key, left in self.left.items() if self._is_new(left)}
+
+    def _is_new(self, left: Left) -> bool:
+        return self._now - left.at[-1] < self._tuning.bound
+
+    def _times(self, job: Job) -> tuple[datetime, ...]:
+        left = self.left.get(job.key)
+        return tuple(at for at in left.at if self._now - at < REMEMBERED) if left else ()
+
+
+def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
+    """Returns what a job has lost that has chosen to move or to restart; None if it can run where it is.
+
+    A cordoned or tainted node counts only if a worker has to come back to it.
+
+    ``pods`` are all of the job's with its choice, also those that are being deleted.
+    """
+    workers = [member for member in pods if member.place]
+    admitted = [member for member in workers if member.pod.opened and (member.pod.node or member.pin)]
+    alive = {member.pod.number for member in admitted if not member.pod.deleting}
+    # A worker that is being deleted counts as long as no other one has its number.
+    there = [member for member in admitted if not (member.pod.deleting and member.pod.number in alive)]
+    blocks = defaultdict[int, list[Member]](list)
+    for member in there:
+        blocks[member.block].append(member)
+    why = {block: text for block, own in blocks.items() if (text := _trouble(job, own, cluster))}
+    all_of_it = any(member.pod.on_failure == RESTART for member in workers)
+    dead = frozenset(member.pod.uid for member in pods if member.pod.node and _dead(member, cluster))
+    leaving = [
+        member
+        for member in there
+        if (all_of_it or member.block in why)
+        and not member.pod.gated
+        and (member.pod.uid in dead or not member.pod.deleting)
+    ]
+    if not why or not leaving:
+        return None
+    leaving += [member for member in pods if not member.place and member.pod.uid in dead]
+    return Loss(
+        next(iter(why.values())),
+        all_of_it,
+        {block: blocks[block] for block in sorted(why)},
+        tuple(leaving),
+        dead,
+    )
+
+
+def elsewhere(job: Job, loss: Loss, since: datetime) -> Job:
+    """Returns a job as if the workers of the lost blocks waited since then, without their pins."""
+    stay = [member for member in job.pods if not member.place or member.block not in loss.blocks]
+    return replace(job, pods=(*stay, *(_waits(member, since) for member in chain(*loss.blocks.values()))))
+
+
+def _waits(member: Member, since: datetime) -> Member:
+    unit, demand = member.place.unit if member.place else "", member.demand
+    selector = {key: value for key, value in demand.selector.items() if key != unit}
+    demand = demand_of(selector, demand.terms, demand.tolerations, demand.requests, demand.claims)
+    pod = replace(
+        member.pod, gates=(GATE,), opened=None, plan="", node="", started=False, deleting=False, created=since
+    )
+    return Member(pod, member.key, member.place, demand, claimed=False, neuron=True, pin=None, problem="")
+
+
+def _dead(member: Member, cluster: Cluster) -> str | None:
+    """Returns why nothing runs on a pod's node any more, as far as can be seen."""
+    name = member.pod.node
+    node = cluster.topology.nodes.get(name)
+    if node is None:
+        return f"node {name} is gone"
+    return None if node.ready else f"node {name} is not ready"
+
+
+def _trouble(job: Job, own: Sequence[Member], cluster: Cluster) -> str | None:
+    """Returns why a block cannot run where it is: the state of a node; None if it can."""
+    for member in own:
+        if member.pod.node and (why := _dead(member, cluster)):
+            return why
+    place, topology = job.place, cluster.topology
+    first = max(own, key=lambda member: not member.pod.deleting)
+    numbers = range(first.block * place.size, (first.block + 1) * place.size)
+    alive = {member.pod.number: member.pod.node for member in own if not member.pod.deleting}
+    lacking = sum(number not in alive and number not in job.ended for number in numbers)
+    unit_id = cluster.unit_of(first)
+    unit = topology.unit(place.unit, unit_id)
+    left = [node for node in unit.nodes if node.name not in alive.values()] if unit else []
+    causes = [cause for node in left if (cause := unsuited(node, (first.demand,)))]
+    if lacking <= len(left) - len(causes):
+        return None
+    if causes:
+        return causes[0].detail
+    whole = cluster.units.kinds.get(place.unit, Kind(place.size)).nodes
+    return f"a node of {unit_id} is gone" if len(unit.nodes if unit else ()) < whole else None

@@ -1,0 +1,238 @@
+"""A node of a running job fails: the job does what its author chose, and nothing happens to other jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.keys import GATE, ON_NODE_FAILURE
+from placement.decide.decide import decide
+from placement.decide.plan import MOST_LEFT
+from placement.decide.topology import Topology
+from placement.observe.model import Taint, Toleration, demand_of
+from placement.observe.read import read_pod
+from tests.helpers import examples
+from tests.placement.stored import worker
+from tests.placement.world import (
+    DEMAND,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    bound,
+    carry_out,
+    changed,
+    deleted,
+    foreign,
+    job,
+    on,
+    placed,
+    servers,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime, timedelta
+
+    from placement.decide.plan import Decision, Memory
+    from placement.observe.model import Node, Pod
+
+UNIT = "n1-0", "n1-1", "n1-2", "n1-3"
+FAILURES: tuple[dict[str, Any] | None, ...] = (None, {"ready": False})
+"""A node that is gone, and one that is not Ready."""
+REPAIRS = {"cordoned": True}, {"taints": (Taint("neuron/sick", "", "NoExecute"),)}
+"""States in which a Ready node still runs what it has."""
+
+
+@dataclass
+class Fleet:
+    """A cluster in which operators recreate the pods that are deleted."""
+
+    nodes: Mapping[str, Node]
+    pods: list[Pod]
+    now: datetime = NOW
+    memory: Memory | None = None
+    texts: list[str] = field(default_factory=list)
+
+    def decide(self, after: timedelta = MINUTE, **states: Any) -> Decision:
+        """Decides twice, since a failure counts only after a time, with some nodes in other states."""
+        for _ in range(2):
+            seen = Topology(changed(self.nodes, **states))
+            decision = decide(seen, self.pods, self.now, None, self.memory)
+            self.memory, self.now = decision.memory, self.now + after
+            if decision.deletions:
+                break
+        return decision
+
+    def recreate(self, decision: Decision) -> None:
+        """Carries a decision out, and recreates with a gate what it deletes."""
+        gone = [pod for deletion in decision.deletions for pod in deletion.pods]
+        fresh = {"opened": None, "plan": "", "node": "", "started": False, "created": self.now}
+        new = [replace(pod, uid=f"{pod.uid}+", gates=(GATE,), demand=DEMAND, **fresh) for pod in gone]
+        self.pods = carry_out(self.pods, decision, self.now) + new
+
+
+def running(choice: str, name: str = "a", names: Iterable[str] = UNIT, **changes: Any) -> list[Pod]:
+    """Returns the pods of a job whose containers run."""
+    nodes = on(servers(4), *names)
+    pods = job(name, len(nodes), age=HOUR, on_failure=choice, **changes)
+    return bound(pods, nodes, started=True)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_block_moves_to_another_unit_when_its_node_fails(failure: dict[str, Any] | None) -> None:
+    fleet = Fleet(servers(3), running("move", names=(*UNIT, "n2-0", "n2-1", "n2-2", "n2-3")))
+    decision = fleet.decide(n1_2=failure)
+    assert deleted(decision) == [f"a-worker-{number}" for number in range(4)]
+    (deletion,) = decision.deletions
+    state = "gone" if failure is None else "not ready"
+    assert deletion.why == f"moves from unit us-01 to us-03: node n1-2 is {state}"
+    assert deletion.dead == {"team/a/2/0"}, "only where no kubelet ends them"
+    fleet.recreate(decision)
+    assert placed(fleet.decide(n1_2=failure)) == {"a": "us-03"}
+
+
+def test_a_failure_must_last() -> None:
+    fleet = Fleet(servers(2), running("move"))
+    assert not fleet.decide(20 * SECOND, n1_0={"ready": False}).deletions
+    assert not fleet.decide(20 * SECOND).deletions
+    assert not fleet.decide(30 * SECOND, n1_0={"ready": False}).deletions, "it counts from its return"
+    assert fleet.decide(n1_0={"ready": False}).deletions
+
+
+@pytest.mark.parametrize("state", REPAIRS)
+def test_a_node_under_repair_fails_a_job_only_when_a_worker_has_to_come_back(state: dict[str, Any]) -> None:
+    fleet = Fleet(servers(2), running("move"))
+    assert not fleet.decide(n1_0=state).deletions
+    first, *others = fleet.pods
+    fleet.pods = [replace(first, deleting=True), *others]  # as `kubectl drain` does
+    assert deleted(fleet.decide(n1_0=state)) == ["a-worker-1", "a-worker-2", "a-worker-3"]
+    fleet = Fleet(servers(2), [*job("a", 4, on_failure="move")[:1], *others])
+    assert deleted(fleet.decide(n1_0=state)) == ["a-worker-1", "a-worker-2", "a-worker-3"]
+
+
+def test_a_taint_that_its_pods_tolerate_is_no_failure() -> None:
+    demand = demand_of(DEMAND.selector, None, (Toleration("", "Exists", "", ""),), DEMAND.requests)
+    fleet = Fleet(servers(2), [*running("move", demand=demand)[1:], *job("a", 4, on_failure="move")[:1]])
+    assert not fleet.decide(n1_0=REPAIRS[1]).deletions
+
+
+def test_nothing_is_destroyed_before_another_unit_is_free() -> None:
+    other = running("", "b", ("n2-0", "n2-1", "n2-2", "n2-3"))
+    fleet = Fleet(servers(2), [*running("move"), *other])
+    decision = fleet.decide(n1_0={"ready": False})
+    assert not decision.deletions
+    why = "node n1-0 is not ready; cannot move yet: needs 1 whole UltraServer; 0 free; "
+    assert waiting(decision) == {"a": f"{why}us-01: node n1-0 not ready; us-02: held by team/b"}
+    fleet.pods = fleet.pods[:4]
+    assert fleet.decide(n1_0={"ready": False}).deletions
+
+
+def test_the_unit_that_a_block_moves_to_is_kept_until_its_pods_are_there() -> None:
+    fleet = Fleet(servers(2), [*running("move"), *job("b", 4, age=2 * HOUR, priority=9)])
+    fleet.nodes = servers(1)  # nothing is free for b at first
+    fleet.decide(n1_0={"ready": False})
+    fleet.nodes = servers(2)
+    decision = fleet.decide(SECOND, n1_0={"ready": False})
+    assert deleted(decision)
+    assert not decision.openings, "the job that moves comes before all others"
+    moving = fleet.pods[:4]
+    fleet.pods = fleet.pods[4:]
+    assert not fleet.decide(SECOND, n1_0={"ready": False}).openings
+    fresh = job("a", 4, age=-MINUTE, on_failure="move")
+    assert moving[0].job == fresh[0].job
+    fleet.pods += fresh
+    assert placed(fleet.decide(SECOND, n1_0={"ready": False})) == {"a": "us-02"}
+
+
+def test_a_kept_unit_is_free_again_when_its_job_does_not_come_back() -> None:
+    fleet = Fleet(servers(2), running("move"))
+    assert fleet.decide(n1_0={"ready": False}).deletions
+    fleet.pods = job("b", 4)
+    assert not placed(fleet.decide(SECOND, n1_0={"ready": False}))
+    assert placed(fleet.decide(2 * MINUTE, n1_0={"ready": False})) == {"b": "us-02"}
+
+
+def test_a_larger_job_of_its_name_does_not_come_first() -> None:
+    fleet = Fleet(servers(3), running("move"))
+    assert fleet.decide(n1_0={"ready": False}).deletions
+    fleet.pods = [*job("a", 8, age=-MINUTE, on_failure="move"), *job("b", 8, age=HOUR)]
+    assert placed(fleet.decide(2 * MINUTE)) == {"b": "us-01 us-02"}
+
+
+def test_a_job_that_restarts_keeps_its_age() -> None:
+    pods = running("restart", names=(*UNIT, "n2-0", "n2-1", "n2-2", "n2-3"))
+    fleet = Fleet(servers(2), [*pods, *job("b", 4, age=30 * MINUTE)])
+    decision = fleet.decide(n1_0={"ready": False})
+    assert len(deleted(decision)) == 8
+    assert decision.deletions[0].why == "waits again, with all workers: node n1-0 is not ready"
+    fleet.recreate(decision)
+    # When the node is back, the job that came later has not passed.
+    assert placed(fleet.decide(SECOND)) == {"a": "us-01 us-02"}
+
+
+def test_a_job_leaves_failed_nodes_only_so_often() -> None:
+    fleet = Fleet(servers(2), running("restart"))
+    for _ in range(MOST_LEFT):
+        assert fleet.decide(n1_0={"ready": False}).deletions
+    decision = fleet.decide(n1_0={"ready": False})
+    assert not decision.deletions
+    assert "has left failed nodes 3 times: tried again at" in waiting(decision)["a"]
+    fleet.now += HOUR
+    assert fleet.decide(n1_0={"ready": False}).deletions
+
+
+def test_what_no_kubelet_ends_is_ended_with_the_launcher_there() -> None:
+    pods = running("move")
+    gone = replace(pods[0], deleting=True)
+    launcher = replace(job("a", 1, launcher=True, on_failure="move")[1], gates=(), node="n1-0", started=True)
+    fleet = Fleet(servers(2), [gone, *pods[1:], launcher])
+    decision = fleet.decide(n1_0={"ready": False})
+    assert deleted(decision) == [*(f"a-worker-{number}" for number in range(4)), "a-launcher"]
+    assert decision.deletions[0].dead == {gone.uid, launcher.uid}
+
+
+def test_a_pod_that_still_ends_does_not_count_against_the_one_that_replaces_it() -> None:
+    old = [replace(pod, uid=f"{pod.uid}-old", deleting=True) for pod in running("move")]
+    fleet = Fleet(servers(2), [*old, *running("move", names=("n2-0", "n2-1", "n2-2", "n2-3"))])
+    assert not fleet.decide(n1_0={"ready": False}).deletions
+
+
+@pytest.mark.parametrize(("annotation", "choice"), [("move", "move"), ("wait", ""), ("Move", ""), ("", "")])
+def test_a_choice_is_read_from_a_closed_set(annotation: str, choice: str) -> None:
+    raw = worker("train", 0, 4)
+    raw["metadata"]["annotations"] |= {ON_NODE_FAILURE: annotation}
+    pod = read_pod(raw)
+    assert pod
+    assert pod.on_failure == choice
+
+
+STATES = st.sampled_from([{}, {}, {}, *REPAIRS, *FAILURES])
+CHOICES = st.sampled_from(["", "move", "restart"])
+
+
+@given(st.data())
+@examples(100)
+def test_only_pods_of_jobs_that_chose_so_and_cannot_run_are_deleted(data: st.DataObject) -> None:
+    """Nothing else is touched: no other job, and no job whose workers all run on Ready nodes."""
+    nodes, pods = servers(4), []
+    for server in range(1, 4):
+        names = [f"n{server}-{position}" for position in range(4)]
+        started = running(data.draw(CHOICES), f"j{server}", names)
+        ending = data.draw(st.sets(st.integers(0, 3), max_size=1))
+        pods += [replace(pod, deleting=pod.number in ending) for pod in started]
+    pods += [*job("w", data.draw(st.sampled_from([1, 4])), on_failure="move"), foreign("x", "n4-0")]
+    states = {f"n{number}_{at}": data.draw(STATES) for number in range(1, 4) for at in (0, 1)}
+    fleet = Fleet(nodes, pods)
+    decision = fleet.decide(**states)
+    for deletion in decision.deletions:
+        assert {pod.job for pod in deletion.pods} == {deletion.job.key[1]}
+        assert all(pod.on_failure and pod.opened for pod in deletion.pods)
+        own = [pod for pod in pods if pod.job == deletion.job.key[1]]
+        healthy = [states.get(pod.node.replace("-", "_"), {}) not in FAILURES for pod in own]
+        assert not (all(healthy) and not any(pod.deleting for pod in own))
