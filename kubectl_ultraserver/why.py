@@ -8,8 +8,9 @@ from kubectl_ultraserver.containers import launcher, missing, unstarted
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.kueue import queued
 from kubectl_ultraserver.objects import NAME, labels, maps, metadata, text
-from kubectl_ultraserver.scheduling import unplaced
-from kubectl_ultraserver.verify import misplaced
+from kubectl_ultraserver.scheduling import silence, unplaced
+from kubectl_ultraserver.verify import few, misplaced
+from placement.observe.model import COMPONENT
 
 _ABOUT = {"node": "node", "claim": "pod"}
 """The kind of a finding from `misplaced`, if its subject is not an UltraServer."""
@@ -30,6 +31,26 @@ def why(case: Case) -> list[Finding]:
 def _misplaced(case: Case) -> Iterator[Finding]:
     for problem in misplaced(case):
         yield Finding(_ABOUT.get(problem.kind, "ultraserver"), problem.name, problem.text)
+
+
+def _failed(case: Case) -> Iterator[Finding]:
+    """Yields a finding about what the placement program does with a job that it admitted, on a dead node."""
+    admitted = [worker for worker in case.workers if worker.opened and worker.node]
+    nodes = {worker.node: case.node(worker) for worker in admitted}
+    dead = [name for name, node in nodes.items() if node is None or not node.ready]
+    if not dead:
+        return
+    choices = {worker.on_failure for worker in admitted} - {""}
+    if choices:
+        events = case.events_about([pod.name for pod in admitted], component=COMPONENT)
+        details = (f"{text(event, 'reason')}: {text(event, 'message')}" for event in events)
+        what, remedy = f"the job leaves {few(dead)} ({keys.ON_NODE_FAILURE}: {min(choices)})", ""
+        if silent := silence(case.lease, case.fleet.now):
+            what, remedy = f"{what}, but the program {silent}", f"kubectl -n {NAME} get pods"
+        yield Finding("program", COMPONENT, what, tuple(details), remedy)
+        return
+    remedy = f"repair the node, or apply the job again with annotation {keys.ON_NODE_FAILURE}: move"
+    yield Finding("program", COMPONENT, f"leaves the job on {few(dead)}: it waits for the node", (), remedy)
 
 
 def unmutated(case: Case) -> Iterator[Finding]:
@@ -72,4 +93,4 @@ def _reason(case: Case) -> tuple[str, str]:
     return why, f"kubectl -n {NAME} get pods; then {RECREATE}"
 
 
-_LOOKS = (queued, missing, unmutated, unplaced, unstarted, _misplaced, launcher)
+_LOOKS = (queued, missing, unmutated, unplaced, unstarted, _misplaced, _failed, launcher)

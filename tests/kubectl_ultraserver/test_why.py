@@ -20,6 +20,7 @@ from tests.kubectl_ultraserver.build import (
     event,
     gated,
     launcher,
+    place,
     rules,
     stored,
     unscheduled,
@@ -31,6 +32,7 @@ from tests.placement.world import changed
 
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 ALL = "train-worker-0, train-worker-1, train-worker-2, train-worker-3"
+GATED = place(4, placer="gate")
 NO_NODE = "0/12 nodes are available: 12 node(s) didn't match pod affinity rules."
 
 
@@ -369,6 +371,34 @@ def test_a_job_that_straddles_or_whose_node_is_broken_says_so() -> None:
         ("ultraserver", "us-01"),
         ("ultraserver", "us-02"),
     ]
+
+
+def dead(choice: str = "", **known: Any) -> Finding:
+    """Returns what `why` says of the program about a running job that lost a node."""
+    pods = workers("train", 4, FIRST)
+    for each in pods:
+        each["metadata"]["annotations"] |= {keys.OPENED: "2026-11-21T11:50:00Z", keys.PLACE: GATED}
+        each["spec"]["nodeSelector"] |= {SERVER_4: "us-01"}
+        each["metadata"]["annotations"] |= {keys.ON_NODE_FAILURE: choice} if choice else {}
+    nodes = changed(THREE, n1_1={"ready": False}, n1_2=None)
+    every = why(case(work(pods, nodes, job=stored()), **known))
+    (finding,) = (each for each in every if each.kind == "program")
+    assert {each.name for each in every} >= {"n1-1", "n1-2"}
+    return finding
+
+
+def test_a_job_that_waits_for_a_failed_node_is_shown_how_it_could_leave() -> None:
+    finding = dead()
+    assert finding.text == "leaves the job on n1-1, n1-2: it waits for the node"
+    assert finding.remedy.endswith("ultraserver-webhook.io/on-node-failure: move")
+
+
+def test_a_job_that_leaves_a_failed_node_shows_what_the_program_last_reported() -> None:
+    about = event("Pod", "train-worker-0", "Waiting", "node n1-1 is not ready", "ultraserver-placement")
+    finding = dead("move", events=(about,))
+    assert finding.text == "the job leaves n1-1, n1-2 (ultraserver-webhook.io/on-node-failure: move)"
+    assert finding.details == ("Waiting: node n1-1 is not ready",)
+    assert ", but the program does not run: " in dead("restart", lease=None).text
 
 
 def test_a_job_without_a_place_is_told_what_the_scheduler_says_and_no_more() -> None:
