@@ -118,7 +118,7 @@ class Ranking:
         """
         cluster, namespace = self._cluster, job.key[0]
         lodged = cluster.lodged.get(namespace, frozenset[str]())
-        ranked: list[tuple[tuple[bool, bool, int, End, str], Unit]] = []
+        ranked: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
         for unit in self.possible:
             end = self._end(unit, ends)
             if end is None or cluster.repelled(unit.nodes, job, always=True):
@@ -128,13 +128,13 @@ class Ranking:
             fills = not lodged.isdisjoint(unit.names) and cluster.full(unit.nodes, self.demands) is not None
             # If ends are assumed, units with fewer nodes in use come first.
             in_use = len(holders) if end.assumed else 0
-            ranked.append(((own or fills, end.assumed, in_use, end, unit.id), unit))
+            ranked.append(((own or fills, end.late, end.assumed, in_use, end, unit.id), unit))
         if len(ranked) < count:
             return None
         first = sorted(ranked, key=itemgetter(0))[:count]
         names = frozenset[str]().union(*(unit.names for _, unit in first))
         begin = max(end.at for (*_, end, _), _ in first)
-        own_only, assumed = (any(key[part] for key, _ in first) for part in (0, 1))
+        own_only, assumed = (any(key[part] for key, _ in first) for part in (0, 2))
         units = tuple(sorted(unit.id for _, unit in first))
         return Reservation(job.key, units, names, begin, assumed=assumed, own=own_only, ends=ends)
 

@@ -79,7 +79,7 @@ class _Round:
     def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning, self._memory = cluster, now, tuning, memory
         self._doubtful, self._vain = (remembered(times, now) for times in (memory.doubtful, memory.vain))
-        self._ends = Ends(now, memory.exceeded, memory.limits, tuning.default_limit, tuning.bound)
+        self._ends = Ends(now, memory.exceeded, memory.admitted, tuning.default_limit, tuning.bound)
         self._allocator = Allocator(cluster, self._doubtful, self._ends)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
@@ -157,7 +157,7 @@ class _Round:
             self._unsettled,
             {key: failure for key, failure in self._failures.items() if failure.counts(self._now)},
             reserved,
-            self._ends.limits,
+            self._ends.admitted,
             self._ends.exceeded,
             self._doubtful,
             self._vain,
@@ -252,6 +252,7 @@ class _Round:
             try:
                 self._openings.append(self._allocator.open(job, failure, reserves=reserves))
                 self._trying[job.key[0]] = job.key
+                self._ends.admit(job)
                 if not job.begun:
                     self._begun[job.key] = self._now
             except UnplacedError as error:

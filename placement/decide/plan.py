@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Self
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job
+from placement.decide.reserve import Admission
 from placement.observe.model import UNITS, JobKey, Pod, Units
 
 # A job that was admitted and did not get its nodes is tried again at once, then after pauses that double up
@@ -87,8 +88,8 @@ class Memory:
     failures: Mapping[JobKey, Failure] = field(default_factory=dict)
     # The job with the reservation, and since when it has it.
     reserved: tuple[JobKey, datetime] | None = None
-    # The limits of admitted jobs, and when a job of a namespace last exceeded its limit.
-    limits: Mapping[JobKey, timedelta] = field(default_factory=dict)
+    # The jobs that have units, and when a job of a namespace last exceeded its limit.
+    admitted: Mapping[JobKey, Admission] = field(default_factory=dict)
     exceeded: Mapping[str, datetime] = field(default_factory=dict)
     # Nodes where a job was admitted in vain, namespaces of such jobs, and when the last was.
     doubtful: Mapping[str, datetime] = field(default_factory=dict)

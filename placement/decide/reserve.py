@@ -37,10 +37,22 @@ class Shares:
 
 
 class End(NamedTuple):
-    """When a job ends, or a unit becomes free; a known time comes before all assumed ones."""
+    """When a job ends, or a unit becomes free; a known time comes before all assumed ones.
 
+    One that is later than the default limit comes last: otherwise all units that become free would be left
+    to other jobs, for one unit with a limit of years.
+    """
+
+    late: bool
     assumed: bool
     at: datetime
+
+
+class Admission(NamedTuple):
+    """Since when a job has units, and its limit then: later changes, and new Pods of it, do not count."""
+
+    since: datetime
+    limit: timedelta | None
 
 
 class Ends:
@@ -51,7 +63,7 @@ class Ends:
 
     Args:
         exceeded: When a job of a namespace last exceeded its limit: the limits of its jobs do not count.
-        limits: The limits of jobs when they were admitted: a later change does not count.
+        admitted: The jobs that have units.
         default: The limit of a job that has none.
         bound: How long an admission may take.
     """
@@ -60,34 +72,39 @@ class Ends:
         self,
         now: datetime,
         exceeded: Mapping[str, datetime],
-        limits: Mapping[JobKey, timedelta],
+        admitted: Mapping[JobKey, Admission],
         default: timedelta,
         bound: timedelta,
     ) -> None:
         self._now, self._default, self._bound = now, default, bound
         self.exceeded = {name: at for name, at in exceeded.items() if now - at < DISTRUST}
-        self.limits = dict(limits)
+        self.admitted = dict(admitted)
         self._jobs: Mapping[JobKey, Job] = {}
         self._known: dict[JobKey, End | None] = {}
 
     def add(self, jobs: Iterable[Job]) -> None:
         """Adds all jobs, and looks for those that have exceeded their limits."""
         self._jobs = {job.key: job for job in jobs}
-        before, self.limits = self.limits, {}
+        before, self.admitted = self.admitted, {}
         for key, job in self._jobs.items():
-            limit = before.get(key, job.limit)
-            since = job.since if limit else None
-            if limit and since:
-                self.limits[key] = limit
-                if self._now - since > limit + self._bound:
-                    self.exceeded[key[0]] = self._now
+            if (since := job.since) is None:
+                continue
+            first = before.get(key) or Admission(since, None)
+            limit = first.limit or job.limit
+            self.admitted[key] = Admission(min(first.since, since), limit)
+            if limit and self._now - self.admitted[key].since > limit + self._bound:
+                self.exceeded[key[0]] = self._now
+
+    def admit(self, job: Job) -> None:
+        """Adds a job that is admitted now."""
+        self.admitted.setdefault(job.key, Admission(self._now, job.limit))
 
     def last(self, holders: Iterable[JobKey]) -> End | None:
         """Returns when the last of some jobs ends; None if that is unknown.
 
         Pods without a job do not count, because they leave room (`Cluster.can_become_free`).
         """
-        last = End(assumed=False, at=self._now)
+        last = End(late=False, assumed=False, at=self._now)
         for holder in holders:
             end = last if is_pod(holder) else self._end(holder)
             if end is None:
@@ -101,9 +118,8 @@ class Ends:
 
     def _end(self, key: JobKey) -> End | None:
         if key not in self._known:
-            job = self._jobs.get(key)
-            since = (job.since if job else None) or self._now
-            self._known[key] = self._end_since(key, since) if job else None
+            admission = self.admitted.get(key) or Admission(self._now, None)
+            self._known[key] = self._end_since(key, *admission) if key in self._jobs else None
         return self._known[key]
 
     def order(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
@@ -112,11 +128,11 @@ class Ends:
         ends = {key: end.at for key in sorted(jobs) if (end := self._end(key))}
         return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
 
-    def _end_since(self, key: JobKey, since: datetime) -> End | None:
-        age, limit = self._now - since, self._limit(key, self.limits.get(key))
+    def _end_since(self, key: JobKey, since: datetime, limit: timedelta | None) -> End | None:
+        age, limit = self._now - since, self._limit(key, limit)
         if limit and limit > age:
-            return End(assumed=False, at=since + limit)
-        return End(assumed=True, at=self._now + age) if age < self._default else None
+            return End(late=limit - age > self._default, assumed=False, at=since + limit)
+        return End(late=False, assumed=True, at=self._now + age) if age < self._default else None
 
     def _limit(self, key: JobKey, limit: timedelta | None) -> timedelta | None:
         return None if key[0] in self.exceeded else limit

@@ -53,7 +53,10 @@ def reserved(decision: Decision) -> str:
         ((), (), "1 2"),
         ((HOUR, HOUR, HOUR), (3 * HOUR, 2 * HOUR, 4 * HOUR), "2 4"),
         # Without a limit those that have run for the shortest time, after all with one.
-        ((HOUR, HOUR, HOUR), (None, 9 * DAY, None), "2 4"),
+        ((HOUR, HOUR, HOUR), (None, DAY, None), "2 4"),
+        # A limit of years would be a unit for which no other job has to wait. It is the last.
+        ((HOUR, 0 * HOUR, HOUR), (None, 9 * DAY, None), "1 4"),
+        ((0 * HOUR, HOUR, HOUR), (9 * DAY, 8 * DAY, 9 * DAY), "2 4"),
         ((3 * HOUR, 2 * HOUR, 4 * HOUR), (None, None, None), "2 4"),
         # A job that is still there after its limit is one without.
         ((HOUR, HOUR, HOUR), (30 * MINUTE, 2 * HOUR, 3 * HOUR), "2 4"),
@@ -181,7 +184,7 @@ def test_the_limit_of_a_job_is_that_of_its_admission() -> None:
     """A tenant would raise the limit of a running job again and again, and never exceed it."""
     short = running(1, MINUTE, 2 * MINUTE, **EVIL)
     first = ask(short)
-    assert first.memory.limits == {("evil", "evil.r1"): 2 * MINUTE}
+    assert first.memory.admitted == {("evil", "evil.r1"): (NOW - MINUTE, 2 * MINUTE)}
     for limit in (DAY, None):
         longer = [replace(pod, limit=limit) for pod in short]
         later = NOW + 3 * MINUTE
@@ -189,8 +192,37 @@ def test_the_limit_of_a_job_is_that_of_its_admission() -> None:
         assert "evil" in ask(longer, memory=first.memory, now=later + SECOND).memory.exceeded
     # A later job with the same name has its own.
     gone = ask(memory=first.memory, now=NOW + SECOND)
-    assert not gone.memory.limits
+    assert not gone.memory.admitted
     assert ask(longer, memory=gone.memory, now=NOW + HOUR).memory.exceeded == {}
+
+
+def test_an_author_who_removes_the_limit_right_after_the_admission_exceeds_it() -> None:
+    """By the next decision the Pods have another limit than that for which the job was admitted."""
+    first = ask(job("short", 4, limit=MINUTE, **EVIL))
+    assert "evil/short" in placed(first)
+    for limit in (None, DAY):
+        there = bound(job("short", 4, limit=limit, **EVIL), on(FOUR, *(f"n1-{place}" for place in range(4))))
+        there = [replace(pod, opened=NOW) for pod in there]
+        again = ask(there, memory=first.memory, now=NOW + SECOND)
+        assert "evil" in ask(there, memory=again.memory, now=NOW + HOUR).memory.exceeded
+
+
+@pytest.mark.parametrize("limit", [HOUR, None])
+def test_new_pods_in_place_of_deleted_ones_make_no_job_younger(limit: Any) -> None:
+    """An author would delete one worker after the other, and never exceed a limit or run for a day."""
+    there, memory, now = running(1, 0 * HOUR, limit, **EVIL), Memory(), NOW
+    waits = [
+        running(2, -20 * HOUR),
+        running(3, -20 * HOUR),
+        running(4, -20 * HOUR),
+    ]
+    for at in range(120):
+        now += 15 * MINUTE
+        there[at % 4] = replace(there[at % 4], opened=now, created=now)
+        decision = ask(there, *waits, old("large", 4), memory=memory, now=now)
+        memory = decision.memory
+    assert ("evil" in memory.exceeded) == bool(limit)
+    assert reserved(decision) == "team.large 2"
 
 
 def test_a_namespace_owes_a_day_at_most() -> None:
