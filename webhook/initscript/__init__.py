@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
-VERSION: Final = "4"
+VERSION: Final = "5"
 """Increases with every change of behaviour; its comment is the only one that stays in the text."""
 
 

@@ -1,4 +1,4 @@
-# Shared by both init containers: settings, the hostfile, and one ssh session to every worker at a time.
+# Shared by both init containers: settings, the hostfile, and questions to every worker by ssh.
 #
 # Rules for this text, which tests check:
 # - bash of the job's own image runs it: only bash 4.2, coreutils and ssh may be used.
@@ -112,38 +112,90 @@ ssh_policy() {
   [[ ,$kex, != *,curve25519-sha256,* ]] || ssh+=(-o "KexAlgorithms=curve25519-sha256,$kex")
 }
 
-# ask INDEX: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX]. The answer follows
-# this run's mark, and a line that ends with "MARK ok" is success. Logins print other text, and ssh transports standard
-# error separately: it may come between any two writes, and need not end with a newline.
+# ask INDEX MEMBER...: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX]. The answer
+# follows this run's mark, and a line that ends with "MARK ok" is success. Logins print other text, and ssh transports
+# standard error separately: it may come between any two writes, and need not end with a newline.
+# Then INDEX runs $relay, which asks each MEMBER in the same way. It needs the job's key, which mpi-operator mounts in
+# every worker. It prints the lines of a member that have the mark, each after "MARK<MEMBER ".
 mark=@$RANDOM$RANDOM$RANDOM
 # shellcheck disable=SC2016 # expanded there, not here
 remote='echo $mark ok'
-args=() answer=() patience=30 least=2
+# shellcheck disable=SC2016
+relay='set -f
+mark=$1 ssh=$2 text=$3 q=$(printf "\047")
+shift 3
+for member; do
+set -- $member
+i=$1 host=$2
+shift 2
+$ssh -- $host "sh -c $q$text$q sh $*" </dev/null 2>/dev/null | while IFS= read -r l; do
+case $l in *$mark*) printf "%s\n" "$mark<$i $l" ;; esac
+done &
+done
+wait'
+args=() answer=() patience=30 least=2 direct=32
 ask() {
-  local text="echo; echo >&2; mark=$mark; export LC_ALL=C; $remote" left=$((limit > SECONDS ? limit - SECONDS : 2))
+  local text="echo; echo >&2; mark=$mark; export LC_ALL=C; $remote" left=$((limit - SECONDS)) i
   ((left < patience)) || left=$patience
   ((left >= least)) || left=$least
+  local command="sh -c '$text' sh ${args[$1]-}"
+  if (($# > 1)); then
+    command+="; sh -c '$relay' sh $mark 'timeout $left ${ssh[*]}' '$text'"
+    for i in "${@:2}"; do command+=" '$i ${hosts[i]} ${args[i]-}'"; done
+    left=$((2 * left))
+  fi
   if is_self "$1"; then
-    # shellcheck disable=SC2086 # the words are meant to be split
-    sh -c "$text" sh ${args[$1]-} 2>&1
+    sh -c "$command" 2>&1
   else
-    timeout "$left" "${ssh[@]}" -- "${hosts[$1]}" "sh -c '$text' sh ${args[$1]-}" </dev/null 2>&1
+    timeout "$left" "${ssh[@]}" -- "${hosts[$1]}" "$command" </dev/null 2>&1
   fi || printf '\n@code=%s %s' "$?" "$left"
 }
-# ask_all INDEX...: asks them in parallel, at most 32 at once; each answer is in answer[INDEX].
-ask_all() {
-  local all=("$@") fds=() fd k
+# take_in OUTPUT INDEX MEMBER...: splits what ask printed into answers. INDEX cannot answer for others than its members.
+take_in() {
+  local line i own='' members=" ${*:3} " IFS=$'\n'
+  for i in "${@:2}"; do answer[i]=''; done
+  for line in $1; do
+    i=${line##*"$mark<"}
+    if [[ $i == "$line" ]]; then
+      own+=$'\n'$line
+    elif [[ $members == *" ${i%% *} "* ]]; then
+      answer[${i%% *}]+=${i#* }$'\n'
+    fi
+  done
+  answer[$2]=$own
+}
+# ask_each WORDS...: calls ask with the words of each, in parallel, at most 32 at once. An answer has a limit, or a worker
+# that prints without end fills the memory.
+ask_each() {
+  local all=("$@") fds=() fd k out
   for ((k = 0; k < $# + 32; k++)); do
-    if ((k >= 32 && k - 32 < $#)); then
+    if ((k >= 32)); then
       fd=${fds[k - 32]}
-      IFS= read -r -d '' -u "$fd" "answer[${all[k - 32]}]" || :
+      IFS= read -r -d '' -n 99999 -u "$fd" out || :
       exec {fd}<&-
+      # shellcheck disable=SC2086 # the words are meant to be split
+      take_in "$out" ${all[k - 32]}
     fi
     if ((k < $#)); then
-      exec {fd}< <(ask "${all[k]}" || :)
+      # shellcheck disable=SC2086
+      exec {fd}< <(ask ${all[k]} || :)
       fds+=("$fd")
     fi
   done
+}
+# ask_all INDEX...: asks them; each answer is in answer[INDEX]. Many are asked in groups, whose first worker asks the
+# others. Then every worker whose answer is missing is asked directly: a leader may be dead, or without ssh or key.
+ask_all() {
+  local todo=("$@") size=2 k i
+  if (($# > direct)) && [[ ${ssh[*]} != *\'* ]]; then
+    while ((size * size < $#)); do size=$((size + 1)); done
+    todo=()
+    for ((k = 1; k <= $#; k += size)); do todo+=("${*:k:size}"); done
+    ask_each "${todo[@]}"
+    todo=()
+    for i; do ok "$i" || todo+=("$i"); done
+  fi
+  ask_each ${todo[@]+"${todo[@]}"}
 }
 ok() {
   local a=$'\n'${answer[$1]-}$'\n'

@@ -1,8 +1,6 @@
 # The second init container: reads, checks and orders the workers, configures each, writes the new hostfile.
 out=${ULTRASERVER_OUTPUT_DIR:-/root/ultraserver_init}
-none=0000000000000000
-keys=(NEURON_GLOBAL_TOPOID NEURON_GLOBAL_TOPOID0_HOST NEURON_RT_ULTRASERVER_MODE
-  NEURON_RT_ULTRASERVER_SERVER_ID NEURON_RT_ULTRASERVER_NODE_ID)
+keys=(NEURON_GLOBAL_TOPOID{,0_HOST} NEURON_RT_ULTRASERVER_{MODE,SERVER_ID,NODE_ID})
 
 need mkdir mktemp chmod mv rm sort
 # Results of an earlier run must not outlive an error of this one.
@@ -11,6 +9,8 @@ settings
 say "Using $n-node config"
 new=''
 trap '[[ -z $new ]] || rm -f "$new"' EXIT
+# store FILE TEXT
+store() { reason=$( (printf %s "$2" >"$1") 2>&1) || unwritten "$reason"; }
 unwritten() {
   bad "$out cannot be written by uid $EUID (${1##*: }): mount the volume ultraserver-init there" \
     "(ULTRASERVER_OUTPUT_DIR) and see that it is not full"
@@ -20,18 +20,18 @@ if reason=$(mkdir -p "$out" 2>&1) && reason=$(mktemp "$out/.new_hostfile.XXXXXX"
 else
   unwritten "$reason"
 fi
+again='delete the job and apply it again' repair='have the node repaired and keep jobs off it (kubectl cordon)'
 read_hosts
 all=("${!hosts[@]}") count=${#hosts[@]}
-((count)) || die "$hostfile lists no worker: run this container again, or delete the job and apply it again"
+((count)) || die "$hostfile lists no worker: run this container again, or $again"
 ((count % n == 0)) ||
   bad "$count workers cannot form UltraServers of $n nodes: make replicas a multiple of $n," \
     "or choose another node config (annotation or NEURON_ULTRASERVER_NODE_CONFIG)"
-((workers <= count)) || bad "$hostfile lists $count workers, the job asked for $workers: delete the job and apply it" \
-  "again with the wanted replicas"
+((workers <= count)) || bad "$hostfile lists $count workers, the job asked for $workers: $again with the wanted replicas"
 declare -A seen=()
 for i in "${all[@]}"; do
   seen[${hosts[i]}]+=x
-  [[ ${seen[${hosts[i]}]} != xx ]] || bad "$hostfile lists ${hosts[i]} twice: delete the job and apply it again"
+  [[ ${seen[${hosts[i]}]} != xx ]] || bad "$hostfile lists ${hosts[i]} twice: $again"
 done
 ssh_policy
 
@@ -44,12 +44,13 @@ if [ -r $f ]; then read -r v <$f || :; v=${v:-empty}; fi
 printf "%s %s=%.64s\n" $mark $f "$v"
 done
 f=$(readlink -f /etc/environment)
-if [ -e "$f" ]; then w=$( { : >>"$f"; } 2>&1 ) && w=ok; else w="cannot create $f: Permission denied"; fi
+if [ -e "$f" ]; then w=$( { : >>"$f"; } 2>&1 ) && w=ok; else w="Permission denied"; fi
 [ "$w" = ok ] || { [ -w "${f%/*}" ] && w=ok; }
 echo "$mark write=${w##*: }, uid $(id -u)"
 echo $mark ok'
 for i in "${all[@]}"; do args[i]=$n; done
 mode=() server=() node=() write=()
+busy() { [[ ${mode[$1]} == busy || ${node[$1]} == busy ]]; }
 # Parses the answer of INDEX; fails if another attempt may help.
 take() {
   local i=$1 line value IFS=$'\n' reservation=- trn3=-
@@ -76,9 +77,9 @@ take() {
   if [[ ${server[i]} == - && $reservation != - ]]; then
     server[i]=$reservation node[i]=$trn3
     reserved[$reservation]=1
-    if [[ ${mode[i]} == - ]]; then mode[i]=${wants// /,}; fi
+    [[ ${mode[i]} != - ]] || mode[i]=${wants// /,}
   fi
-  if [[ ${mode[i]} == busy || ${node[i]} == busy ]]; then
+  if busy "$i"; then
     grace=$limit
     return 1
   fi
@@ -89,10 +90,10 @@ todo=("${all[@]}")
 while :; do
   ask_all "${todo[@]}"
   # From the end of the first attempt, which may take long: many workers, or one that hangs.
-  again=() grace=${soon:=$((SECONDS + 15))}
-  for i in "${todo[@]}"; do take "$i" || again+=("$i"); done
-  ((${#again[@]} && SECONDS < grace)) || break
-  todo=("${again[@]}") patience=10
+  missing=() grace=${soon:=$((SECONDS + 15))}
+  for i in "${todo[@]}"; do take "$i" || missing+=("$i"); done
+  ((${#missing[@]} && SECONDS < grace)) || break
+  todo=("${missing[@]}") patience=10
   say "Asking again (no answer, or the UltraServer is still being set up): $(pods "${todo[@]}")"
   sleep 3
 done
@@ -115,34 +116,34 @@ unwritable() {
   write[$1]='' # a single node needs none of them
   say "WARNING: $remedy"
 }
-# Check. members[SERVER] are the workers there; unknown counts those whose server is not known.
+# Check. members[SERVER] are the workers there; unknown is set if the server of one is not known.
 declare -A members=() twins=()
-fits=() unknown=0
-placed='delete the job and apply it again when a whole UltraServer is free; see the affinity of its workers'
+fits=() unknown=''
+placed="$again when a whole UltraServer is free; see the affinity of its workers"
 for i in "${all[@]}"; do
   pod="pod ${hosts[i]%%.*}"
   can=''
   if ! ok "$i"; then
     bad "$pod: did not answer ssh: $(why "$i"); see kubectl describe pod and its logs"
-    unknown=$((unknown + 1))
+    unknown=1
     continue
   fi
-  if [[ ${mode[i]} == busy || ${node[i]} == busy ]]; then
+  if busy "$i"; then
     bad "$pod: its node is still setting up its UltraServer (mode ${mode[i]}, node id ${node[i]}) after $SECONDS s:" \
       "see the neuron driver's lines in the node's dmesg, or wait longer (ULTRASERVER_WAIT_SECONDS)"
-    unknown=$((unknown + 1))
+    unknown=1
     continue
   fi
   is_self "$i" || [[ ${write[i]} == ok* ]] || unwritable "$i" "${write[i]}"
   fits[i]=''
   for m in $wants; do
-    if [[ ,${mode[i]}, == *,$m,* ]]; then fits[i]+=" $m"; fi
+    [[ ,${mode[i]}, != *,$m,* ]] || fits[i]+=" $m"
   done
   for m in 1:4 2:2 3:2 4:1; do
-    if [[ ,${mode[i]}, == *,${m%:*},* && $can != *${m#*:}* ]]; then can+=" ${m#*:}"; fi
+    [[ ,${mode[i]}, != *,${m%:*},* || $can == *${m#*:}* ]] || can+=" ${m#*:}"
   done
   # A driver without UltraServers reports no modes; a single node needs none.
-  if ((n == 1)) && [[ ${mode[i]} == - || ${mode[i]} == empty ]]; then fits[i]=" $wants"; fi
+  if ((n == 1)) && [[ ${mode[i]} =~ ^(-|empty)$ ]]; then fits[i]=" $wants"; fi
   if [[ -z ${fits[i]} ]]; then
     case $can in
       '') remedy="no node config:" ;;
@@ -150,20 +151,18 @@ for i in "${all[@]}"; do
       *) remedy="node config$can; choose that one, or" ;;
     esac
     bad "$pod (server ${server[i]}, node ${node[i]}): ultraserver_mode is ${mode[i]}, node config $n needs" \
-      "${wants// / or } (1=X4 2=X2H 3=X2V 4=X1): the node supports $remedy" \
-      "have the node repaired and keep jobs off it (kubectl cordon)"
+      "${wants// / or } (1=X4 2=X2H 3=X2V 4=X1): the node supports $remedy $repair"
   fi
   if ((n == 1)); then
-    mode[i]=$wants server[i]=$none node[i]=-1
+    mode[i]=$wants server[i]=0000000000000000 node[i]=-1
     continue
   fi
-  if [[ ${server[i]} =~ ^(0[xX])?0*$ || ! ${server[i]} =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ ||
-    ${server[i],,} =~ ^(empty|null|none|nil|nan|unknown|invalid|undefined|error|busy)$ ||
-    ! ${node[i]} =~ ^[0-9]{1,4}$ ]]; then
+  if [[ ${server[i],,} =~ ^((0x)?0*|empty|null|none|nil|nan|unknown|invalid|undefined|error|busy)$ ||
+    ! ${server[i]} =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ || ! ${node[i]} =~ ^[0-9]{1,4}$ ]]; then
     bad "$pod: server id ${server[i]}, node id ${node[i]}: its node is not in a working UltraServer of $n" \
       "(/sys/class/neuron_device/{server_id_$n,node_id_$n}, on trn3 {reservation_id,node_id}):" \
-      "have the node repaired and keep jobs off it (kubectl cordon), then apply the job again"
-    unknown=$((unknown + 1))
+      "$repair, then apply the job again"
+    unknown=1
     continue
   fi
   node[i]=$((10#${node[i]}))
@@ -174,21 +173,20 @@ for s in ${members[@]+"${!members[@]}"}; do
   # shellcheck disable=SC2206 # the indexes are meant to be split
   here=(${members[$s]})
   # Too few is not reported while some worker's server is unknown.
-  if ((${#here[@]} > n || (${#here[@]} < n && unknown == 0))); then
-    trn3=''
+  if ((${#here[@]} > n || (${#here[@]} < n && !unknown))); then
+    remedy=$placed
     if ((n == 2 && ${#here[@]} > n)) && [[ ${reserved[$s]-} ]]; then
-      trn3='on trn3 a server is a reservation: use node config 4 or 1'
+      remedy='on trn3 a server is a reservation: use node config 4 or 1'
     fi
-    bad "server $s holds ${#here[@]} of this job's workers, node config $n needs $n: $(pods "${here[@]}");" \
-      "${trn3:-$placed}"
+    bad "server $s holds ${#here[@]} of this job's workers, node config $n needs $n: $(pods "${here[@]}"); $remedy"
   fi
   # One mode for the whole server: the first wanted one that all have.
   pick='' lacking=''
   for m in $wants; do
     can=$m
     for i in "${here[@]}"; do
-      if [[ ${fits[i]} != *"$m"* ]]; then can=''; fi
-      if [[ -z ${fits[i]} ]]; then lacking=1; fi
+      [[ ${fits[i]} == *"$m"* ]] || can=''
+      [[ ${fits[i]} ]] || lacking=1
     done
     pick=${pick:-$can}
   done
@@ -198,8 +196,7 @@ for s in ${members[@]+"${!members[@]}"}; do
     told=''
     for i in "${here[@]}"; do told+=" $(pods "$i") has${fits[i]},"; done
     bad "server $s: its workers have no ultraserver_mode in common that node config $n can use" \
-      "(${wants// / or }):${told%,}: choose node config 1, or have the nodes repaired and keep jobs off them" \
-      "(kubectl cordon)"
+      "(${wants// / or }):${told%,}: choose node config 1, or $repair"
   fi
 done
 for s in ${twins[@]+"${!twins[@]}"}; do
@@ -231,19 +228,16 @@ say "" "NEURON_GLOBAL_TOPOID0 node will be: $leader"
 # Configure every worker. Only the complete new text appears under the file's name (rename); if the file is writable
 # but its directory is not, it is written in place. Other lines stay, older values of ours are removed.
 # shellcheck disable=SC2016 # expanded there, not here
-remote='f=$(readlink -f /etc/environment) old= new= nl="
+remote='keys="'"${keys[*]}"'" f=$(readlink -f /etc/environment) old= new= nl="
 "
 if [ -e "$f" ]; then
 while IFS= read -r l || [ -n "$l" ]; do
 old="$old$l$nl"
-case "${l#export }" in
-NEURON_GLOBAL_TOPOID=*|NEURON_GLOBAL_TOPOID0_HOST=*) ;;
-NEURON_RT_ULTRASERVER_MODE=*|NEURON_RT_ULTRASERVER_SERVER_ID=*|NEURON_RT_ULTRASERVER_NODE_ID=*) ;;
-*) new="$new$l$nl" ;;
-esac
+k=${l#export }
+case " $keys " in *" ${k%%=*} "*) ;; *) new="$new$l$nl" ;; esac
 done <"$f" || exit 1
 fi
-for k in '"${keys[*]}"'; do new="$new$k=$1$nl"; shift; done
+for k in $keys; do new="$new$k=$1$nl"; shift; done
 if [ "$old" = "$new" ]; then echo $mark ok; exit; fi
 umask 022
 fail() { echo "${w##*: }, uid $(id -u)"; exit 1; }
@@ -259,7 +253,8 @@ w=$( { env printf %s "$new" >"$f"; } 2>&1 ) && echo $mark ok && exit
 fail'
 text=''
 for i in "${order[@]}"; do text+="${lines[i]}"$'\n'; done
-reason=$( (printf %s "$text" >"$new") 2>&1 && chmod 644 "$new" 2>&1) || unwritten "$reason"
+store "$new" "$text"
+chmod 644 "$new"
 todo=() values=()
 for i in "${all[@]}"; do
   is_self "$i" || {
@@ -271,16 +266,16 @@ for i in "${all[@]}"; do
   values=(${args[i]})
   text=''
   for k in "${!keys[@]}"; do text+="export ${keys[k]}=${values[k]}"$'\n'; done
-  reason=$( (printf %s "$text" >"$out/launcher.env") 2>&1) || unwritten "$reason"
+  store "$out/launcher.env" "$text"
   say "The launcher runs ranks too: its command must source $out/launcher.env"
 done
 stop_if_bad
 ask_all ${todo[@]+"${todo[@]}"}
-again=()
-for i in ${todo[@]+"${todo[@]}"}; do ok "$i" || again+=("$i"); done
 # Once more: it changes nothing if it is done already, and a session may have been cut short.
-ask_all ${again[@]+"${again[@]}"}
-for i in ${again[@]+"${again[@]}"}; do
+missing=()
+for i in ${todo[@]+"${todo[@]}"}; do ok "$i" || missing+=("$i"); done
+ask_all ${missing[@]+"${missing[@]}"}
+for i in ${missing[@]+"${missing[@]}"}; do
   ok "$i" || unwritable "$i" "$(why "$i")"
 done
 stop_if_bad

@@ -5,7 +5,7 @@ next=0 patience=5
 say "Waiting at most $limit s until every worker answers ssh"
 while :; do
   read_hosts
-  todo=() missing=() count=0
+  todo=() missing=() reason='' count=0
   for i in "${!hosts[@]}"; do
     is_self "$i" && continue
     count=$((count + 1))
@@ -15,17 +15,19 @@ while :; do
     ssh_policy
     ask_all "${todo[@]}"
     for i in "${todo[@]}"; do
+      h=${hosts[i]}
       if ok "$i"; then
-        up[${hosts[i]}]=1
+        up[$h]=1
         continue
       fi
       missing+=("$i")
       # The last session may have been cut short: an earlier answer then has more details.
       now=$(why "$i")
-      [[ ${said[${hosts[i]}]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
+      [[ ${said[$h]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
         # sshd 9.8 and later rejects a client for a while after a failed login.
-        [[ ${said[${hosts[i]}]-} == *denied* && $now == kex_* ]] ||
-        said[${hosts[i]}]=$now
+        [[ ${said[$h]-} == *denied* && $now == kex_* ]] ||
+        said[$h]=$now
+      [[ $reason ]] || reason=" (${h%%.*}: ${said[$h]})"
     done
     # Short at first, so that one that hangs does not hide the others; longer later, for a launcher with little CPU.
     patience=$((patience < 15 ? patience * 2 : 30))
@@ -41,8 +43,6 @@ while :; do
   fi
   ((SECONDS < limit)) || break
   if ((SECONDS >= next)); then
-    reason=''
-    if ((${#missing[@]})); then reason=" (${hosts[missing[0]]%%.*}: ${said[${hosts[missing[0]]}]})"; fi
     say "$((total - away)) of $total workers answer ssh after $SECONDS s of $limit s; missing: $names$reason"
     next=$((SECONDS + 5))
   fi
@@ -50,9 +50,9 @@ while :; do
 done
 lines=("$away of $total workers did not answer ssh within $limit s; missing: $names")
 for i in ${missing[@]+"${missing[@]}"}; do lines+=("pod ${hosts[i]%%.*}: ${said[${hosts[i]}]}"); done
-lines+=("Where to look (\"Common issues\" of the UltraServer document):"
-  "  kubectl get pods -n $ns -o wide         a Pending pod has no node: no whole UltraServer is free for it"
-  "  kubectl describe pod -n $ns <pod>       FailedScheduling: which affinity or resource it lacks; or image errors"
-  "  kubectl logs -n $ns <pod>               a Running pod must run sshd; its image must accept the job's ssh key"
-  "A longer wait: values: {waitSeconds: \"3600\"} in the webhook's rule table (here ULTRASERVER_WAIT_SECONDS).")
+lines+=("Where to look:"
+  "  kubectl get pods -n $ns -o wide: a Pending pod has no node: no whole UltraServer is free for it"
+  "  kubectl describe pod -n $ns <pod>: FailedScheduling: which affinity or resource it lacks; or image errors"
+  "  kubectl logs -n $ns <pod>: a Running pod must run sshd and accept the job's key"
+  "A longer wait: values: {waitSeconds: \"3600\"} in the webhook's rule table.")
 die "${lines[@]}"

@@ -209,10 +209,9 @@ class Fleet:
         self._etc(name, folder / "etc")
         if name in self.sysfs:
             self.report(name, self.sysfs[name])
-        if name == self.launcher:
-            shutil.copy(self.folder / "id_rsa", folder / "root/.ssh/id_rsa")
-            # As the operator mounts the Secret: owned by root, and open to other users outside /root.
-            (folder / "root/.ssh/id_rsa").chmod(0o644 if self.uid else 0o600)
+        # As the operator mounts the Secret, in workers too: owned by root, open to other users outside /root.
+        shutil.copy(self.folder / "id_rsa", folder / "root/.ssh/id_rsa")
+        (folder / "root/.ssh/id_rsa").chmod(0o644 if self.uid else 0o600)
         for owned in (folder / "root", folder / "root/.ssh", self._key(name)):
             os.chown(owned, self.uid, self.uid)
 
