@@ -71,10 +71,11 @@ def test_the_launcher_logs_in_to_leaders_only() -> None:
     assert direct == {pod: (3 if pod in LEADERS else 0) + (pod == LEADERS[0]) for pod in fleet.workers}
 
 
-def run_with(rc: str) -> set[str]:
-    """Runs both containers with a start-up file of the second leader; returns who logged in to its member."""
+def run_with(rc: str, *pods: str) -> set[str]:
+    """Runs both containers with a start-up file of the pods; returns who logged in to a member."""
     with Fleet(8) as fleet:
-        fleet.write("demo-worker-3", "/root/.bashrc", f"{rc}\n")
+        for pod in pods:
+            fleet.write(pod, "/root/.bashrc", f"{rc}\n")
         for stage in ("wait", "init"):
             done = container(fleet, stage, **grouped())
             assert not done.returncode, done.stdout
@@ -85,7 +86,6 @@ def run_with(rc: str) -> set[str]:
 @pytest.mark.parametrize(
     "rc",
     [
-        pytest.param(WITHOUT_SSH, id="without ssh"),
         pytest.param("rm -f /root/.ssh/id_rsa", id="without the key"),
         pytest.param(f"{ASKED}exit 9", id="dies"),
         pytest.param(f"{ASKED}yes", id="prints without end"),
@@ -94,7 +94,11 @@ def run_with(rc: str) -> set[str]:
     ],
 )
 def test_the_group_of_a_leader_that_fails_is_asked_directly(rc: str) -> None:
-    assert LAUNCHER in run_with(rc)
+    assert LAUNCHER in run_with(rc, "demo-worker-3")
+
+
+def test_an_image_without_ssh_is_asked_directly_by_every_question() -> None:
+    assert run_with(WITHOUT_SSH, *(f"demo-worker-{number}" for number in range(8))) == {LAUNCHER}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +109,7 @@ def test_the_group_of_a_leader_that_fails_is_asked_directly(rc: str) -> None:
     ],
 )
 def test_a_leader_needs_a_plain_shell_only(rc: str) -> None:
-    assert run_with(rc) == {LEADER}
+    assert run_with(rc, "demo-worker-3") == {LEADER}
 
 
 def test_a_leader_that_hangs_and_one_that_is_dead_do_not_hide_their_groups() -> None:
