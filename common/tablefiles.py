@@ -66,6 +66,8 @@ def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
 def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, Any]]:
     """Returns sections of a table: maps merged by key, rows by name; later texts override earlier ones.
 
+    Guarantees have no names: the same namespaces and units make the same row.
+
     Only the webhook checks whether the texts are a valid table.
 
     Raises:
@@ -77,9 +79,14 @@ def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, 
             for section, there in table.items():
                 rows = tables.get(section) or {}
                 for name, row in (
-                    rows.items() if isinstance(rows, dict) else ((row["name"], row) for row in rows)
+                    rows.items() if isinstance(rows, dict) else ((_identity(row), row) for row in rows)
                 ):
                     there[name] = laid_over(there.get(name, {}), row) if isinstance(row, dict) else row
     except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"a file of the rule table is invalid: {type(error).__name__}: {error}") from error
     return table
+
+
+def _identity(row: Mapping[str, Any]) -> str:
+    name: str = row["name"] if "name" in row else f"{row['namespaces']} {row['unit']}"
+    return name

@@ -14,7 +14,7 @@ from placement.observe.model import OFF, UNITS, Units, units_of
 POD: Final = "v1/Pod"
 OWN_LEVEL: Final = "$(shape.topologyKey)"
 """In the value ``kueueLevel``: each shape has its own level."""
-_SECTIONS: Final = ("candidates", "families", "rules", "values", "workloads")
+_SECTIONS: Final = ("candidates", "families", "guarantees", "rules", "values", "workloads")
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _read(texts: tuple[str, ...]) -> Table:
     kinds = (kind for row in rows["workloads"].values() for kind in row.get("kinds") or ())
     families = [row for row in rows["families"].values() if row.get("mode") not in OFF]
     types = (name for row in families for name in row.get("instanceTypes") or ())
-    units = units_of(families)
+    units = units_of(families, rows["guarantees"].values())
     placers = {
         PLACERS.get(row["placer"], row["placer"])
         for row in rows["rules"].values()

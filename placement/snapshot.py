@@ -4,18 +4,18 @@ It has the fields of `placement.observe.model`, and nothing else of an object: n
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from contract.keys import DRIVER, NO_NODE, NO_SERVER, NODE_IDS
 from placement.observe.inventory import Claim, DeviceClass
-from placement.observe.model import HIDDEN, MARKS, Device, Ended, Node, Pod, Units
+from placement.observe.model import HIDDEN, MARKS, Device, Ended, Guarantee, Node, Pod, Units
 
 # Fields without names. The keys of maps, such as those of labels, are none, either.
 KEPT: Final = frozenset(
-    {"release", "units", "place", "gates", "key", "operator", "effect", "created"}
+    {"release", "kinds", "place", "gates", "key", "operator", "effect", "created"}
     | {"attributes", "conditions", "resource", "resources", "on_failure"}
 )
 # Values that mean the same in every cluster; numbers with few digits do, too.
@@ -48,6 +48,7 @@ def as_json(snapshot: Snapshot, *, hidden: bool = False) -> Any:  # noqa: ANN401
     kept = _selected(snapshot)
     if not hidden:
         return _plain(kept, str)
+    kept = replace(kept, units=_resolved(kept.units, {pod.namespace for pod in kept.pods}))
     names: dict[str, str] = {}
     _plain(kept, lambda name: names.setdefault(name, ""))
     width = len(str(len(names)))
@@ -72,6 +73,14 @@ def _selected(snapshot: Snapshot) -> Snapshot:
     nodes = tuple(replace(node, labels=some(node.labels, of_nodes)) for node in snapshot.nodes)
     pods = tuple(replace(pod, labels=some(pod.labels, of_pods)) for pod in snapshot.pods)
     return replace(snapshot, nodes=nodes, pods=pods)
+
+
+def _resolved(units: Units, namespaces: Iterable[str]) -> Units:
+    """Returns units with the namespaces of guarantees in place of globs, which match no hidden name."""
+    guarantees = (
+        replace(row, namespaces=tuple(sorted(filter(row.includes, namespaces)))) for row in units.guarantees
+    )
+    return replace(units, guarantees=tuple(guarantees))
 
 
 def _plain(value: Any, name: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
@@ -100,6 +109,10 @@ def _field(value: object, field: str, name: Callable[[str], str]) -> Any:  # noq
         case Device(), "key":
             driver, pool, device = re.fullmatch("device ([^/]*)/(.*)/([^/]*)", item).groups()  # type: ignore[union-attr]
             return f"device {name(driver)}/{name(pool)}/{name(device)}"
+        case Units(), "devices":
+            return sorted(item)
+        case Guarantee(), "unit":
+            return item
         case _ if field in KEPT:
             return _plain(item, str)
         case Pod(), "name":

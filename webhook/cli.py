@@ -38,6 +38,8 @@ from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
 from webhook.settings import ENVIRONMENT, serve_options, serve_preview_options, table_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
+# The sections of a table that `rules lint` counts, each with the name of one row.
+COUNTED = {"shapes": "shape", "rules": "rule", "policies": "policy", "guarantees": "guarantee"}
 """Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
 
 
@@ -246,7 +248,7 @@ def _linted(path: Path | None, *, placement: bool) -> dict[str, Any]:
     try:
         draft = installed_draft(path, placement=placement)
         table = build(draft)
-        numbers = {section: len(getattr(table, section)) for section in ("shapes", "rules", "policies")}
+        numbers = {section: len(getattr(table, section)) for section in COUNTED}
         numbers |= {"revision": table.revision}
         problems = [draft.problem(path, message) for path, message, _ in node_configs(table)]
         noted = [*notes(draft, table, time.time())]
@@ -261,8 +263,11 @@ def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **num
     for problem in problems:
         say(str(problem), err=True)
     if not problems:
-        counts = [f"{numbers[section]} {section}" for section in ("shapes", "rules", "policies")]
-        counts = ["1 policy" if text == "1 policies" else text for text in counts if text != "0 policies"]
+        counts = [
+            f"{count} {one if count == 1 else section}"
+            for section, one in COUNTED.items()
+            if (count := numbers[section])
+        ]
         say(f"{table}: {', '.join(counts)}, revision {numbers['revision']}")
     for note in notes:
         say(f"note: {note}", err=True)

@@ -69,6 +69,19 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
             text_ = f"{len(names)} of {len(known)} UltraServer nodes {lack}: {few(sorted(names))}"
             remedy = "does the device plugin, or DRA driver, run there, and support UltraServers?"
             yield Line(FAIL if len(names) == len(known) else WARN, text_, remedy, "claims.md")
+    yield from _guarantees(fleet)
+
+
+def _guarantees(fleet: Fleet) -> Iterator[Line]:
+    """Yields the units that guarantees count, where the cluster has fewer."""
+    rows, units = fleet.table.units.guarantees, fleet.table.units
+    for label in dict.fromkeys(row.unit for row in rows):
+        counted = sum(row.count for row in rows if row.unit == label)
+        sizes = [len(unit.nodes) for unit in fleet.topology.units_by(label).values()]
+        whole = sum(size >= units.of(label).usable for size in sizes)
+        if counted > whole:
+            text_ = f"teams are guaranteed {counted} units by {label}, and there are {whole}"
+            yield Line(WARN, text_, "guarantee fewer, or add nodes", "placement.md#guarantees")
 
 
 def _devices(node: Node, resources: Collection[str]) -> bool:

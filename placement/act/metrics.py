@@ -32,6 +32,12 @@ class Metrics:
             ["nodes", "state"],
             **own,
         )
+        self._unmet = Gauge(
+            "guarantee_unmet",
+            "Units that a guarantee still owes and that are not free.",
+            ["namespaces", "unit"],
+            **own,
+        )
         self._leader = Gauge("leader", "1 while this replica holds the Lease.", **own)
         self._last = Gauge("last_decision_timestamp_seconds", "When it last decided, Unix time.", **own)
         self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=SECONDS, **own)
@@ -53,6 +59,7 @@ class Metrics:
             for gauge in (*map(self._waiting.labels, Reason), self._oldest, self._unsettled):
                 gauge.set(0)
             self._units.clear()
+            self._unmet.clear()
 
     def decided(self, decision: Decision, seconds: float, now: datetime) -> None:
         """Counts a decision, and sets the gauges."""
@@ -71,6 +78,10 @@ class Metrics:
                 counts.update({(kind.usable, state): count for state, count in states.items()})
         for (size, state), count in counts.items():
             self._units.labels(str(size), state).set(count)
+        self._unmet.clear()
+        guarantees = decision.cluster.guarantees
+        for guarantee, count in guarantees.unmet.items() if guarantees else ():
+            self._unmet.labels(guarantee.team, guarantee.unit).set(count)
 
     def left(self, how: str) -> None:
         """Counts a job that has left a failed node: ``Moved`` or ``Restarted``."""

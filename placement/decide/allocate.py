@@ -125,6 +125,9 @@ class Allocator:
         units, free = ranking.take(job, wanted, avoided, self._doubtful)
         if not units:
             cluster = self._cluster
+            excess = cluster.guarantees.excess(job) if cluster.guarantees else None
+            if excess:
+                raise UnplacedError(excess, reason=Reason.NODES)
             enough = len(ranking.possible) >= wanted
             if reserves and cluster.reservation is None and enough:
                 cluster.reservation = ranking.reserve(wanted, job, self._ends)

@@ -5,7 +5,7 @@ first by name is chosen, so that a decision always has the same result.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain
@@ -46,8 +46,10 @@ class Ranking:
         # Nothing becomes free during a decision, so full units are not ranked.
         free = [unit for unit in self.fitting.values() if self.taken(unit) is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
-        # Units that are reserved against the last job; the next one may use them.
+        # Units that are reserved or kept against the last job; the next one may use them.
         self._aside: list[Entry] = []
+        # With guarantees, a search examines all units: the results for namespaces that got too few.
+        self._short: dict[tuple[str, int, bool], int] = {}
         self._inside: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
         for unit in free:
             self._inside[self._server(unit.nodes[0])].append(unit)
@@ -64,35 +66,46 @@ class Ranking:
         Returns:
             The units, none if there are too few; and the number of units, counted up to the needed number.
         """
-        best: list[Entry] = []
-        last: list[Entry] = []
-        repelled: list[Entry] = []
-        reserved = self._cluster.reserved_from(job)
-        if self._aside and not reserved:
+        reserved, guarantees = self._cluster.reserved_from(job), self._cluster.guarantees
+        rooms = guarantees.rooms(job) if guarantees else []
+        alike = job.key[0], count, bool(reserved)
+        if alike in self._short:
+            return [], self._short[alike]
+        if self._aside and (rooms or not reserved):
             for entry in self._aside:
                 heappush(self._heap, entry)
             self._aside.clear()
-        seen: set[str] = set()
-        while self._heap and len(best) < count:
-            entry = heappop(self._heap)
-            unit_id = entry[1][-1]
-            if unit_id in seen or not self._good(entry):
-                continue
-            seen.add(unit_id)
-            unit = self.fitting[unit_id]
-            if reserved and not reserved.isdisjoint(unit.names):
-                self._aside.append(entry)
-            elif self._cluster.repelled(unit.nodes, job):
+        best: list[Entry] = []
+        last: list[Entry] = []
+        repelled: list[Entry] = []
+        for entry, unit in self._ranked():
+            if self._cluster.repelled(unit.nodes, job):
                 repelled.append(entry)
+            elif not reserved.isdisjoint(unit.names) or not all(room.admits(unit) for room in rooms):
+                self._aside.append(entry)
             else:
-                unsure = unit_id in avoided or self._cluster.repelling.unclear(unit.nodes, job.key[0])
+                unsure = unit.id in avoided or self._cluster.repelling.unclear(unit.nodes, job.key[0])
                 is_last = unsure or not unit.names.isdisjoint(doubtful)
                 (last if is_last else best).append(entry)
+            if len(best) == count:
+                break
         last.sort(key=lambda entry: entry[1][-1] in avoided)
         both = best + last[: max(count - len(best), 0)]
         for entry in chain(best, last, repelled):
             heappush(self._heap, entry)
+        if rooms and len(both) < count and not repelled:
+            self._short[alike] = len(both)
         return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
+
+    def _ranked(self) -> Iterator[tuple[Entry, Unit]]:
+        """Takes the free units from the heap, the best first."""
+        seen: set[str] = set()
+        while self._heap:
+            entry = heappop(self._heap)
+            unit_id = entry[1][-1]
+            if unit_id not in seen and self._good(entry):
+                seen.add(unit_id)
+                yield entry, self.fitting[unit_id]
 
     def taken(self, unit: Unit) -> Cause | None:
         """Returns why too few nodes of a unit are free; None if a job can have it."""
@@ -100,6 +113,7 @@ class Ranking:
 
     def touched(self, nodes: Iterable[Node]) -> None:
         """Ranks the units of some nodes' UltraServers again, after a job has got these nodes."""
+        self._short.clear()
         for server in {self._server(node) for node in nodes}:
             for unit in self._inside.get(server, ()):
                 if self.taken(unit) is None:
@@ -118,10 +132,15 @@ class Ranking:
         """
         cluster, namespace = self._cluster, job.key[0]
         lodged = cluster.lodged.get(namespace, frozenset[str]())
+        rooms = cluster.guarantees.rooms(job) if cluster.guarantees else []
+        # As many units as other teams are owed stay free, even when the reservation begins.
+        owed = cluster.guarantees.owed(job, self.place.unit) if cluster.guarantees else 0
         ranked: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
         for unit in self.possible:
             end = self._end(unit, ends)
             if end is None or cluster.repelled(unit.nodes, job, always=True):
+                continue
+            if any(not room.closed.keys().isdisjoint(unit.names) for room in rooms):
                 continue
             holders = [holder for name in unit.names for holder in cluster.holders.get(name, ())]
             own = end.assumed and any(holder[0] == namespace for holder in holders)
@@ -129,9 +148,9 @@ class Ranking:
             # If ends are assumed, units with fewer nodes in use come first.
             in_use = len(holders) if end.assumed else 0
             ranked.append(((own or fills, end.late, end.assumed, in_use, end, unit.id), unit))
-        if len(ranked) < count:
+        if len(ranked) < count + owed:
             return None
-        first = sorted(ranked, key=itemgetter(0))[:count]
+        first = sorted(ranked, key=itemgetter(0))[owed : count + owed]
         names = frozenset[str]().union(*(unit.names for _, unit in first))
         begin = max(end.at for (*_, end, _), _ in first)
         own_only, assumed = (any(key[part] for key, _ in first) for part in (0, 2))

@@ -10,6 +10,7 @@ from contract.place import Place
 from placement.decide.allocation import CLAIMED, Taken
 from placement.decide.believe import Member
 from placement.decide.fit import Cause, lacking
+from placement.decide.guarantee import Guarantees
 from placement.decide.jobs import Job
 from placement.decide.repel import Repelling
 from placement.decide.topology import Topology, Unit, unsuited
@@ -61,6 +62,8 @@ class Cluster:
         self.resting = resting
         self._given: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
+        known = [guarantee for guarantee in units.guarantees if guarantee.unit in units.kinds]
+        self.guarantees = Guarantees(known, self) if known else None
 
     def stand(self, member: Member) -> None:
         """Adds a pod to the node that it has, or to the unit to which it is pinned."""
@@ -129,6 +132,8 @@ class Cluster:
     def hold(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
         """Gives a unit to a block of a job, or the resources of a single node, which jobs may share."""
         kind = self.units.of(place.unit)
+        if self.guarantees:
+            self.guarantees.changed()
         if kind.shared:
             part = Part(place.size, demand, set())
             self.parts[place.unit, unit.id].setdefault((job, block), part)
@@ -224,7 +229,9 @@ class Cluster:
     def reserved_from(self, job: Job) -> frozenset[str]:
         """Returns the nodes that a job may not use, because they are reserved for another one."""
         reservation = self.reservation
-        return reservation.nodes if reservation and reservation.excludes(job) else frozenset()
+        if reservation is None or not reservation.excludes(job):
+            return frozenset()
+        return frozenset() if self.guarantees and self.guarantees.covers(job) else reservation.nodes
 
     def filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
         """Returns the pod without devices that uses most of what one of some nodes has too little of."""
@@ -243,6 +250,10 @@ class Cluster:
         if self.reservation and not self.reserved_from(job).isdisjoint(unit.names):
             return Cause("reserved", f"reserved for {shown(self.reservation.job)}, which is next")
         return None
+
+    def guaranteed(self, unit: Unit, job: Job) -> Cause | None:
+        """Returns for which other team a unit is kept; None if the job may use it."""
+        return self.guarantees.cause(unit, job) if self.guarantees else None
 
     def neuron_left(self, node: Node) -> int:
         """Returns the amount that is left of all devices of a node, in thousandths."""

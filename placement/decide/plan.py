@@ -150,6 +150,7 @@ class Reason(StrEnum):
     PODS = "pods"  # it has too few Pods, or they prevent its admission
     BACKOFF = "backoff"  # its admission, or that of another job of its namespace, failed before
     UNITS = "units"  # too few of the units that it needs are free
+    GUARANTEE = "guarantee"  # enough of them are free, but kept for other teams by guarantees
     RESERVED = "reserved"  # enough of them are free, but reserved for an earlier job
     NODES = "nodes"  # it needs more units than can become free as things are
     BUG = "bug"  # this program cannot decide about it

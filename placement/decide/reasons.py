@@ -23,21 +23,23 @@ NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraSe
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs with why they cannot have units, which many jobs have in common."""
-    # The causes, and how many units would be free without the reservation.
-    known: dict[tuple[Ranking, bool], tuple[str, int]] = {}
+    # The causes, how many units are free, reserved or kept, and whether some are kept.
+    known: dict[tuple[Ranking, bool, tuple[str, int] | None], tuple[str, int, bool]] = {}
     for each in waiting:
         texts, reason = [each.why], each.reason
         if each.ranking:
-            key = (each.ranking, bool(cluster.reserved_from(each.job)))
+            own = (each.job.key[0], len(each.job.blocks)) if cluster.guarantees else None
+            key = (each.ranking, bool(cluster.reserved_from(each.job)), own)
             if key not in known:
                 by_unit = list(causes(cluster, each.ranking, each.job))
                 total = len(each.ranking.fitting) + len(each.ranking.unfit)
-                unusable = sum(cause.kind != "reserved" for _, cause in by_unit)
-                known[key] = listed(by_unit), total - unusable
-            text, free = known[key]
+                kinds = Counter(cause.kind for _, cause in by_unit)
+                kept, others = kinds["guaranteed"], kinds["guaranteed"] + kinds["reserved"]
+                known[key] = listed(by_unit), total - len(by_unit) + others, kept > 0
+            text, free, is_kept = known[key]
             texts.append(text)
-            if reason is Reason.UNITS and key[1] and free >= len(each.job.blocks):
-                reason = Reason.RESERVED
+            if reason is Reason.UNITS and (key[1] or is_kept) and free >= len(each.job.blocks):
+                reason = Reason.GUARANTEE if is_kept else Reason.RESERVED
         yield replace(each, why=printable("; ".join(filter(None, texts)), LONGEST), reason=reason)
 
 
@@ -71,7 +73,12 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
     """Yields why a job cannot have units, by id: first the units that do not suit its pods."""
     yield from ranking.unfit.items()
     for unit in ranking.fitting.values():
-        cause = ranking.taken(unit) or cluster.repelled(unit.nodes, job) or cluster.reserved(unit, job)
+        cause = (
+            ranking.taken(unit)
+            or cluster.repelled(unit.nodes, job)
+            or cluster.guaranteed(unit, job)
+            or cluster.reserved(unit, job)
+        )
         if cause and cause.kind == "full" and (pod := cluster.filler(unit.nodes, ranking.demands)):
             detail = f"{cause.detail}, and pod {pod.namespace}/{pod.name} uses most of it"
             cause = Cause(cause.kind, detail)
@@ -80,7 +87,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
 
 
 def _counted(kind: str, alike: list[tuple[str, Cause]]) -> str:
-    whole = kind in ("held", "reserved", "repelled")
+    whole = kind in ("held", "guaranteed", "reserved", "repelled")
     shown = Counter(
         cause.detail if whole else f"{name}: {cause.detail}" for name, cause in alike
     ).most_common(2)

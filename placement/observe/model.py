@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any, Final, NamedTuple, Self
 from weakref import WeakValueDictionary
@@ -66,16 +67,36 @@ class Kind(NamedTuple):
 UNKNOWN: Final = Kind(0)
 
 
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """Whole units that jobs of a team's namespaces always get."""
+
+    namespaces: tuple[str, ...]  # globs
+    unit: str  # the units' node label
+    count: int
+
+    @property
+    def team(self) -> str:
+        """The namespaces, as they are shown."""
+        return ", ".join(self.namespaces)
+
+    def includes(self, namespace: str) -> bool:
+        """Returns whether it is for jobs of a namespace."""
+        return any(fnmatchcase(namespace, glob) for glob in self.namespaces)
+
+
 @dataclass(frozen=True)
 class Units:
-    """Which nodes form units, by node label, and the resources by which jobs request nodes."""
+    """Which nodes form units, by node label, the resources by which jobs request nodes, and guarantees."""
 
     kinds: Mapping[str, Kind]
     devices: frozenset[str] = keys.DEVICES
+    guarantees: tuple[Guarantee, ...] = ()
 
     def __or__(self, other: Self) -> Self:
-        """Returns both; if both have the same label, the other's kind counts."""
-        return type(self)({**self.kinds, **other.kinds}, self.devices | other.devices)
+        """Returns both; if both have the same label, the other's kind counts, and only its guarantees do."""
+        kinds = {**self.kinds, **other.kinds}
+        return type(self)(kinds, self.devices | other.devices, other.guarantees)
 
     def of(self, key: str) -> Kind:
         """Returns the kind of the units by a label; for an unknown label, a kind without nodes."""
@@ -117,18 +138,24 @@ class Ended(NamedTuple):
     number: int
 
 
-def units_of(families: Iterable[Mapping[str, Any]]) -> Units:
-    """Returns the units of families of a rule table, and those of the packaged table.
+def units_of(families: Iterable[Mapping[str, Any]], guarantees: Iterable[Mapping[str, Any]] = ()) -> Units:
+    """Returns the units of families and guarantees of a rule table, and those of the packaged table.
 
     Raises:
-        ValueError: A family cannot be read.
+        ValueError: A family or a guarantee cannot be read.
     """
     on = [family for family in families if family.get("mode") not in OFF]
     try:
         kinds = {key: kind for family in on for key, kind in _kinds(family)}
-        return UNITS | Units(kinds, frozenset(name for family in on for name in family.get("wholeNode", ())))
+        devices = frozenset(name for family in on for name in family.get("wholeNode", ()))
+        return UNITS | Units(kinds, devices, tuple(map(_guarantee, guarantees)))
     except (AttributeError, LookupError, TypeError) as error:
-        raise ValueError(f"a family of the rule table is invalid: {type(error).__name__}: {error}") from error
+        raise ValueError(f"a row of the rule table is invalid: {type(error).__name__}: {error}") from error
+
+
+def _guarantee(row: Mapping[str, Any]) -> Guarantee:
+    globs = row["namespaces"]
+    return Guarantee((globs,) if isinstance(globs, str) else tuple(globs), row["unit"], int(row["count"]))
 
 
 def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:

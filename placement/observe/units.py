@@ -20,7 +20,8 @@ def followed(path: Path | None) -> Watched[Units]:
         texts = (*packaged().values(), *(text for _, text in (read_texts(path) if path else ())))
         try:
             # Not `|=`: what is there stays where this fails.
-            known = known | units_of(merged(texts, "families")["families"].values())
+            rows = merged(texts, "families", "guarantees")
+            known = known | units_of(rows["families"].values(), rows["guarantees"].values())
         except ValueError as error:
             raise UnusableError(str(error)) from error
         return known

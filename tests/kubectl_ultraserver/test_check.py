@@ -17,6 +17,8 @@ from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.check import cluster, installed
 from kubectl_ultraserver.check.line import Line, program
 from kubectl_ultraserver.objects import NAME
+from kubectl_ultraserver.table import Table
+from placement.observe.model import units_of
 from tests.docs.blocks import REPOSITORY, anchors
 from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import case, fleet, run, stored, work
@@ -99,6 +101,7 @@ def replica(**message: str) -> dict[str, Any]:
 
 
 SPACES = [space("kube-system"), space("a"), space("b", gpu="no")]
+GUARANTEE = {"namespaces": "a", "unit": SERVER_4, "count": 3}
 GATED = {"gates": True, "kueue": False}
 ROW: dict[str, Any] = {"key": "gpu", "operator": "NotIn", "values": ["no"]}
 
@@ -117,6 +120,10 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (cluster.nodes(fleet([])), ["warn there is no UltraServer node"]),
     (cluster.nodes(fleet([*NODES[1:], *LOST[:1]])), ["warn 1 of 8 UltraServer nodes have no label"]),
     (cluster.nodes(fleet(LOST)), ["fail 8 of 8 UltraServer nodes have no label"]),
+    (
+        cluster.nodes(fleet(NODES, table=Table(units=units_of([], [GUARANTEE])))),
+        ["pass 8 nodes of 2 UltraServers", "warn teams are guaranteed 3 units by "],
+    ),
     (cluster.nodes(fleet(BARE)), ["fail 8 of 8 UltraServer nodes have no devices: n1-0, n1-1"]),
     (
         cluster.operators([MPI], programs("r.io/x/mpi-operator:0.8.0"), kueue=False),

@@ -201,5 +201,5 @@ def test_what_units_are_follows_from_the_rows() -> None:
     apart = [{**shape, "apart": "required"} for shape in NVL72["shapes"]]
     assert units_of([{**NVL72, "shapes": apart}]).kinds[LABEL] == found.kinds[LABEL]._replace(shared=False)
     assert units_of([{**NVL72, "mode": False}]) == UNITS
-    with pytest.raises(ValueError, match="a family of the rule table is invalid: KeyError: 'nodes'"):
+    with pytest.raises(ValueError, match="a row of the rule table is invalid: KeyError: 'nodes'"):
         units_of([{"name": "broken", "units": [{"label": LABEL}]}])

@@ -328,9 +328,12 @@ def test_the_figures(api: FakeApi) -> None:
         return {sample.labels["reason"]: sample.value for sample in family.samples}
 
     assert not any(waiting().values())
-    assert len(waiting()) == 6
+    assert len(waiting()) == 7
     program.run()
-    assert waiting() == {"units": 1, **dict.fromkeys(("pods", "backoff", "reserved", "nodes", "bug"), 0)}
+    assert waiting() == {
+        "units": 1,
+        **dict.fromkeys(("pods", "backoff", "guarantee", "reserved", "nodes", "bug"), 0),
+    }
     assert program.figure(f"{prefix}_oldest_wait_seconds") == 60
     assert program.figure(f"{prefix}_openings_total") == 1
     assert program.figure(f"{prefix}_last_decision_timestamp_seconds") == NOW.timestamp()

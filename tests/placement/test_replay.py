@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.keys import DRIVER, HOSTNAME, JOB
+from contract.keys import DRIVER, HOSTNAME, JOB, SERVER_4
 from contract.place import Index, Term
 from placement.__main__ import main
 from placement.decide.allocation import offered
@@ -26,6 +26,7 @@ from placement.observe.model import (
     Device,
     Ended,
     Expression,
+    Guarantee,
     Node,
     Pod,
     Taint,
@@ -134,7 +135,9 @@ def worlds(draw: st.DrawFn) -> Snapshot:
         over = draw(st.sampled_from([None, Ended(waits[0].key, 0)]))
         ended += [over] if over else []
         pods += [replace(pod, labels=team) for pod in waits][1 if over else 0 :]
-    return taken(nodes, pods, ended)
+    guarantees = [Guarantee(("a*", "-b"), SERVER_4, 1), Guarantee(("b*",), SERVER_4, 1)]
+    units = replace(UNITS, guarantees=tuple(draw(st.lists(st.sampled_from(guarantees), unique=True))))
+    return taken(nodes, pods, ended, units=units)
 
 
 @examples(15)

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from common.tablefiles import merged
+from placement.observe.model import units_of
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, extended, outcome, problems
 from webhook.admission import handlers
@@ -15,7 +17,7 @@ from webhook.objects.tree import Json
 from webhook.rows.policies import Mode
 from webhook.rows.table import MOST_NAMESPACES, Table
 from webhook.rules.lint_policies import notes
-from webhook.rules.load import build, draft_of
+from webhook.rules.load import build, draft_of, load_texts
 from webhook.rules.show import overview
 
 
@@ -298,3 +300,32 @@ def test_policies_are_shown() -> None:
         policies(f"namespaces: [a, b], mode: shadow, rules: {{job-label: off}}, until: {UNTIL}", "mode: off")
     )
     assert " ".join(rows.split()).count(f"a|b any shadow, job-label off {UNTIL} r every any off - r") == 1
+
+
+TEAM = "namespaces: vision-*, unit: neuron.amazonaws.com/ultraserver-server-id-4, count: 2"
+
+
+@pytest.mark.parametrize(
+    ("rows", "path", "message"),
+    [
+        (["namespaces: a, unit: example.com/rack, count: 1"], "guarantees[0].unit", "no family that is on"),
+        ([TEAM, TEAM.replace("vision-*", "vision-b")], "guarantees[1]", "unreachable: guarantees before it"),
+        ([TEAM.replace("2", "0")], "guarantees[0].count", "must be 1 or more"),
+        ([TEAM.replace("vision-*", "Vision")], "guarantees[0].namespaces", "must be the name of a namespace"),
+    ],
+)
+def test_what_is_wrong_with_guarantees(rows: list[str], path: str, message: str) -> None:
+    (problem,) = problems(EXTENDS + "guarantees:\n" + "".join(f"  - {{{row}}}\n" for row in rows))
+    assert problem[2].startswith(path)
+    assert message in problem[3]
+
+
+def test_webhook_and_placement_read_the_same_guarantees_of_several_files() -> None:
+    """The first that is for a namespace counts, so both must have them in the same order."""
+    texts = [f"{EXTENDS}guarantees:\n  - {{{TEAM.replace('vision', team)}}}\n" for team in ("b", "a")]
+    table = load_texts([(f"{number}.yaml", text) for number, text in enumerate(texts)], "files")
+    rows = merged(texts, "guarantees")["guarantees"].values()
+    assert [row.namespaces for row in table.guarantees] == [
+        row.namespaces for row in units_of([], rows).guarantees
+    ]
+    assert [row.namespaces for row in table.guarantees] == [("b-*",), ("a-*",)]

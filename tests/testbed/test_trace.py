@@ -108,8 +108,16 @@ def test_a_sick_node_breaks_its_units(policy: str) -> None:
     """Protects ``--sick``: of the first UltraServer one pair is left, and no job of four gets it."""
     given = jobs(("a", 4, 0.0, 1.0), ("a", 4, 0.0, 1.0), ("b", 2, 0.0, 5.0), ("b", 1, 0.1, 5.0))
     fleet = Fleet(2, {0})
-    run = simulate(given, command.POLICIES[policy](fleet, 2, {0}), fleet)
+    run = simulate(given, command.POLICIES[policy](fleet, 2, {0}, {}), fleet)
     assert hours(run.starts) == [0, 1, 0, 0.1]
+
+
+def test_a_guarantee_keeps_a_tenants_ultraserver_free() -> None:
+    """Protects ``--guarantees``: the second job of another tenant waits, and the tenant's starts at once."""
+    rows = (("a", 4, 0.0, 5.0), ("a", 4, 0.0, 5.0), ("b", 4, 1.0, 1.0))
+    kept, free = (simulate(jobs(*rows), Product(2, (), owned), Fleet(2)).starts for owned in ({"b": 1}, {}))
+    assert hours(kept) == [0, 5, 1]
+    assert hours(free) == [0, 0, 5]
 
 
 def test_a_policy_that_splits_a_job_is_refused() -> None:

@@ -16,7 +16,7 @@ from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob, matches
 from webhook.objects.tree import Json, map_at, text_of
-from webhook.rows.written import Row, SomePatterns, one_or_more, or_bare_off, written
+from webhook.rows.written import Positive, Row, SomePatterns, one_or_more, or_bare_off, written
 
 
 class Mode(StrEnum):
@@ -51,6 +51,21 @@ FIRST_YEAR: Final = 2000
 
 _NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
 """A glob for a namespace, whose name is a DNS label (RFC 1123)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee(Row):
+    """Whole units that whole-job admission keeps for a team: other jobs leave them free.
+
+    Attributes:
+        namespaces: The team's namespaces; globs. E.g. vision-*
+        unit: The node label of the units. E.g. neuron.amazonaws.com/ultraserver-server-id-4
+        count: How many units.
+    """
+
+    namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=r"^[a-z0-9*?-]+$")])]
+    unit: Annotated[str, Limits(min_length=1)]
+    count: Positive
 
 
 @dataclass(frozen=True, kw_only=True)

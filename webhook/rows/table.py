@@ -17,7 +17,7 @@ from webhook.rows import conditions
 from webhook.rows.conditions import Condition, Devices, OfJob, OfObject, OfTemplate
 from webhook.rows.families import Family
 from webhook.rows.placeholders import Filling, filling, names
-from webhook.rows.policies import Mode, ModeKey, Modes, Policies, Policy, Ruling
+from webhook.rows.policies import Guarantee, Mode, ModeKey, Modes, Policies, Policy, Ruling
 from webhook.rows.shapes import Shape, last_number
 from webhook.rows.workloads import ANY, Candidates, Workload
 from webhook.rows.written import Flag, Given, Key, Message, Name, Positive, Role, Row, Texts, Unique, written
@@ -263,6 +263,7 @@ class File(Row):
         families: Machines, with the sizes of jobs on them. The first whose nodes a job requests counts.
         rules: What is added, in this order.
         policies: Modes for some namespaces or labels; the first that matches counts.
+        guarantees: Units that a team always gets; the first with a namespace and a label counts.
     """
 
     api_version: Literal["ultraserver-webhook.io/v1alpha2"]
@@ -275,6 +276,7 @@ class File(Row):
     families: Annotated[tuple[Family, ...], Limits(min_length=1)]
     rules: tuple[Rule, ...]
     policies: tuple[Policy, ...] = ()
+    guarantees: tuple[Guarantee, ...] = ()
     device_counts: Mapping[
         Annotated[str, Limits(min_length=1)],
         Annotated[

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 from common.inner import INNER, known_rows
@@ -29,7 +30,8 @@ MAPS = ("values", "candidates", "deviceCounts")
 FIRST: AbstractSet[str] = {"placer", "devices"}
 """Keys of rules for which the first rule that fires counts."""
 
-POLICIES: Final = "policies"
+NAMELESS: Final = {"policies": True, "guarantees": False}
+"""The sections of rows without names: the first that applies counts. Whether a later file's come first."""
 
 Written = list[tuple[Document, Path]]
 """The files with a row, and its path in each: first the file that adds it, then those that change it."""
@@ -144,10 +146,17 @@ def laid_over(base: Draft, over: Document) -> Draft:
     }
     raw |= {section: [value for value, _ in laid[section,]] for section in ROWS}
     rows = {path: [written for _, written in merged] for path, merged in laid.items()}
-    # Policies have no names; the first one that applies to an object counts.
-    new: list[Written] = [[(over, (POLICIES, at))] for at in range(len(over.value.get(POLICIES, ())))]
-    if policies := [*over.value.get(POLICIES, ()), *base.raw.get(POLICIES, ())]:
-        raw[POLICIES], rows[POLICIES,] = policies, new + base.written(POLICIES)
+    for section, newest_first in NAMELESS.items():
+        new: list[Written] = [[(over, (section, at))] for at in range(len(over.value.get(section, ())))]
+        values, written = (
+            [over.value.get(section, ()), base.raw.get(section, ())],
+            [new, base.written(section)],
+        )
+        if not newest_first:
+            values.reverse()
+            written.reverse()
+        if both := [*chain(*values)]:
+            raw[section], rows[section,] = both, [*chain(*written)]
     return Draft(raw, (*base.files, over), rows)
 
 

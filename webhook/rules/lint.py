@@ -15,7 +15,7 @@ from webhook.rows.shapes import Shape
 from webhook.rows.table import Table
 from webhook.rows.workloads import DEVICES, MIN, WORKER, Workload
 from webhook.rules.draft import ROWS
-from webhook.rules.lint_policies import policy_problems
+from webhook.rules.lint_policies import guarantee_problems, policy_problems
 from webhook.rules.lint_rules import listed, rule_problems
 from webhook.rules.problems import Found
 
@@ -33,6 +33,7 @@ def problems_of(table: Table) -> Found:
         yield from _shapes(table)
         yield from rule_problems(table)
     yield from policy_problems(table)
+    yield from guarantee_problems(table)
 
 
 def _duplicates(table: Table) -> Found:

@@ -33,6 +33,20 @@ def policy_problems(table: Table) -> Found:
             yield at, f"unreachable: {why} (/policies/{hiding}); put this one first"
 
 
+def guarantee_problems(table: Table) -> Found:
+    """Yields every problem of a table's guarantees."""
+    labels = [unit.label for family in table.on for unit in family.units if unit.label]
+    for index, row in enumerate(table.guarantees):
+        at = ("guarantees", index)
+        if row.unit not in labels:
+            why = f"no family that is on has units by {row.unit!r}{did_you_mean(row.unit, labels)}"
+            yield (*at, "unit"), why
+        before = [first for first in table.guarantees[:index] if first.unit == row.unit]
+        globs = [glob for first in before for glob in first.namespaces]
+        if all(any(_covers(glob, own) for glob in globs) for own in row.namespaces):
+            yield at, "unreachable: guarantees before it count for all of its namespaces"
+
+
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
     """Yields notes on policies that ended, and on rules that a mode makes idle."""
     always = _idle(table, table.modes)

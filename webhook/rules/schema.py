@@ -147,7 +147,8 @@ FORMS = {
     "[-a-z0-9]*[a-z0-9]": "a name of lower case letters, digits and '-'",
     "A-Za-z0-9_-": "a name of letters, digits, '-' and '_'",
     "A-Za-z0-9": "a name of letters and digits that begins with a lower case one",
-    "*?": "the name of a namespace, which may have * and begin with !",
+    "^!?": "the name of a namespace, which may have * and begin with !",
+    "*?": "the name of a namespace, which may have * and ?",
     "": "as docs/reference.md says",
 }
 """Descriptions of the schema's patterns. The first key that the pattern contains gives the description."""

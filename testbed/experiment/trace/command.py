@@ -3,7 +3,7 @@
 import argparse
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from testbed.experiment.trace import report
@@ -14,9 +14,9 @@ from testbed.experiment.trace.product import Product
 from testbed.experiment.trace.simulate import Policy, Run, simulate
 from testbed.experiment.trace.svg import picture
 
-POLICIES: dict[str, Callable[[Fleet, int, Collection[int]], Policy]] = {
-    "placement": lambda _, servers, sick: Product(servers, sick),
-    "easy": lambda fleet, _servers, _sick: Easy(fleet),
+POLICIES: dict[str, Callable[[Fleet, int, Collection[int], Mapping[str, int]], Policy]] = {
+    "placement": lambda _, servers, sick, guaranteed: Product(servers, sick, guaranteed),
+    "easy": lambda fleet, _servers, _sick, _guaranteed: Easy(fleet),
 }
 SECONDS = 5.0
 """Between two lines about how far it is."""
@@ -36,6 +36,9 @@ def main(arguments: Sequence[str]) -> int:
             jobs = thinned(every, seed, options.share)
             jobs = limited(stretched(jobs, options.ultraservers * NODES, options.load), options.limits)
             jobs = [job for job in jobs if options.days is None or job.arrival < options.days * DAY]
+            if options.guarantees:
+                own = shares(jobs, options.ultraservers)
+                jobs = [job for job in jobs if job.nodes <= own[job.tenant] * NODES]
             run = _run(jobs, options, policy, seed, options.ultraservers, f"{policy}, seed {seed}")
             drawn = drawn or run
             runs.append(report.figures(jobs, run))
@@ -73,6 +76,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--limits", choices=("known", "times3", "none"), default="known", help="of time, as jobs say them"
     )
     parser.add_argument("--tenants", action="store_true", help="compare with each tenant's own share")
+    parser.add_argument(
+        "--guarantees",
+        action="store_true",
+        help="guarantee each tenant its own share, without jobs that do not fit there (placement only)",
+    )
     parser.add_argument("--pause", type=float, default=60.0, help="seconds between decisions at least")
     parser.add_argument("--svg", type=Path, help="write a picture: the first run, and the waits of all")
     return parser.parse_args(arguments)
@@ -83,7 +91,9 @@ def _run(  # noqa: PLR0913, PLR0917 - all that a run is
 ) -> Run:
     sick = sick_nodes(servers, options.sick, seed) if servers == options.ultraservers else frozenset()
     fleet = Fleet(servers, sick)
-    decides = POLICIES[policy](fleet, servers, sick)
+    shared = options.guarantees and servers == options.ultraservers
+    guaranteed = shares(jobs, servers) if shared else {}
+    decides = POLICIES[policy](fleet, servers, sick, guaranteed)
     return simulate(jobs, decides, fleet, options.pause, tell=_teller(name, len(jobs)))
 
 

@@ -5,7 +5,7 @@ program keeps them: a decision sees the same objects again, and new ones only of
 """
 
 from bisect import bisect_right, insort
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache, lru_cache
@@ -14,9 +14,9 @@ from itertools import chain
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.decide import decide
-from placement.decide.plan import Memory, Opening
+from placement.decide.plan import Memory, Opening, Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import Demand, Node, Pod, demand_of
+from placement.observe.model import UNITS, Demand, Guarantee, Node, Pod, demand_of
 from testbed.experiment.trace.fleet import NODES
 from testbed.experiment.trace.jobs import Job
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
@@ -32,9 +32,16 @@ class Product:
 
     Attributes:
         reserved: The free nodes that the last decision keeps for a job.
+
+    Args:
+        guaranteed: The number of UltraServers that each tenant is guaranteed.
     """
 
-    def __init__(self, servers: int, sick: Collection[int] = ()) -> None:
+    def __init__(
+        self, servers: int, sick: Collection[int] = (), guaranteed: Mapping[str, int] | None = None
+    ) -> None:
+        guarantees = (Guarantee((name,), SERVER_4, count) for name, count in (guaranteed or {}).items())
+        self._tuning = Tuning(units=replace(UNITS, guarantees=tuple(guarantees)))
         self.reserved: Collection[int] = ()
         self._numbers = {_name(number): number for number in range(servers * NODES)}
         self._topology = Topology(_node(number, cordoned=number in sick) for number in self._numbers.values())
@@ -63,7 +70,7 @@ class Product:
             RuntimeError: The decision names an error of the program, or deletes Pods.
         """
         pods = chain.from_iterable(chain(self._running.values(), *map(self._candidates, self._waiting)))
-        decision = decide(self._topology, pods, EPOCH + timedelta(seconds=now), None, self._memory)
+        decision = decide(self._topology, pods, EPOCH + timedelta(seconds=now), self._tuning, self._memory)
         if decision.errors or decision.deletions:
             raise RuntimeError(f"errors: {decision.errors}; deletions: {decision.deletions}")
         self._memory, cluster = decision.memory, decision.cluster

@@ -1,0 +1,159 @@
+"""Guarantees: a team's whole units stay free for it; other jobs may use all that is beyond them."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contract.keys import SERVER_4
+from placement.decide.decide import decide
+from placement.decide.plan import Decision, Memory, Reason, Tuning
+from placement.decide.topology import Topology
+from placement.observe.model import UNITS, Guarantee, Pod, units_of
+from tests.placement.world import HOUR, NOW, SECOND, bound, carry_out, job, on, placed, servers, waiting
+
+THREE = servers(3)
+VISION: dict[str, Any] = {"namespace": "vision-a"}
+TWO_FOR_VISION = (Guarantee(("vision-*",), SERVER_4, 2),)
+
+
+def ask(*pods: Iterable[Pod], guarantees: tuple[Guarantee, ...] = TWO_FOR_VISION, **given: Any) -> Decision:
+    tuning = Tuning(units=replace(UNITS, guarantees=guarantees))
+    nodes = given.pop("nodes", THREE)
+    every = [pod for each in pods for pod in each]
+    return decide(Topology(nodes.values()), every, given.pop("now", NOW), tuning, **given)
+
+
+def running(name: str, *nodes: str, **changes: Any) -> list[Pod]:
+    """Returns the pods of a job that has some nodes."""
+    there = bound(job(name, len(nodes), **changes), on(THREE, *nodes), started=True)
+    return [replace(pod, opened=NOW - HOUR) for pod in there]
+
+
+def test_another_team_gets_only_what_is_beyond_the_guarantee_and_learns_why_it_waits() -> None:
+    decision = ask(job("first", 4, age=HOUR), job("second", 4))
+    assert list(placed(decision)) == ["first"]
+    assert "us-02: kept free for vision-* by guarantee" in waiting(decision)["second"]
+    assert [each.reason for each in decision.waiting] == [Reason.GUARANTEE]
+
+
+def test_the_team_gets_its_units_although_another_job_has_the_reservation() -> None:
+    others = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
+    decision = ask(others, job("first", 4, age=9 * HOUR), job("own", 8, **VISION))
+    assert list(placed(decision)) == ["vision-a/own"]
+    assert decision.cluster.reservation is not None
+    assert decision.cluster.reservation.units == ("us-01",)
+
+
+def test_nodes_that_are_reserved_for_another_job_are_kept_for_the_team_as_well() -> None:
+    others = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
+    one = (Guarantee(("vision-*",), SERVER_4, 1),)
+    single = job("single", 8, config=1, age=9 * HOUR)
+    decision = ask(others, single, job("own", 4, **VISION), guarantees=one)
+    assert decision.cluster.reservation is not None
+    assert set(placed(decision)) == {"vision-a/own"}
+
+
+def test_teams_take_what_is_free_of_guarantees_that_are_not_met_yet() -> None:
+    both = (*TWO_FOR_VISION, Guarantee(("speech",), SERVER_4, 1))
+    others = running("other", *(f"n{server}-{place}" for server in (1, 2) for place in range(4)))
+    decision = ask(others, job("own", 4, **VISION), guarantees=both)
+    assert set(placed(decision)) == {"vision-a/own"}
+
+
+def test_a_job_of_one_node_opens_no_unit_that_is_kept_but_shares_one_in_use() -> None:
+    alone = ask(running("other", "n1-0"), job("one", 1))
+    assert placed(alone) == {"one": "n1-1"}
+    full = running("other", *(f"n1-{place}" for place in range(4)))
+    assert not placed(ask(full, job("one", 1)))
+
+
+def test_what_is_left_of_a_unit_of_the_team_is_for_the_team() -> None:
+    own = running("own", "n1-0", **VISION)
+    decision = ask(own, job("one", 1, age=HOUR), job("two", 1, namespace="vision-b"))
+    # One more unit is owed, so one is for all.
+    assert placed(decision) == {"one": "n2-0", "vision-b/two": "n1-1"}
+
+
+def test_a_unit_that_others_use_too_does_not_count_as_the_teams() -> None:
+    mixed = [*running("own", "n1-0", **VISION), *running("other", "n1-1")]
+    assert not placed(ask(mixed, job("four", 4)))
+    assert set(placed(ask(mixed, job("own8", 8, **VISION)))) == {"vision-a/own8"}
+
+
+def test_beyond_its_guarantee_a_team_leaves_what_the_others_are_owed() -> None:
+    both = (*TWO_FOR_VISION, Guarantee(("speech",), SERVER_4, 1))
+    decision = ask(job("large", 12, age=HOUR, **VISION), guarantees=both)
+    assert "needs 3 units" in waiting(decision)["vision-a/large"]
+    assert "guaranteed 1 of the 3 that can be used" in waiting(decision)["vision-a/large"]
+    assert decision.waiting[0].reason is Reason.NODES
+    # It never fits, so it keeps no unit from others.
+    assert decision.cluster.reservation is None
+    assert set(placed(ask(job("large", 8, **VISION), guarantees=both))) == {"vision-a/large"}
+
+
+def test_a_guarantee_is_unmet_as_far_as_no_free_unit_is_left_for_it() -> None:
+    others = [*running("other", *(f"n1-{place}" for place in range(4))), *running("one", "n2-0")]
+    decision = ask(others, guarantees=TWO_FOR_VISION)
+    assert decision.cluster.guarantees is not None
+    assert decision.cluster.guarantees.unmet == {TWO_FOR_VISION[0]: 1}
+
+
+def test_units_of_an_unknown_label_are_not_kept() -> None:
+    assert set(placed(ask(job("large", 12), guarantees=(Guarantee(("*",), "example.com/rack", 9),)))) == {
+        "large"
+    }
+
+
+@pytest.mark.parametrize(
+    "row", [{"namespaces": "a", "unit": SERVER_4}, {"namespaces": 7, "unit": "x", "count": 1}]
+)
+def test_an_invalid_guarantee_makes_the_table_unusable(row: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a row of the rule table is invalid"):
+        units_of([], [row])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_team_within_its_guarantee_never_waits_whatever_others_do(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - a world that can be had again
+    nodes = servers(6)
+    rows = (Guarantee(("vision-*",), SERVER_4, 2), Guarantee(("speech",), SERVER_4, 1))
+    pods: list[Pod] = []
+    memory, now = Memory(), NOW
+    for step in range(25):
+        now += 600 * SECOND
+        ended = {pod.job for pod in pods if chance.random() < 0.15}
+        pods = [pod for pod in pods if pod.job not in ended]
+        teams = ["vision-a", "speech", *["other"] * 3]
+        for number in range(chance.randrange(4)):
+            team, workers = chance.choice(teams), chance.choice([1, 1, 2, 4, 8])
+            pods += job(f"j{step}-{number}", workers, namespace=team, created=now)
+        decision = ask(pods, guarantees=rows, nodes=nodes, memory=memory, now=now)
+        assert not decision.errors
+        guarantees = decision.cluster.guarantees
+        assert guarantees is not None
+        assert set(guarantees.unmet.values()) == {0}
+        assert not [each for each in decision.waiting if guarantees.covers(each.job)]
+        memory = decision.memory
+        pods = _bound(carry_out(pods, decision, now), nodes)
+
+
+def _bound(pods: list[Pod], nodes: Any) -> list[Pod]:
+    """Returns the pods, each admitted one on the next free node of its unit."""
+    used = {pod.node for pod in pods if pod.node}
+    result = []
+    for pod in pods:
+        if pod.node or pod.gated:
+            result.append(pod)
+            continue
+        node = next(
+            node
+            for node in nodes.values()
+            if node.name not in used
+            and all(node.labels.get(key) == value for key, value in pod.demand.selector.items())
+        )
+        used.add(node.name)
+        result.append(replace(pod, node=node.name, started=True))
+    return result
