@@ -24,7 +24,7 @@ UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageNa
 """The kubelet's reasons for a container whose image cannot be pulled."""
 DAYS: Final = 7
 """Least remaining days of a certificate, as in the alert; certificates are renewed long before."""
-POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "affinity", "bindings"))
+POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "bindings"))
 BOUND: Final = frozenset({f"{NAME}-guard-pods", f"{COMPONENT}-account"})
 """One of these policies limits what the account of whole-job admission may do to Pods."""
 SYSTEM: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})

@@ -270,7 +270,7 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         installed.levels(["rack"], []),
         ["warn the rule table uses Kueue's level rack; no Topology has it, but none: "],
     ),
-    (guard(policies(), bound(), {"op": True}), ["pass 4 policies are enforced"]),
+    (guard(policies(), bound(), {"op": True}), ["pass 3 policies are enforced"]),
     (guard(policies("other"), bound(), {"op": False}, placement=False), ["warn there is no guard"]),
     (guard(policies(ACCOUNT), bound(names=[ACCOUNT])), ["warn there is no guard"]),
     (guard(policies("other"), bound()), ["fail no policy limits what the account of ", "warn there is no"]),
