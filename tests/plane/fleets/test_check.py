@@ -174,7 +174,7 @@ def test_a_whole_installation_passes(installed: Installed) -> None:
     assert {line["check"] for line in found["lines"] if line["status"] == "warn"} == {"operators"}
     texts = [f"{line['check']}: {line['text']}" for line in found["lines"]]
     assert f"certificates: the certificate of {installed.pod} is valid for 29 days" in texts
-    assert "guard: 4 policies are enforced" in texts
+    assert "guard: 3 policies are enforced" in texts
     assert f"tables: the installation is {product.version()}, this plugin is {product.version()}" in texts
     assert "job: an MPIJob in namespace check is changed in a dry run" in texts
     assert plugin(installed.inside, "check").returncode == 0
