@@ -97,6 +97,11 @@ def test_a_block_moves_to_another_unit_when_its_node_fails(failure: dict[str, An
     assert placed(fleet.decide(n1_2=failure)) == {"a": "us-03"}
 
 
+def test_a_job_that_has_not_chosen_waits_for_its_node() -> None:
+    fleet = Fleet(servers(2), running(""))
+    assert not fleet.decide(n1_0={"ready": False}).deletions
+
+
 def test_a_failure_must_last() -> None:
     fleet = Fleet(servers(2), running("move"))
     assert not fleet.decide(20 * SECOND, n1_0={"ready": False}).deletions
