@@ -186,7 +186,8 @@ class _Round:
         for pod in live:
             try:
                 member = belief.of(pod)
-                self._losses.add(member)
+                if pod.on_failure:
+                    self._losses.add(member)
                 self._cluster.stand(member)
                 if member.place or pod.gated or member.problem:  # other pods belong to no job
                     members.append(member)
@@ -209,10 +210,10 @@ class _Round:
         workers of before may still exist. So ended workers only count if another worker runs, or if no worker
         was created for the time in which an admitted job must get its nodes.
         """
-        ended = self._ended.get(job.key)
-        newest = max(member.pod.created for member in job.pods)
-        if ended and (job.begun or self._now - newest >= self._tuning.bound):
-            return replace(job, ended=ended)
+        if ended := self._ended.get(job.key):
+            newest = max(member.pod.created for member in job.pods)
+            if job.begun or self._now - newest >= self._tuning.bound:
+                return replace(job, ended=ended)
         return job
 
     def _mistaken(self, job: Job, error: Exception) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from contract.keys import GATE, HOSTNAME, INJECT
@@ -14,6 +15,7 @@ from placement.decide.believe import Member
 from placement.decide.fit import ANY_LABEL, selects
 from placement.observe.model import Apart, JobKey, Units, is_pod
 
+BY_NAME: Final = attrgetter("pod.name")
 MOST_OWN: Final = 16
 """Different terms of anti-affinity that the workers of a job may have; terms by host name do not count."""
 
@@ -216,4 +218,4 @@ def jobs_of(pods: Iterable[Member]) -> list[Job]:
     for member in pods:
         if not member.pod.deleting and (member.place is not None or member.pod.gated):
             by_key[member.key].append(member)
-    return [Job(key, tuple(sorted(own, key=lambda member: member.pod.name))) for key, own in by_key.items()]
+    return [Job(key, tuple(sorted(own, key=BY_NAME))) for key, own in by_key.items()]

@@ -39,9 +39,8 @@ class Losses:
         self.left: dict[JobKey, Left] = {}
 
     def add(self, member: Member) -> None:
-        """Adds a pod, also one that is being deleted, if its job has chosen not to wait."""
-        if member.pod.on_failure:
-            self._pods[member.key].append(member)
+        """Adds a pod of a job that has chosen not to wait, also one that is being deleted."""
+        self._pods[member.key].append(member)
 
     def follow(self, jobs: Mapping[JobKey, Job], before: Memory) -> Iterator[tuple[Job, Exception]]:
         """Finds losses, and keeps units for the jobs that move; yields the jobs with a bug."""
