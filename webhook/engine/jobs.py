@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 from contract import keys
@@ -97,7 +98,7 @@ class Job:
     @cached_property
     def is_pod(self) -> bool:
         """Whether it is a Pod, which is its own template."""
-        return () in [group.path for group in self.groups]
+        return () in map(attrgetter("path"), self.groups)
 
     @cached_property
     def workers(self) -> int:

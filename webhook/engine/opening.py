@@ -1,6 +1,7 @@
 """Reads an object: its workload row, its templates without earlier additions, and its numbers."""
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 from common.pointers import field_name
 from contract import keys
@@ -71,7 +72,7 @@ def open_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wor
     name, beginning = metadata.get("name"), metadata.get("generateName")
     name, beginning = name if isinstance(name, str) else "", beginning if isinstance(beginning, str) else ""
     takers = [group for group in groups if group.takes_nodes]
-    nodes, numbered = at_once(takers), False not in [group.numbered for group in takers]
+    nodes, numbered = at_once(takers), all(map(attrgetter("numbered"), takers))
     return Job(
         table, workload, obj, name, beginning, request.namespace, family, groups, nodes, numbered, opted
     )
