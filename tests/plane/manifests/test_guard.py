@@ -160,10 +160,18 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         keys.ADDED,
         keys.INJECT,
         keys.OPENED,
+        keys.ON_NODE_FAILURE,
     }
-    # All that is on a Pod; opt-out and node config are the author's, and two are on Secrets.
+    # All that is on a Pod; opt-out, node config and what a failed node means are the author's, and two are on Secrets.
     ours = {value for value in vars(keys).values() if _is_key(value)}
-    others = {keys.INJECT, keys.NODE_CONFIG, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT}
+    others = {
+        keys.INJECT,
+        keys.NODE_CONFIG,
+        keys.ON_NODE_FAILURE,
+        keys.GATE,
+        keys.TRUSTED_SINCE,
+        keys.STORED_AT,
+    }
     assert named("bindings") == ours - others
 
 
