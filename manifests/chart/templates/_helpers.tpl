@@ -25,24 +25,27 @@
 {{- fail "failurePolicy: Fail with one replica refuses every job while its node is drained: set replicas.min to 2 or more" }}{{ end }}
 {{- $table := fromYaml $v.table }}
 {{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha2 RuleTable") (include "odd-families" $table) }}
-{{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha2` and `kind: RuleTable`, and its families, and their units, are lists of maps (docs/rule-table.md); `ultraserver-webhook rules lint FILE` shows what is wrong, and `rules convert FILE` writes a table of 0.2.0 in this form" }}{{ end }}
+{{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha2` and `kind: RuleTable`, its families, and their units, are lists of maps, and units' labels and resources are names such as example.com/rack (docs/rule-table.md); `ultraserver-webhook rules lint FILE` shows what is wrong, and `rules convert FILE` writes a table of 0.2.0 in this form" }}{{ end }}
 {{- end }}
-{{/* Not empty if a table's families, or their units, are not lists of maps, or labels are not texts. */}}
+{{/* Not empty if a table's families, or their units, are not lists of maps, or a label or resource is no name: these go into CEL. */}}
 {{- define "odd-families" }}
 {{- if not (has (kindOf .families) (list "invalid" "slice")) }}odd{{ else }}
 {{- range .families }}
 {{- if not (kindIs "map" .) }}odd{{ else if not (has (kindOf .units) (list "invalid" "slice")) }}odd{{ else }}
-{{- range .units }}{{ if not (kindIs "map" .) }}odd{{ else if not (kindIs "string" .label) }}odd{{ end }}{{ end }}
+{{- range .units }}{{ if not (kindIs "map" .) }}odd{{ else if not (kindIs "string" .label) }}odd{{ else if .label }}{{ include "odd-name" .label }}{{ end }}{{ end }}
+{{- if kindIs "map" .wholeNode }}{{ range $name, $_ := .wholeNode }}{{ include "odd-name" $name }}{{ end }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
+{{- define "odd-name" }}{{ if not (regexMatch "^([a-z0-9.-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*$" .) }}odd{{ end }}{{ end }}
 {{/* Not empty if a row is off, which YAML reads as false. */}}
 {{- define "off" }}{{ if has (toString .mode) (list "off" "false") }}off{{ end }}{{ end }}
-{{/* The packaged families that are on: by default, or by the value `families`. */}}
+{{/* The packaged families that are on: by default, by the value `families`, or by a row of the value `table`. */}}
 {{- define "packaged-families" -}}
-{{- $on := list }}
-{{- range (.Files.Get "families.yaml" | fromYaml).families }}{{ if or (not (include "off" .)) (hasKey $.Values.families .name) }}{{ $on = append $on . }}{{ end }}{{ end }}
+{{- $on := list }}{{ $names := .Values.families | default dict | keys }}
+{{- range (fromYaml .Values.table).families }}{{ if and .mode (not (include "off" .)) }}{{ $names = append $names .name }}{{ end }}{{ end }}
+{{- range (.Files.Get "families.yaml" | fromYaml).families }}{{ if or (not (include "off" .)) (has .name $names) }}{{ $on = append $on . }}{{ end }}{{ end }}
 {{- toJson $on }}
 {{- end }}
 {{/* The labels of the packaged units, with their numbers of nodes. */}}

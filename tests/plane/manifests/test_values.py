@@ -66,6 +66,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"table": EXTENDS + "families: [{name: a, units: rack}]\n"},
         "its families, and their units, are lists of maps",
     ),
+    "a unit whose label would end a text in CEL": ({"units": ["a'b"]}, "/units/0"),
+    "a table with such a label": (
+        {"table": EXTENDS + "families: [{name: a, units: [{label: a'b}]}]\n"},
+        "units' labels and resources are names such as example.com/rack",
+    ),
+    "a table with such a resource": (
+        {"table": EXTENDS + "families: [{name: a, wholeNode: {a'b: 1}}]\n"},
+        "units' labels and resources are names such as example.com/rack",
+    ),
     "a family that is always on": (
         {"families": {"trn2u": "example.com/rack"}},
         "families: trn2u: the value switches on the packaged families trn3-gen1, trn3-gen2, nvl72;",
@@ -192,6 +201,28 @@ def test_a_value_switches_families_on_with_the_labels_of_their_units(built: Call
     assert selected["values"] == [name for family in table.on for name in family.instance_types]
     sent = webhooks(objects)["kinds-jobs.ultraserver-webhook.io"]["matchConditions"]
     assert "|| name in ['nvidia.com/gpu']" in sent[-1]["expression"]
+
+
+def test_a_row_of_the_table_switches_a_family_on_as_the_value_does(built: Callable[..., Build]) -> None:
+    row = "{name: nvl72, mode: MODE, units: [{label: nvidia.com/gpu.clique}]}"
+    table = EXTENDS + f"families: [{row}]\n"
+    label = {"nvl72": "nvidia.com/gpu.clique"}
+    found, wanted, off = (
+        built(**values)
+        for values in (
+            {"table": table.replace("MODE", "enforce")},
+            {"families": label},
+            {"table": table.replace("MODE", "off")},
+        )
+    )
+    assert "nvidia.com/gpu'" not in str(of_kind(off, "ValidatingAdmissionPolicy"))
+    for kind in ("ValidatingAdmissionPolicy", "Deployment", "MutatingWebhookConfiguration"):
+        assert of_kind(found, kind) == of_kind(wanted, kind)
+
+
+@pytest.mark.parametrize("name", ["families", "units"])
+def test_a_value_that_is_null_is_empty(name: str, built: Callable[..., Build]) -> None:
+    assert built(**{name: None}) == built()
 
 
 def test_claim_templates_come_to_the_namespaces_that_are_named(built: Callable[..., Build]) -> None:
