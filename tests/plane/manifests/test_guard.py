@@ -162,7 +162,7 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         keys.OPENED,
         keys.ON_NODE_FAILURE,
     }
-    # All that is on a Pod; opt-out, node config and what a failed node means are the author's, and two are on Secrets.
+    # All that is on a Pod; opt-out, node config and on-node-failure are the author's, and two are on Secrets.
     ours = {value for value in vars(keys).values() if _is_key(value)}
     others = {
         keys.INJECT,
