@@ -89,8 +89,8 @@ class Ends:
         for key, job in self._jobs.items():
             if (since := job.since) is None:
                 continue
-            first = before.get(key) or Admission(since, None)
-            limit = first.limit or job.limit
+            first = before.get(key) or Admission(since, job.limit)
+            limit = first.limit
             self.admitted[key] = Admission(min(first.since, since), limit)
             if limit and self._now - self.admitted[key].since > limit + self._bound:
                 self.exceeded[key[0]] = self._now

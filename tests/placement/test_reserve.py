@@ -196,6 +196,14 @@ def test_the_limit_of_a_job_is_that_of_its_admission() -> None:
     assert ask(longer, memory=gone.memory, now=NOW + HOUR).memory.exceeded == {}
 
 
+def test_a_job_that_was_admitted_without_a_limit_gets_none_later() -> None:
+    there = running(1, MINUTE, **EVIL)
+    first = ask(there)
+    limited = [replace(pod, limit=2 * MINUTE) for pod in there]
+    again = ask(limited, memory=first.memory, now=NOW + SECOND).memory
+    assert again.admitted == first.memory.admitted == {("evil", "evil.r1"): (NOW - MINUTE, None)}
+
+
 def test_an_author_who_removes_the_limit_right_after_the_admission_exceeds_it() -> None:
     """By the next decision the Pods have another limit than that for which the job was admitted."""
     first = ask(job("short", 4, limit=MINUTE, **EVIL))
