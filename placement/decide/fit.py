@@ -50,9 +50,8 @@ def unusable(node: Node) -> str | None:
 def misfit(demand: Demand, node: Node) -> Cause | None:
     """Returns why a usable node does not suit a pod, apart from other pods; None if it does."""
     name = f"node {node.name}"
-    for taint in node.taints:
-        if taint.effect in HARD and not any(tolerates(held, taint) for held in demand.tolerations):
-            return Cause("tainted", f"{name} taint {taint.key}")
+    if node.taints and (cause := untolerated(demand, node)):
+        return cause
     for key, value in demand.selector.items():
         if node.labels.get(key) != value:
             return Cause("not selected", f"{name} is not {key}={value}")
@@ -60,6 +59,14 @@ def misfit(demand: Demand, node: Node) -> Cause | None:
         return Cause("too few devices", f"{name} offers too few devices for {ask.name}")
     if demand.terms is not None and not any(_holds(term, node) for term in demand.terms):
         return Cause("not selected", f"{name} is not in the pods' node affinity")
+    return None
+
+
+def untolerated(demand: Demand, node: Node) -> Cause | None:
+    """Returns the taint of a node that keeps a pod off it; None if there is none."""
+    for taint in node.taints:
+        if taint.effect in HARD and not any(tolerates(held, taint) for held in demand.tolerations):
+            return Cause("tainted", f"node {node.name} taint {taint.key}")
     return None
 
 

@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 from contract.keys import GATE
 from placement.decide.believe import Member
 from placement.decide.cluster import Cluster
+from placement.decide.fit import untolerated, unusable
 from placement.decide.jobs import Job
 from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning
-from placement.decide.topology import unsuited
-from placement.observe.model import JobKey, Kind, demand_of
+from placement.observe.model import Demand, JobKey, Kind, Node, demand_of
 
 RESTART: Final = "restart"
 
@@ -68,13 +68,16 @@ class Losses:
     def moves(self, job: Job) -> bool:
         """Returns whether it needs a unit in place of one with a failed node."""
         left = self.left.get(job.key)
-        back = left and left.nodes and len(job.workers) <= left.workers and self._is_new(left)
+        back = left and left.nodes and _is_of(job, left) and self._is_new(left)
         return job.key in self.lasting or bool(back)
 
     def created(self, job: Job) -> datetime | None:
-        """Returns when a job was created first whose pods were all deleted; None for others."""
+        """Returns when a job was created first whose pods were all deleted; None for others.
+
+        Its age when they were deleted is at most the default limit: it may have run for months.
+        """
         left = self.left.get(job.key)
-        return left.created if left and len(job.workers) <= left.workers else None
+        return left.created if left and _is_of(job, left) else None
 
     def pause(self, job: Job) -> str | None:
         """Returns until when it may leave no more nodes; None if it may."""
@@ -87,9 +90,12 @@ class Losses:
 
     def leave(self, job: Job, nodes: frozenset[str]) -> None:
         """Remembers that it leaves a failed node; for some others, or, without any, to wait again."""
-        first = self.created(job) or min(member.pod.created for member in job.workers)
+        first = self.created(job) or min(member.pod.created for member in job.workers or job.pods)
+        first = max(first, self._now - self._tuning.default_limit)
+        place = next(member.place for member in self._pods[job.key] if member.place)
+        kept = None if nodes else first
         times = (*self._times(job), self._now)
-        self.left[job.key] = Left(times, nodes, None if nodes else first, len(job.workers))
+        self.left[job.key] = Left(times, nodes, kept, place.workers, place.size, place.unit)
         self.since[job.key] = self._now  # it is tried again if this does not help
 
     @property
@@ -105,6 +111,14 @@ class Losses:
         return tuple(at for at in left.at if self._now - at < REMEMBERED) if left else ()
 
 
+def _is_of(job: Job, left: Left) -> bool:
+    """Returns whether a job may be the one that left a node, by its workers that exist."""
+    places = {member.place for member in job.workers if member.place}
+    return all(
+        (place.workers, place.size, place.unit) == (left.workers, left.size, left.unit) for place in places
+    )
+
+
 def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     """Returns what a job has lost that has chosen to move or to restart; None if it can run where it is.
 
@@ -114,7 +128,7 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     """
     workers = [member for member in pods if member.place]
     admitted = [member for member in workers if member.pod.opened and (member.pod.node or member.pin)]
-    alive = {member.pod.number for member in admitted if not member.pod.deleting}
+    alive = _alive(job)
     # A worker that is being deleted counts as long as no other one has its number.
     there = [member for member in admitted if not (member.pod.deleting and member.pod.number in alive)]
     blocks = defaultdict[int, list[Member]](list)
@@ -158,6 +172,12 @@ def _waits(member: Member, since: datetime) -> Member:
     return Member(pod, member.key, member.place, demand, claimed=False, neuron=True, pin=None, problem="")
 
 
+def _alive(job: Job) -> Mapping[int, str]:
+    """Returns the nodes of the workers that have units, by number, also of those without a choice."""
+    there = (member.pod for member in job.workers if member.pod.node or (member.pod.opened and member.pin))
+    return {pod.number: pod.node for pod in there}
+
+
 def _dead(member: Member, cluster: Cluster) -> str | None:
     """Returns why nothing runs on a pod's node any more, as far as can be seen."""
     name = member.pod.node
@@ -167,23 +187,30 @@ def _dead(member: Member, cluster: Cluster) -> str | None:
     return None if node.ready else f"node {name} is not ready"
 
 
+def _out_of_use(node: Node, demand: Demand) -> str | None:
+    """Returns the state for which no worker comes back to a node: its labels and devices do not count."""
+    if state := unusable(node):
+        return f"node {node.name} {state}"
+    cause = untolerated(demand, node)
+    return cause.detail if cause else None
+
+
 def _trouble(job: Job, own: Sequence[Member], cluster: Cluster) -> str | None:
     """Returns why a block cannot run where it is: the state of a node; None if it can."""
     for member in own:
         if member.pod.node and (why := _dead(member, cluster)):
             return why
     place, topology = job.place, cluster.topology
-    first = max(own, key=lambda member: not member.pod.deleting)
+    first, alive = max(own, key=lambda member: not member.pod.deleting), _alive(job)
     numbers = range(first.block * place.size, (first.block + 1) * place.size)
-    alive = {member.pod.number: member.pod.node for member in own if not member.pod.deleting}
     lacking = sum(number not in alive and number not in job.ended for number in numbers)
     unit_id = cluster.unit_of(first)
     unit = topology.unit(place.unit, unit_id)
     left = [node for node in unit.nodes if node.name not in alive.values()] if unit else []
-    causes = [cause for node in left if (cause := unsuited(node, (first.demand,)))]
+    causes = [cause for node in left if (cause := _out_of_use(node, first.demand))]
     if lacking <= len(left) - len(causes):
         return None
     if causes:
-        return causes[0].detail
+        return causes[0]
     whole = cluster.units.kinds.get(place.unit, Kind(place.size)).nodes
     return f"a node of {unit_id} is gone" if len(unit.nodes if unit else ()) < whole else None

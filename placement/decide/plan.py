@@ -72,7 +72,10 @@ class Left(NamedTuple):
     at: tuple[datetime, ...]  # when; the last one last
     nodes: frozenset[str]  # those of the units that are kept for it
     created: datetime | None = None  # since when it counts as waiting: a restart costs a job no age
-    workers: int = 0  # that it had; a larger job of the same name is another one
+    # As in its placement annotation: a job of the same name with others is another one.
+    workers: int = 0
+    size: int = 0
+    unit: str = ""
 
 
 def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.keys import GATE, ON_NODE_FAILURE
+from contract.keys import GATE, HOSTNAME, ON_NODE_FAILURE
 from placement.decide.decide import decide
 from placement.decide.plan import MOST_LEFT
 from placement.decide.topology import Topology
@@ -127,6 +127,20 @@ def test_a_taint_that_its_pods_tolerate_is_no_failure() -> None:
     assert not fleet.decide(n1_0=REPAIRS[1]).deletions
 
 
+def test_workers_without_a_choice_are_not_missing_next_to_one_that_has_chosen() -> None:
+    first, *others = running("move")
+    fleet = Fleet(servers(2), [first, *(replace(pod, on_failure="") for pod in others)])
+    assert not fleet.decide(n1_1=REPAIRS[0]).deletions
+
+
+def test_a_node_that_only_other_workers_select_has_not_failed() -> None:
+    pods = [
+        replace(pod, demand=demand_of({**pod.demand.selector, HOSTNAME: pod.node}, None, (), DEMAND.requests))
+        for pod in running("restart")
+    ]
+    assert not Fleet(servers(2), pods[:3]).decide().deletions
+
+
 def test_nothing_is_destroyed_before_another_unit_is_free() -> None:
     other = running("", "b", ("n2-0", "n2-1", "n2-2", "n2-3"))
     fleet = Fleet(servers(2), [*running("move"), *other])
@@ -170,6 +184,17 @@ def test_a_larger_job_of_its_name_does_not_come_first() -> None:
     assert placed(fleet.decide(2 * MINUTE)) == {"b": "us-01 us-02"}
 
 
+def test_a_drained_job_that_moves_comes_first_with_all_its_workers() -> None:
+    first, *others = running("move")
+    fleet = Fleet(servers(1), [replace(first, deleting=True), *others, *job("b", 4, age=HOUR)])
+    fleet.decide(n1_0=REPAIRS[0])
+    fleet.nodes = servers(2)
+    decision = fleet.decide(SECOND, n1_0=REPAIRS[0])
+    assert deleted(decision)
+    fleet.pods = [*job("b", 4, age=HOUR), *job("a", 4, age=-MINUTE, on_failure="move")]
+    assert placed(fleet.decide(SECOND, n1_0=REPAIRS[0])) == {"a": "us-02"}
+
+
 def test_a_job_that_restarts_keeps_its_age() -> None:
     pods = running("restart", names=(*UNIT, "n2-0", "n2-1", "n2-2", "n2-3"))
     fleet = Fleet(servers(2), [*pods, *job("b", 4, age=30 * MINUTE)])
@@ -179,6 +204,22 @@ def test_a_job_that_restarts_keeps_its_age() -> None:
     fleet.recreate(decision)
     # When the node is back, the job that came later has not passed.
     assert placed(fleet.decide(SECOND)) == {"a": "us-01 us-02"}
+
+
+def test_a_job_of_its_name_with_another_node_config_comes_neither_first_nor_with_its_age() -> None:
+    for choice in ("move", "restart"):
+        fleet = Fleet(servers(2), running(choice))
+        assert fleet.decide(n1_0={"ready": False}).deletions
+        fleet.pods = [*job("a", 4, config=2, age=-MINUTE), *job("b", 8, age=30 * MINUTE)]
+        assert placed(fleet.decide(2 * MINUTE)) == {"b": "us-01 us-02"}
+
+
+def test_a_job_that_restarts_gets_no_more_age_back_than_the_default_limit() -> None:
+    fleet = Fleet(servers(1), [replace(pod, created=NOW - 50 * HOUR) for pod in running("restart")])
+    decision = fleet.decide(n1_0={"ready": False})
+    fleet.recreate(decision)
+    fleet.pods += job("b", 4, age=30 * HOUR)
+    assert placed(fleet.decide(SECOND)) == {"b": "us-01"}
 
 
 def test_a_job_leaves_failed_nodes_only_so_often() -> None:
