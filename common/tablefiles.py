@@ -79,7 +79,9 @@ def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, 
             for section, there in table.items():
                 rows = tables.get(section) or {}
                 for name, row in (
-                    rows.items() if isinstance(rows, dict) else ((_identity(row), row) for row in rows)
+                    rows.items()
+                    if isinstance(rows, dict)
+                    else ((_identity(section, row), row) for row in rows)
                 ):
                     there[name] = laid_over(there.get(name, {}), row) if isinstance(row, dict) else row
     except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
@@ -87,6 +89,9 @@ def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, 
     return table
 
 
-def _identity(row: Mapping[str, Any]) -> str:
-    name: str = row["name"] if "name" in row else f"{row['namespaces']} {row['unit']}"
+def _identity(section: str, row: Mapping[str, Any]) -> str:
+    if section == "guarantees":
+        globs = row["namespaces"]
+        return f"{[globs] if isinstance(globs, str) else sorted(globs)} {row['unit']}"
+    name: str = row["name"]
     return name

@@ -8,16 +8,17 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from heapq import heapify, heappop, heappush
-from itertools import chain
+from itertools import chain, islice
 from operator import itemgetter
 
 from contract.place import Place
 from placement.decide.cluster import Cluster
 from placement.decide.fit import Cause
+from placement.decide.guarantee import Room, book
 from placement.decide.jobs import Job
 from placement.decide.reserve import End, Ends, Reservation
 from placement.decide.topology import Unit
-from placement.observe.model import Demand, Kind, Node
+from placement.observe.model import Demand, Guarantee, Kind, Node
 
 Rank = tuple[tuple[bool, ...], int, int]
 Entry = tuple[Rank, tuple[str, ...]]
@@ -48,8 +49,9 @@ class Ranking:
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
         # Units that are reserved or kept against the last job; the next one may use them.
         self._aside: list[Entry] = []
-        # With guarantees, a search examines all units: the results for namespaces that got too few.
-        self._short: dict[tuple[str, int, bool], int] = {}
+        # With guarantees, a search examines all units: how many a job can have at most, by the guarantees of
+        # its namespace, and whether units are reserved against it.
+        self._most: dict[tuple[tuple[Guarantee | None, ...], bool], int] = {}
         self._inside: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
         for unit in free:
             self._inside[self._server(unit.nodes[0])].append(unit)
@@ -68,34 +70,54 @@ class Ranking:
         """
         reserved, guarantees = self._cluster.reserved_from(job), self._cluster.guarantees
         rooms = guarantees.rooms(job) if guarantees else []
-        alike = job.key[0], count, bool(reserved)
-        if alike in self._short:
-            return [], self._short[alike]
+        alike = guarantees.teams(job.key[0]) if guarantees else (), bool(reserved)
+        if (most := self._most.get(alike, count)) < count:
+            return [], most
         if self._aside and (rooms or not reserved):
             for entry in self._aside:
                 heappush(self._heap, entry)
             self._aside.clear()
+        best, last, repelled = self._search(job, count, reserved, rooms, {*avoided}, doubtful)
+        last.sort(key=lambda entry: entry[1][-1] in avoided)
+        others = (entry for entry in last if book(rooms, self.fitting[entry[1][-1]]))
+        both = best + list(islice(others, count - len(best)))
+        for entry in chain(best, last, repelled):
+            heappush(self._heap, entry)
+        if rooms and len(both) + len(repelled) < count:
+            self._most[alike] = len(both) + len(repelled)
+        return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
+
+    def _search(  # noqa: PLR0913, PLR0917 - all that a search depends on
+        self,
+        job: Job,
+        count: int,
+        reserved: frozenset[str],
+        rooms: list[Room],
+        avoided: Collection[str],
+        doubtful: Collection[str],
+    ) -> tuple[list[Entry], list[Entry], list[Entry]]:
+        """Takes entries from the heap until enough are best; returns these, uncertain and repelled ones."""
         best: list[Entry] = []
         last: list[Entry] = []
         repelled: list[Entry] = []
         for entry, unit in self._ranked():
             if self._cluster.repelled(unit.nodes, job):
                 repelled.append(entry)
-            elif not reserved.isdisjoint(unit.names) or not all(room.admits(unit) for room in rooms):
+            elif not reserved.isdisjoint(unit.names):
                 self._aside.append(entry)
+            elif (
+                unit.id in avoided
+                or not unit.names.isdisjoint(doubtful)
+                or self._cluster.repelling.unclear(unit.nodes, job.key[0])
+            ):
+                last.append(entry)
+            elif book(rooms, unit):
+                best.append(entry)
             else:
-                unsure = unit.id in avoided or self._cluster.repelling.unclear(unit.nodes, job.key[0])
-                is_last = unsure or not unit.names.isdisjoint(doubtful)
-                (last if is_last else best).append(entry)
+                self._aside.append(entry)
             if len(best) == count:
                 break
-        last.sort(key=lambda entry: entry[1][-1] in avoided)
-        both = best + last[: max(count - len(best), 0)]
-        for entry in chain(best, last, repelled):
-            heappush(self._heap, entry)
-        if rooms and len(both) < count and not repelled:
-            self._short[alike] = len(both)
-        return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
+        return best, last, repelled
 
     def _ranked(self) -> Iterator[tuple[Entry, Unit]]:
         """Takes the free units from the heap, the best first."""
@@ -113,7 +135,7 @@ class Ranking:
 
     def touched(self, nodes: Iterable[Node]) -> None:
         """Ranks the units of some nodes' UltraServers again, after a job has got these nodes."""
-        self._short.clear()
+        self._most.clear()
         for server in {self._server(node) for node in nodes}:
             for unit in self._inside.get(server, ()):
                 if self.taken(unit) is None:
@@ -133,14 +155,10 @@ class Ranking:
         cluster, namespace = self._cluster, job.key[0]
         lodged = cluster.lodged.get(namespace, frozenset[str]())
         rooms = cluster.guarantees.rooms(job) if cluster.guarantees else []
-        # As many units as other teams are owed stay free, even when the reservation begins.
-        owed = cluster.guarantees.owed(job, self.place.unit) if cluster.guarantees else 0
         ranked: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
         for unit in self.possible:
             end = self._end(unit, ends)
             if end is None or cluster.repelled(unit.nodes, job, always=True):
-                continue
-            if any(not room.closed.keys().isdisjoint(unit.names) for room in rooms):
                 continue
             holders = [holder for name in unit.names for holder in cluster.holders.get(name, ())]
             own = end.assumed and any(holder[0] == namespace for holder in holders)
@@ -148,9 +166,11 @@ class Ranking:
             # If ends are assumed, units with fewer nodes in use come first.
             in_use = len(holders) if end.assumed else 0
             ranked.append(((own or fills, end.late, end.assumed, in_use, end, unit.id), unit))
-        if len(ranked) < count + owed:
+        # As many units as other teams are owed stay free, even when the reservation begins.
+        ordered = (each for each in sorted(ranked, key=itemgetter(0)) if book(rooms, each[1]))
+        first = list(islice(ordered, count))
+        if len(first) < count:
             return None
-        first = sorted(ranked, key=itemgetter(0))[owed : count + owed]
         names = frozenset[str]().union(*(unit.names for _, unit in first))
         begin = max(end.at for (*_, end, _), _ in first)
         own_only, assumed = (any(key[part] for key, _ in first) for part in (0, 2))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
 from placement.decide.topology import Unit
-from placement.observe.model import Guarantee
+from placement.observe.model import Demand, Guarantee, Kind
 
 if TYPE_CHECKING:
     from placement.decide.cluster import Cluster
@@ -25,7 +25,7 @@ class Use(NamedTuple):
 
     guarantee: Guarantee
     nodes: frozenset[str]  # the nodes of the units that only its namespaces use, at most as many as it counts
-    owed: int  # the number of units that it counts besides these
+    owed: int  # the number of units that it counts besides these, as far as they can be used
 
 
 class Level(NamedTuple):
@@ -62,14 +62,20 @@ class Room:
     opened: set[str]
 
     def admits(self, unit: Unit) -> bool:
-        """Returns whether the job may take a unit as well; if so, it counts as taken."""
+        """Returns whether the job may take a unit as well."""
         if not self.closed.keys().isdisjoint(unit.names):
             return False
-        opened = self.opened.union(self.free[name] for name in unit.names if name in self.free)
-        if len(opened) > max(self.spare, len(self.opened)):
-            return False
-        self.opened = opened
-        return True
+        new = {self.free[name] for name in unit.names if name in self.free} - self.opened
+        return not new or len(self.opened) + len(new) <= self.spare
+
+
+def book(rooms: Sequence[Room], unit: Unit) -> bool:
+    """Returns whether a job may take a unit; if so, it counts as taken."""
+    if not all(room.admits(unit) for room in rooms):
+        return False
+    for room in rooms:
+        room.opened.update(room.free[name] for name in unit.names if name in room.free)
+    return True
 
 
 class Guarantees:
@@ -81,11 +87,16 @@ class Guarantees:
         self._levels: dict[str, Level] = {}
         self._rooms: dict[tuple[str, Guarantee | None], Room] = {}
         self._teams: dict[tuple[str, str], Guarantee | None] = {}
+        self._relevant: dict[tuple[str, int, tuple[Demand, ...]], Sequence[str]] = {}
 
     def changed(self) -> None:
         """Takes note that nodes have new holders."""
         self._levels.clear()
         self._rooms.clear()
+
+    def teams(self, namespace: str) -> tuple[Guarantee | None, ...]:
+        """Returns the guarantees of a namespace, for each label: jobs of equal ones have equal rooms."""
+        return tuple(self._team(namespace, label) for label in self._labels)
 
     def rooms(self, job: Job) -> list[Room]:
         """Returns what a job may take, for each label with guarantees."""
@@ -93,7 +104,7 @@ class Guarantees:
 
     def covers(self, job: Job) -> bool:
         """Returns whether all units that a job needs are guaranteed to its team, and not used yet."""
-        for label in self._labels:
+        for label in self._labels_of(job):
             team = self._team(job.key[0], label)
             if team and self._needed(job, label) <= self._use(team).owed:
                 return True
@@ -101,13 +112,16 @@ class Guarantees:
 
     def excess(self, job: Job) -> str | None:
         """Returns why a job can never have its units, because too many are guaranteed to others; or None."""
-        for label in self._labels:
+        for label in self._labels_of(job):
             level, team, needed = self._level(label), self._team(job.key[0], label), self._needed(job, label)
-            others = sum(use.guarantee.count for use in level.uses if use.guarantee is not team)
-            if others and needed > level.total - others:
+            others = [use.guarantee for use in level.uses if use.guarantee is not team]
+            kept = sum(guarantee.count for guarantee in others)
+            if kept and needed > max(level.total - kept, team.count if team else 0):
+                unit = f"unit{'s' * (needed != 1)} by {label}"
+                names = ", ".join(guarantee.team for guarantee in others)
                 return (
-                    f"needs {needed} units by {label}, and other namespaces are guaranteed {others} of the "
-                    f"{level.total} that can be used"
+                    f"needs {needed} {unit}, and {names} are guaranteed {kept} of the {level.total} that "
+                    "can be used: use fewer workers, or lower a guarantee"
                 )
         return None
 
@@ -115,16 +129,13 @@ class Guarantees:
         """Returns for which team a unit is kept; None if a job may take it."""
         for label in self._labels:
             room = self._room(label, job.key[0])
+            is_short = room.owed and room.spare < self._needed(job, label) <= self._level(label).units
             for name in unit.names:
                 if guarantee := room.closed.get(name):
-                    return Cause("guaranteed", f"kept for {guarantee.team}, which has it by its guarantee")
-                if name in room.free and self._needed(job, label) > room.spare:
+                    return Cause("guaranteed", f"kept for {guarantee.team} by guarantee")
+                if is_short and name in room.free:
                     return Cause("guaranteed", f"kept free for {room.names} by guarantee")
         return None
-
-    def owed(self, job: Job, label: str) -> int:
-        """Returns how many units by a label are kept for other teams than a job's."""
-        return self._room(label, job.key[0]).owed if label in self._labels else 0
 
     @property
     def unmet(self) -> Mapping[Guarantee, int]:
@@ -138,9 +149,23 @@ class Guarantees:
                 left = max(left - use.owed, 0)
         return result
 
+    def _labels_of(self, job: Job) -> Sequence[str]:
+        """Returns the labels with guarantees that nodes have which suit a job: those of its family."""
+        place, cluster = job.place, self._cluster
+        demands = tuple(dict.fromkeys(member.demand for member in job.unpinned))
+        if (place.unit, place.size, demands) not in self._relevant:
+            nodes = cluster.units.kinds.get(place.unit, Kind(place.size)).nodes
+            fitting, _ = cluster.topology.suited(place.unit, place.size, nodes, demands)
+            suited = [node for unit in fitting.values() for node in unit.nodes]
+            labels = [label for label in self._labels if any(node.unit(label) for node in suited)]
+            self._relevant[place.unit, place.size, demands] = labels
+        return self._relevant[place.unit, place.size, demands]
+
     def _needed(self, job: Job, label: str) -> int:
-        usable = self._cluster.units.of(label).usable
-        return ceil(len(job.blocks) * job.place.size / max(usable, 1))
+        """Returns how many units by a label the blocks without one need at least."""
+        blocks, size = len({member.block for member in job.unpinned}), job.place.size
+        nodes = max(self._cluster.units.of(label).nodes, 1)
+        return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 
     def _team(self, namespace: str, label: str) -> Guarantee | None:
         """Returns the first guarantee of units by a label for a namespace."""
@@ -175,7 +200,7 @@ class Guarantees:
     def _counted(self, label: str) -> Level:
         cluster, total = self._cluster, 0
         usable = cluster.units.of(label).usable
-        own: defaultdict[Guarantee, list[tuple[int, str, Unit]]] = defaultdict(list)
+        own: defaultdict[Guarantee, list[tuple[bool, int, str, Unit]]] = defaultdict(list)
         free: dict[str, str] = {}
         for unit in cluster.topology.units_by(label).values():
             healthy = len(unit.names & cluster.topology.usable) >= usable
@@ -187,10 +212,11 @@ class Guarantees:
             if not teams:
                 free |= dict.fromkeys(unit.names if healthy else (), unit.id)
             elif len(teams) == 1 and (team := teams.pop()):
-                own[team].append((-len(held), unit.id, unit))
+                own[team].append((not healthy, -len(held), unit.id, unit))
         uses = []
         for guarantee in (row for row in self._guarantees if row.unit == label):
             first = [unit for *_, unit in sorted(own[guarantee])[: guarantee.count]]
             nodes = frozenset[str]().union(*(unit.names for unit in first))
-            uses.append(Use(guarantee, nodes, guarantee.count - len(first)))
+            owed = guarantee.count - sum(not sick for sick, *_ in sorted(own[guarantee])[: guarantee.count])
+            uses.append(Use(guarantee, nodes, owed))
         return Level(tuple(uses), free, total)

@@ -120,6 +120,8 @@ class _Values:
         return schema_of(tuple[str | int, ...])
 
 
+# More units than a cluster has.
+MOST_GUARANTEED: Final = 100_000
 # The modes of a family that is switched off; YAML reads a bare off as false.
 OFF: Final = ("off", False)
 # Namespace and job label of a job; a pod without the label counts as a job with the name ``pod/NAME``.
@@ -154,8 +156,13 @@ def units_of(families: Iterable[Mapping[str, Any]], guarantees: Iterable[Mapping
 
 
 def _guarantee(row: Mapping[str, Any]) -> Guarantee:
-    globs = row["namespaces"]
-    return Guarantee((globs,) if isinstance(globs, str) else tuple(globs), row["unit"], int(row["count"]))
+    globs, unit, count = row["namespaces"], row["unit"], row["count"]
+    globs = (globs,) if isinstance(globs, str) else tuple(globs)
+    if not (isinstance(unit, str) and all(isinstance(glob, str) for glob in globs)):
+        raise TypeError(f"namespaces {globs!r} and unit {unit!r} of a guarantee must be texts")
+    if type(count) is not int or not 1 <= count <= MOST_GUARANTEED:
+        raise TypeError(f"count {count!r} of a guarantee must be a number from 1 to {MOST_GUARANTEED}")
+    return Guarantee(globs, unit, count)
 
 
 def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:

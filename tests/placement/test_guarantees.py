@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from contract.keys import SERVER_4
+from contract.keys import HOSTNAME, SERVER_4
 from placement.decide.decide import decide
-from placement.decide.plan import Decision, Memory, Reason, Tuning
+from placement.decide.plan import Decision, Failure, Memory, Reason, Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Guarantee, Pod, units_of
+from placement.observe.model import UNITS, Demand, Guarantee, Kind, Node, Pod, Units, units_of
 from tests.placement.world import HOUR, NOW, SECOND, bound, carry_out, job, on, placed, servers, waiting
 
 THREE = servers(3)
@@ -107,12 +107,99 @@ def test_units_of_an_unknown_label_are_not_kept() -> None:
     }
 
 
+RACK = "example.com/rack"
+RACKS = {
+    name: Node(name, {HOSTNAME: name, RACK: name[:2]}, allocatable={"gpu": 4000, "pods": 110_000})
+    for name in (f"r{rack}-{number:02}" for rack in range(3) for number in range(18))
+}
+GPUS = Demand(requests={"gpu": 4000})
+
+
+def on_racks(*pods: Iterable[Pod], guarantees: tuple[Guarantee, ...], racks: bool = True) -> Decision:
+    kinds = {**UNITS.kinds, RACK: Kind(18, 16, shared=True, resource="gpu")}
+    units = Units(kinds, UNITS.devices | {"gpu"}, guarantees)
+    nodes = [*THREE.values(), *(RACKS.values() if racks else ())]
+    return decide(Topology(nodes), [pod for each in pods for pod in each], NOW, Tuning(units=units))
+
+
+@pytest.mark.parametrize("racks", [True, False])
+def test_a_guarantee_of_one_family_means_nothing_to_jobs_of_another(*, racks: bool) -> None:
+    others = running("other", *(f"n1-{place}" for place in range(4)), limit=9 * HOUR)
+    first, own = job("first", 12, age=9 * HOUR), job("own", 4, **VISION)
+    decision = on_racks(others, first, own, guarantees=(Guarantee(("vision-*",), RACK, 2),), racks=racks)
+    assert decision.cluster.reservation is not None
+    assert decision.cluster.reservation.job == ("team", "team.first")
+    assert [each.reason for each in decision.waiting] == [Reason.UNITS, Reason.RESERVED]
+
+
+def test_blocks_of_a_shared_rack_need_as_many_racks_as_they_fill() -> None:
+    ten = [
+        replace(pod, demand=GPUS, place=pod.place and replace(pod.place, size=10, unit=RACK))
+        for pod in job("ten", 30, config=1)
+    ]
+    decision = on_racks(ten, guarantees=(Guarantee(("vision-*",), RACK, 1),))
+    needs = "needs 3 units by example.com/rack, and vision-* are guaranteed 1 of the 3"
+    assert needs in decision.waiting[0].why
+    assert decision.waiting[0].reason is Reason.NODES
+
+
+def test_a_unit_of_a_failed_admission_is_the_last_that_a_team_gets() -> None:
+    failure = Failure(1, NOW - HOUR, frozenset({"us-01"}))
+    memory = Memory(failures={("vision-a", "vision-a.own"): failure})
+    assert placed(ask(job("own", 4, **VISION), memory=memory)) == {"vision-a/own": "us-02"}
+
+
+def test_units_that_are_owed_are_not_reserved_for_smaller_ones() -> None:
+    nodes = servers(4)
+    others = [
+        replace(pod, opened=NOW - HOUR, limit=(8 + server) * HOUR)
+        for server in (2, 3, 4)
+        for pod in bound(
+            job(f"o{server}", 4), on(nodes, *(f"n{server}-{number}" for number in range(4))), started=True
+        )
+    ]
+    pairs = job("pairs", 6, age=9 * HOUR)
+    decision = ask(others, pairs, guarantees=(Guarantee(("vision-*",), SERVER_4, 1),), nodes=nodes)
+    assert decision.cluster.reservation is not None
+    assert decision.cluster.reservation.units == ("us-02-a", "us-02-b", "us-03-a")
+
+
+def test_a_unit_of_the_team_with_a_sick_node_is_owed_again() -> None:
+    nodes = {**THREE, "n1-0": replace(THREE["n1-0"], ready=False)}
+    own = running("own", *(f"n1-{place}" for place in range(4)), **VISION)
+    one = (Guarantee(("vision-*",), SERVER_4, 1),)
+    decision = ask(own, job("four", 4), job("more", 4), guarantees=one, nodes=nodes)
+    assert set(placed(decision)) == {"four"}
+
+
+def test_free_units_that_are_too_few_are_not_called_kept() -> None:
+    own = running("own", *(f"n1-{place}" for place in range(4)), **VISION)
+    held = running("more", *(f"n2-{place}" for place in range(4)))
+    one = (Guarantee(("vision-*",), SERVER_4, 1),)
+    assert "us-03" not in waiting(ask(own, held, job("eight", 8), guarantees=one))["eight"]
+
+
+def test_more_guarantees_than_units_leave_a_team_its_own() -> None:
+    both = (Guarantee(("vision-*",), SERVER_4, 1), Guarantee(("speech",), SERVER_4, 3))
+    assert set(placed(ask(job("own", 4, **VISION), guarantees=both))) == {"vision-a/own"}
+
+
 @pytest.mark.parametrize(
-    "row", [{"namespaces": "a", "unit": SERVER_4}, {"namespaces": 7, "unit": "x", "count": 1}]
+    "change",
+    [
+        {"namespaces": 7},
+        {"namespaces": [7]},
+        {"namespaces": [["a"]]},
+        {"unit": ["x"]},
+        {"count": float("inf")},
+        {"count": 10**400},
+        {"count": -3},
+        {"count": True},
+    ],
 )
-def test_an_invalid_guarantee_makes_the_table_unusable(row: dict[str, Any]) -> None:
+def test_an_invalid_guarantee_makes_the_table_unusable(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="a row of the rule table is invalid"):
-        units_of([], [row])
+        units_of([], [{"namespaces": "a", "unit": "x", "count": 1} | change])
 
 
 @pytest.mark.parametrize("seed", range(12))

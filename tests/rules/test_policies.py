@@ -310,12 +310,17 @@ TEAM = "namespaces: vision-*, unit: neuron.amazonaws.com/ultraserver-server-id-4
     [
         (["namespaces: a, unit: example.com/rack, count: 1"], "guarantees[0].unit", "no family that is on"),
         ([TEAM, TEAM.replace("vision-*", "vision-b")], "guarantees[1]", "unreachable: guarantees before it"),
+        (
+            [TEAM, TEAM.replace("server-id-4", "server-id-2")],
+            "guarantees[0].unit",
+            "guarantees of one family must have one label",
+        ),
         ([TEAM.replace("2", "0")], "guarantees[0].count", "must be 1 or more"),
         ([TEAM.replace("vision-*", "Vision")], "guarantees[0].namespaces", "must be the name of a namespace"),
     ],
 )
 def test_what_is_wrong_with_guarantees(rows: list[str], path: str, message: str) -> None:
-    (problem,) = problems(EXTENDS + "guarantees:\n" + "".join(f"  - {{{row}}}\n" for row in rows))
+    problem, *_ = problems(EXTENDS + "guarantees:\n" + "".join(f"  - {{{row}}}\n" for row in rows))
     assert problem[2].startswith(path)
     assert message in problem[3]
 

@@ -11,12 +11,12 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import AwareDatetime, BeforeValidator
+from pydantic import AwareDatetime, BeforeValidator, Strict
 from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob, matches
 from webhook.objects.tree import Json, map_at, text_of
-from webhook.rows.written import Positive, Row, SomePatterns, one_or_more, or_bare_off, written
+from webhook.rows.written import Row, SomePatterns, one_or_more, or_bare_off, written
 
 
 class Mode(StrEnum):
@@ -65,7 +65,7 @@ class Guarantee(Row):
 
     namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=r"^[a-z0-9*?-]+$")])]
     unit: Annotated[str, Limits(min_length=1)]
-    count: Positive
+    count: Annotated[int, Strict(), Limits(ge=1, le=100_000)]
 
 
 @dataclass(frozen=True, kw_only=True)

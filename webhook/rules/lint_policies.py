@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from itertools import chain
 from math import inf
 
 from common.texts import did_you_mean
@@ -35,11 +36,17 @@ def policy_problems(table: Table) -> Found:
 
 def guarantee_problems(table: Table) -> Found:
     """Yields every problem of a table's guarantees."""
-    labels = [unit.label for family in table.on for unit in family.units if unit.label]
+    by_family = [[unit.label for unit in family.units if unit.label] for family in table.on]
+    labels = [*chain(*by_family)]
     for index, row in enumerate(table.guarantees):
         at = ("guarantees", index)
         if row.unit not in labels:
             why = f"no family that is on has units by {row.unit!r}{did_you_mean(row.unit, labels)}"
+            yield (*at, "unit"), why
+        inside = next((labels for labels in by_family if row.unit in labels), ())
+        others = [first.unit for first in table.guarantees if first.unit in inside and first.unit != row.unit]
+        if others:
+            why = f"guarantees of one family must have one label, and another one has {others[0]!r}"
             yield (*at, "unit"), why
         before = [first for first in table.guarantees[:index] if first.unit == row.unit]
         globs = [glob for first in before for glob in first.namespaces]
