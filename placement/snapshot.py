@@ -4,23 +4,24 @@ It has the fields of `placement.observe.model`, and nothing else of an object: n
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from contract.keys import DRIVER, NO_NODE, NO_SERVER, NODE_IDS
+from contract.keys import DRIVER, GATE, NO_NODE, NO_SERVER, NODE_IDS
+from placement.decide.believe import PLANNED
+from placement.decide.fit import INTEGER
 from placement.observe.inventory import Claim, DeviceClass
 from placement.observe.model import HIDDEN, MARKS, Device, Ended, Guarantee, Node, Pod, Units
 
 # Fields without names. The keys of maps, such as those of labels, are none, either.
 KEPT: Final = frozenset(
-    {"release", "kinds", "place", "gates", "key", "operator", "effect", "created"}
+    {"release", "kinds", "place", "key", "operator", "effect", "created"}
     | {"attributes", "conditions", "resource", "resources", "on_failure"}
 )
-# Values that mean the same in every cluster; numbers with few digits do, too.
+# Values that mean the same in every cluster.
 _PUBLIC: Final = frozenset({"", DRIVER, NO_SERVER, NO_NODE})
-_NUMBER: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,20 @@ def as_json(snapshot: Snapshot, *, hidden: bool = False) -> Any:  # noqa: ANN401
     """Returns a snapshot as JSON, without the labels that no decision reads.
 
     If names are hidden, numbers replace all names and label values. Their order, and which are equal, stays,
-    because decisions depend on it; so does the number at the end of a pod's name.
+    because decisions depend on it; so does the number at the end of a pod's name. Numbers that node affinity
+    compares stay as they are.
     """
     kept = _selected(snapshot)
     if not hidden:
         return _plain(kept, str)
-    kept = replace(kept, units=_resolved(kept.units, {pod.namespace for pod in kept.pods}))
+    namespaces = {pod.namespace for pod in kept.pods} | {namespace for (namespace, _), _ in kept.claims}
+    kept = replace(kept, units=_resolved(kept.units, namespaces))
+    public = _PUBLIC | _compared(kept)
     names: dict[str, str] = {}
     _plain(kept, lambda name: names.setdefault(name, ""))
     width = len(str(len(names)))
     for number, name in enumerate(sorted(names)):
-        is_public = name in _PUBLIC or _NUMBER.fullmatch(name)
-        names[name] = name if is_public else f"n{number:0{width}}"
+        names[name] = name if name in public else f"n{number:0{width}}"
     return _plain(kept, names.__getitem__)
 
 
@@ -75,10 +78,25 @@ def _selected(snapshot: Snapshot) -> Snapshot:
     return replace(snapshot, nodes=nodes, pods=pods)
 
 
-def _resolved(units: Units, namespaces: Iterable[str]) -> Units:
-    """Returns units with the namespaces of guarantees in place of globs, which match no hidden name."""
+def _compared(snapshot: Snapshot) -> set[str]:
+    """Returns the numbers that node affinity compares by their size."""
+    demands = {pod.demand for pod in snapshot.pods}
+    items = [item for demand in demands for term in demand.terms or () for item in term.labels]
+    by_size = [item for item in items if item.operator in ("Gt", "Lt")]
+    keys = {item.key for item in by_size}
+    values = {value for item in by_size for value in item.values}
+    values |= {node.labels.get(key, "") for node in snapshot.nodes for key in keys}
+    return {value for value in values if INTEGER.fullmatch(value)}
+
+
+def _resolved(units: Units, namespaces: Collection[str]) -> Units:
+    """Returns units with the namespaces of guarantees in place of globs, which match no hidden name.
+
+    A guarantee without any keeps one glob, which is hidden as a name is.
+    """
     guarantees = (
-        replace(row, namespaces=tuple(sorted(filter(row.includes, namespaces)))) for row in units.guarantees
+        replace(row, namespaces=tuple(sorted(filter(row.includes, namespaces))) or row.namespaces[:1])
+        for row in units.guarantees
     )
     return replace(units, guarantees=tuple(guarantees))
 
@@ -119,7 +137,9 @@ def _field(value: object, field: str, name: Callable[[str], str]) -> Any:  # noq
             base, dash, number = item.rpartition("-")
             return f"{name(base)}-{number}" if dash and number.isdecimal() else name(item)
         case Pod(), "plan":
-            return re.sub(r"(?<==)\S+", lambda unit: name(unit[0]), item)
+            return " ".join(f"{block}={name(unit)}" for block, unit in PLANNED.findall(item))
+        case Pod(), "gates":
+            return [gate if gate == GATE else name(gate) for gate in item]
         case _, "fault" if item:
             return [item[0], *_plain(item[1:], name)]
     return _plain(item, name)

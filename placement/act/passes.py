@@ -200,8 +200,9 @@ class Passes:
 
         def deleted(pod: Pod) -> Pod | None:
             """Deletes a pod; one that has started stays unless its job leaves a failed node."""
-            done = write.evict(self.api, pod, dead=pod.uid in dead) if how else write.delete(self.api, pod)
-            if not done:
+            if how:
+                write.evict(self.api, pod, dead=pod.uid in dead)
+            elif not write.delete(self.api, pod):
                 return None
             self.metrics.deletions.inc()
             return replace(pod, deleting=True)

@@ -81,7 +81,7 @@ def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
     return read_pod(api.patch(path_of(pod), [same, *operations]))
 
 
-def evict(api: RestApi, pod: Pod, *, dead: bool) -> bool:
+def evict(api: RestApi, pod: Pod, *, dead: bool) -> None:
     """Deletes a pod that a failed node keeps from running; at once if no kubelet ends it.
 
     Raises:
@@ -89,7 +89,6 @@ def evict(api: RestApi, pod: Pod, *, dead: bool) -> bool:
         ApiError: It cannot be deleted.
     """
     api.delete(path_of(pod), {"uid": pod.uid}, grace=0 if dead else None)
-    return True
 
 
 def delete(api: RestApi, pod: Pod) -> bool:

@@ -18,7 +18,7 @@ from placement.observe.inventory import Inventory
 from placement.observe.model import Ask, Demand, JobKey, Pod, Units, demand_of
 from placement.observe.selectors import OURS
 
-_PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
+PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 
 
 @dataclass(slots=True, eq=False)
@@ -126,7 +126,7 @@ class Belief:
         plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
         for pod in pods:
             if pod.opened is not None and pod.plan and not pod.deleting and self._is_new(pod):
-                for block, unit in _PLANNED.findall(pod.plan):
+                for block, unit in PLANNED.findall(pod.plan):
                     plans[pod.key, int(block)] = unit, pod.opened
         if plans:
             for pod in pods:

@@ -30,7 +30,7 @@ from placement.observe.model import (
 ANY_LABEL: Final = ("", "")
 """In place of a label and its value, for terms about all pods; no label has an empty name."""
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class Cause(NamedTuple):
@@ -163,7 +163,7 @@ def _hides(labels: Mapping[str, str], expression: Expression) -> bool:
 def _compares(expression: Expression, value: str | None) -> bool:
     """Returns whether Gt or Lt holds; both sides must be integers, and there must be one value."""
     texts = (value or "", *expression.values)
-    if len(expression.values) != 1 or not all(_INTEGER.fullmatch(text) for text in texts):
+    if len(expression.values) != 1 or not all(INTEGER.fullmatch(text) for text in texts):
         return False
     number, limit = (int(text) for text in texts)
     return number > limit if expression.operator == "Gt" else number < limit

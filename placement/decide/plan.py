@@ -135,9 +135,10 @@ class Opening(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """Pods of a job to delete, so that their operator recreates them: none of them has started.
+    """Pods of a job to delete, so that their operator recreates them.
 
-    After the loss of a node, they may have started; ``how`` says then what the job does.
+    Those that have started stay, unless the job leaves a failed node: then ``how`` is not empty, and is the
+    reason of the Event.
     """
 
     job: Job

@@ -353,7 +353,7 @@ class Pod:
     node: str = ""  # the node to which it is bound
     opened: datetime | None = None  # when the program pinned it
     plan: str = ""  # the units of further blocks, in the form of `placement.act.write`
-    started: bool = False  # whether any of its containers ever ran: such a pod is never changed or deleted
+    started: bool = False  # whether any of its containers ever ran: only the loss of a node deletes it then
     deleting: bool = False
     priority: int = 0
     on_failure: str = ""  # what its author wants if a node fails: "move" or "restart"; empty to wait

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contract.keys import DRIVER, HOSTNAME, JOB, SERVER_4
+from contract.keys import DRIVER, GATE, HOSTNAME, JOB, SERVER_4
 from contract.place import Index, Term
 from placement.__main__ import main
 from placement.decide.allocation import offered
@@ -217,6 +217,39 @@ def test_hidden_names_are_nowhere_and_numbers_of_workers_stay() -> None:
     names = [pod["name"] for pod in json.loads(text)["pods"]]
     assert {name.rpartition("-")[2] for name in names[:4]} == {"0", "1", "2", "3"}
     assert len({name.rpartition("-")[0] for name in names[:4]}) == 1
+
+
+def test_numbers_and_addresses_are_hidden_in_order_and_those_that_are_compared_stay() -> None:
+    racks = [replace(each, labels=each.labels | {"rank": each.name[1], "rack": "10-0-0-1"}) for each in NODES]
+    terms = (Terms((Expression("rank", "Gt", ("1",)), Expression("rack", "In", ("10-0-0-1", "5"))), ()),)
+    pods = [replace(pod, demand=replace(DEMAND, terms=terms)) for pod in job("a", 4)]
+    found = as_json(taken(racks, pods), hidden=True)
+    rank, rack = found["pods"][0]["demand"]["terms"][0]["labels"]
+    assert rank["values"] == ["1"]
+    assert {each["labels"]["rank"] for each in found["nodes"]} == {"1", "2", "3"}
+    assert rack["values"] == sorted(rack["values"])
+    assert all(value.startswith("n") for value in rack["values"])
+
+
+def test_a_guarantee_without_a_namespace_keeps_one_that_is_hidden() -> None:
+    rows = Guarantee(("secret-*", "b"), SERVER_4, 1), Guarantee(("team",), SERVER_4, 1)
+    units = replace(UNITS, guarantees=rows)
+    claim = Claim((), None, 0, "", ((DRIVER, "n1-0", "all"),), ("gone",), extended=False)
+    found = as_json(taken(NODES, (), units=units, claims=((("team", "c"), claim),)), hidden=True)
+    none, team = (each["namespaces"] for each in found["units"]["guarantees"])
+    assert [len(none), len(team)] == [1, 1]
+    assert team == [found["claims"][0][0][0]]
+    assert "secret" not in json.dumps(found)
+
+
+def test_other_gates_and_what_is_no_plan_are_hidden() -> None:
+    plan = "1=us-03 our secret 2= x=y"
+    pods = [replace(pod, gates=(GATE, "secret.example/gate"), plan=plan) for pod in job("a", 4)]
+    found = as_json(taken(NODES, pods), hidden=True)
+    assert "secret" not in json.dumps(found)
+    assert found["pods"][0]["gates"][0] == GATE
+    units = {each["labels"][SERVER_4] for each in found["nodes"][-4:]}
+    assert {found["pods"][0]["plan"]} == {f"1={unit}" for unit in units}
 
 
 def test_of_each_text_of_a_pod_or_node_it_is_known_whether_it_is_a_name() -> None:
