@@ -25,6 +25,8 @@ UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageNa
 DAYS: Final = 7
 """Least remaining days of a certificate, as in the alert; certificates are renewed long before."""
 POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "bindings"))
+KINDS: Final = f"{NAME}-guard-kinds"
+"""The policy for the templates of the value ``kinds``."""
 BOUND: Final = frozenset({f"{NAME}-guard-pods", f"{COMPONENT}-account"})
 """One of these policies limits what the account of whole-job admission may do to Pods."""
 SYSTEM: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", NAME})
@@ -231,6 +233,12 @@ def guard(
     text_ = f"missing, or without a binding: {few(broken)}" if broken else text_
     remedy = "install the chart again" if broken else "set the value guard to enforce"
     yield Line(FAIL if broken else WARN if weak else PASS, text_, remedy, "install.md#the-guard")
+    if older := sorted(there - POLICIES - {KINDS}):
+        text_ = f"of an older release, and to be deleted with its binding: {few(older)}"
+        remedy = (
+            f"kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy {' '.join(older)}"
+        )
+        yield Line(FAIL, text_, remedy, "install.md#upgrade")
     for account in sorted(account for account, known in accounts.items() if not known):
         remedy, link = f"bind it to the ClusterRole {NAME}-operator", "install.md#bind-another-operator"
         yield Line(FAIL, f"the guard refuses the pods of {account}", remedy, link)

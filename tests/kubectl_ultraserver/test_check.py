@@ -68,6 +68,7 @@ def space(name: str, **labels: str) -> dict[str, Any]:
 
 
 ACCOUNT, POD_GUARD = "ultraserver-placement-account", f"{NAME}-guard-pods"
+OLDER = f"{NAME}-guard-affinity"
 
 
 def policies(*names: str) -> list[dict[str, Any]]:
@@ -283,6 +284,17 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (guard(policies(), bound(names=[POD_GUARD])), ["fail missing, or without a binding: "]),
     (guard(policies(POD_GUARD), bound()), ["fail missing, or without a binding: "]),
     (guard(policies(), bound(), {"op": False}), ["pass", "fail the guard refuses the pods of op"]),
+    (
+        guard(
+            policies(*installed.POLICIES, installed.KINDS),
+            bound(names=[*installed.POLICIES, installed.KINDS]),
+        ),
+        ["pass 4 policies are enforced"],
+    ),
+    (
+        guard(policies(*installed.POLICIES, OLDER), bound(names=[*installed.POLICIES, OLDER])),
+        ["pass", f"fail of an older release, and to be deleted with its binding: {OLDER}"],
+    ),
 ]
 
 
