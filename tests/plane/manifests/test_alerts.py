@@ -83,10 +83,16 @@ CASES = {
         (
             {f'{REJECTED}{{{OURS},error_type="calling_webhook_error"}}': "0x5 1x5"},
             {f"{OPEN}{{{OURS}}}": "0x5 1x5"},
+            # The API server has no series before the first failure.
+            {f'{REJECTED}{{{OURS},error_type="calling_webhook_error"}}': "_x5 1x5"},
+            {f"{OPEN}{{{OURS}}}": "_x5 1x5"},
+            {f'{OPEN}{{{OURS},pod="a"}}': "3x10", f'{OPEN}{{{OURS},pod="b"}}': "_x5 1x5"},
         ),
         (
             {f'{REJECTED}{{{OURS},error_type="no_error"}}': "0x5 1x5"},
             {f'{OPEN}{{name="other.example.com"}}': "0x5 1x5"},
+            {f'{REJECTED}{{{OURS},error_type="no_error"}}': "_x5 1x5"},
+            {f"{OPEN}{{{OURS}}}": "3x20"},
         ),
     ),
     "PlacementNobodyLeads": Case(
