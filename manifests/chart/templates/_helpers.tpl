@@ -234,12 +234,11 @@ volumeMounts:
 {{- end }}
 {{- define "namespaces-of-system" }}['kube-system', 'kube-public', 'kube-node-lease', 'ultraserver-webhook']{{ end }}
 {{/* In CEL: what whole-job admission's account may not do to Pods, and what others may not.
-RBAC cannot limit rights to some pods: an account that may patch pods could change any pod's image. So of a pod that waits at the
-gate this account may change one annotation, remove its own gate and add the label of the pod's unit to the node selector; all
-other fields that the API server lets a client change must be as before. And it may delete only pods that the program has
-admitted and whose containers never ran, or whose author chose that they leave a failed node; the phase alone does not show that, because init containers run while it is Pending. The
-program takes a pinned pod for one that it has admitted: such a job comes first, and its UltraServers are held for it. So only the
-program and administrators may pin pods. */}}
+RBAC cannot limit rights to some pods: an account that may patch pods could change any pod's image. Of a pod behind the gate, this
+account may change one annotation, remove its gate and add the label of the unit to the node selector. It may delete a pod that
+the program has admitted and whose containers never ran, or whose author chose that it leaves a failed node. The phase is not
+enough, because init containers run while it is Pending. Only the program and administrators may pin pods: the program holds
+UltraServers for a pinned pod, as one that it has admitted. */}}
 {{- define "placement-refuses" -}}
 {{- $admitted := "'ultraserver-webhook.io/opened'" }}{{ $gate := "{'name': 'ultraserver-webhook.io/whole-job'}" -}}
 request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
