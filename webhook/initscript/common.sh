@@ -116,7 +116,8 @@ ssh_policy() {
 # follows this run's mark, and a line that ends with "MARK ok" is success. Logins print other text, and ssh transports
 # standard error separately: it may come between any two writes, and need not end with a newline.
 # Then INDEX runs $relay, which asks each MEMBER in the same way. It needs the job's key, which mpi-operator mounts in
-# every worker. It prints the lines of a member that have the mark, each after "MARK<MEMBER ".
+# every worker. It prints the lines of a member that have the mark, each after "MARK<MEMBER ", and so short that it is
+# one write: no line of a member can appear within that of another.
 mark=@$RANDOM$RANDOM$RANDOM
 # shellcheck disable=SC2016 # expanded there, not here
 remote='echo $mark ok'
@@ -129,7 +130,7 @@ set -- $member
 i=$1 host=$2
 shift 2
 $ssh -- $host "sh -c $q$text$q sh $*" </dev/null 2>/dev/null | while IFS= read -r l; do
-case $l in *$mark*) printf "%s\n" "$mark<$i $l" ;; esac
+case $l in *$mark*) printf "%.499s\n" "$mark<$i $l" ;; esac
 done &
 done
 wait'
@@ -150,16 +151,19 @@ ask() {
     timeout "$left" "${ssh[@]}" -- "${hosts[$1]}" "$command" </dev/null 2>&1
   fi || printf '\n@code=%s %s' "$?" "$left"
 }
-# take_in OUTPUT INDEX MEMBER...: splits what ask printed into answers. INDEX cannot answer for others than its members.
+# take_in OUTPUT INDEX MEMBER...: splits what ask printed into answers. INDEX cannot answer for others than its members,
+# and a member only for itself: the leader's mark begins the line. Removing text by a pattern takes quadratic time in bash,
+# so lines are cut first: other output comes before what the script prints on a line.
 take_in() {
   local line i own='' members=" ${*:3} " IFS=$'\n'
   for i in "${@:2}"; do answer[i]=''; done
   for line in $1; do
-    i=${line##*"$mark<"}
-    if [[ $i == "$line" ]]; then
+    if [[ $line == "$mark<"[0-9]* ]]; then
+      line=${line:${#mark}+1:499} i=${line%% *}
+      [[ $members != *" $i "* ]] || answer[i]+=${line#* }$'\n'
+    elif [[ $line != *"$mark<"* ]]; then
+      ((${#line} < 999)) || line=${line: -999}
       own+=$'\n'$line
-    elif [[ $members == *" ${i%% *} "* ]]; then
-      answer[${i%% *}]+=${i#* }$'\n'
     fi
   done
   answer[$2]=$own
@@ -211,6 +215,7 @@ why() {
   if [[ $code == 124\ * ]]; then
     a="no answer within ${code#* } s"
   else
+    ((${#a} < 999)) || a=${a: -999}
     while [[ $a == *[$'\r\n'] ]]; do a=${a%?}; done
     a=${a##*$'\n'}
     a=${a//[^[:print:]]/} a=${a:0:200}

@@ -10,7 +10,7 @@ say "Using $n-node config"
 new=''
 trap '[[ -z $new ]] || rm -f "$new"' EXIT
 # store FILE TEXT
-store() { reason=$( (printf %s "$2" >"$1") 2>&1) || unwritten "$reason"; }
+store() { reason=$( (printf %s "$2" >"$1" && chmod 644 "$1") 2>&1) || unwritten "$reason"; }
 unwritten() {
   bad "$out cannot be written by uid $EUID (${1##*: }): mount the volume ultraserver-init there" \
     "(ULTRASERVER_OUTPUT_DIR) and see that it is not full"
@@ -254,7 +254,6 @@ fail'
 text=''
 for i in "${order[@]}"; do text+="${lines[i]}"$'\n'; done
 store "$new" "$text"
-chmod 644 "$new"
 todo=() values=()
 for i in "${all[@]}"; do
   is_self "$i" || {

@@ -30,9 +30,10 @@ BUSYBOX = (
     "mkdir -p /root/bin; for tool in sh timeout; do ln -sf /usr/bin/busybox /root/bin/$tool; done; "
     "PATH=/root/bin:$PATH"
 )
+MARK = "mark=${BASH_EXECUTION_STRING#*mark=} mark=${mark%%;*}"
 # What a leader might print about workers of other groups.
 FORGED = (
-    "mark=${BASH_EXECUTION_STRING#*mark=} mark=${mark%%;*}; for i in 0 1 2 6 7; do "
+    f"{MARK}; for i in 0 1 2 6 7; do "
     'for l in server_id_4=f00 node_id_4=0 ok; do echo "$mark<$i $mark $l"; done; done'
 )
 
@@ -118,3 +119,17 @@ def test_a_leader_that_hangs_and_one_that_is_dead_do_not_hide_their_groups() -> 
         lines, said = given_up(fleet, "7 of 8 workers answer ssh", **grouped())
     assert "missing: demo-worker-6 (demo-worker-6: ssh: connect to host demo-worker-6." in lines[-1]
     assert said[1].startswith("pod demo-worker-6: ssh: connect to host demo-worker-6.")
+
+
+@pytest.mark.parametrize(
+    ("dead", "liar", "line"),
+    [
+        pytest.param(5, 4, "$mark<5 $mark ok", id="a member, for another of its group"),
+        pytest.param(0, 1, "$mark< $mark ok", id="one asked directly, for the first"),
+    ],
+)
+def test_a_worker_that_is_not_a_leader_answers_for_itself_only(dead: int, liar: int, line: str) -> None:
+    with Fleet(8, late={dead}) as fleet:
+        fleet.write(f"demo-worker-{liar}", "/root/.bashrc", f'{MARK}; echo "{line}"\n')
+        lines, _ = given_up(fleet, "7 of 8 workers answer ssh", **grouped())
+    assert f"missing: demo-worker-{dead} (" in lines[-1]
