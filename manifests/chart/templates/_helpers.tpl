@@ -234,7 +234,7 @@ volumeMounts:
 {{- end }}
 {{- define "namespaces-of-system" }}['kube-system', 'kube-public', 'kube-node-lease', 'ultraserver-webhook']{{ end }}
 {{/* In CEL: what whole-job admission's account may not do to Pods, and what others may not.
-RBAC cannot limit rights to some pods: an account that may patch pods could change any pod's image. Of a pod behind the gate, this
+RBAC cannot limit rights to some pods: an account that may patch pods could change any pod's image. While a pod has the gate, this
 account may change one annotation, remove its gate and add the label of the unit to the node selector. It may delete a pod that
 the program has admitted and whose containers never ran, or whose author chose that it leaves a failed node. The phase is not
 enough, because init containers run while it is Pending. Only the program and administrators may pin pods: the program holds
