@@ -1,14 +1,14 @@
 """Teams with guarantees, and one without, on the real scheduler."""
 
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
 
 from contract.keys import SERVER_4
-from kubectl_ultraserver.listing import RULES
-from kubectl_ultraserver.objects import NAME
 from testbed.experiment.stage import TEAMS, Stage
-from testbed.plane.plugin import eventually
+from testbed.plane.process import free_ports
+from testbed.waiting import until
 
 FIRST, SECOND, OTHER = TEAMS
 ROWS = f"""
@@ -19,28 +19,30 @@ guarantees:
 
 
 @pytest.fixture
-def guaranteed(stage: Stage) -> Iterator[Stage]:
-    """The stage with the program, whose table guarantees three of six UltraServers."""
+def port(stage: Stage) -> Iterator[int]:
+    """The port with the metrics of a program whose table guarantees three of six UltraServers."""
     assert stage.rules
     table = stage.rules.read_text(encoding="utf-8")
-    stage.rules.write_text(table + ROWS, encoding="utf-8")
-    stage.start_program()
-    # The plugin reads the table where an installation has it.
-    rules = {"metadata": {"name": f"{NAME}-rules"}, "data": {"rules.yaml": table + ROWS}}
-    stage.api.create(RULES.rpartition("/")[0], {"apiVersion": "v1", "kind": "ConfigMap", **rules})
-    yield stage
-    stage.api.delete(RULES)
-    stage.rules.write_text(table, encoding="utf-8")
+    (port,) = free_ports(1)
+    try:
+        stage.rules.write_text(table + ROWS, encoding="utf-8")
+        stage.start_program(metrics_port=port, metrics_host="127.0.0.1")
+        yield port
+    finally:
+        stage.rules.write_text(table, encoding="utf-8")
+
+
+def waiting(port: int) -> bool:
+    """Returns whether three jobs wait because of guarantees."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        return 'waiting_jobs{reason="guarantee"} 3.0' in answer.read().decode()
 
 
 @pytest.mark.limit(90, "starts the program, and waits for the jobs of three teams")
-def test_two_teams_have_what_they_are_guaranteed_beside_a_third(guaranteed: Stage) -> None:
-    stage = guaranteed
+def test_two_teams_have_what_they_are_guaranteed_beside_a_third(stage: Stage, port: int) -> None:
     others = [stage.apply(f"other-{number}", 4, OTHER) for number in range(6)]
     stage.wait(lambda jobs: sum(jobs[key].whole for key in others) == 3)
-    inside = stage.plane.kubectl.in_namespace(OTHER)
-    queue = eventually(inside, ["queue"], lambda queue: len(queue["jobs"]) == 3)
-    assert [job["reason"] for job in queue["jobs"]] == ["guarantee"] * 3
+    until(lambda: waiting(port), "three jobs that wait because of guarantees")
     # Only the guarantees kept the units free: both teams are admitted, although others have waited longer.
     large, small = stage.apply("large", 8, FIRST), stage.apply("small", 4, SECOND)
     placed = stage.wait(lambda jobs: jobs[large].whole and jobs[small].whole)
