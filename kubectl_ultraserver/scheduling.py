@@ -165,7 +165,7 @@ def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple
     job, fleet = waiting.job, case.fleet
     if not waiting.why.startswith("needs "):  # it does not wait for units
         return waiting.why, ()
-    demands = tuple(dict.fromkeys(member.demand for member in job.unpinned))
+    demands = job.demands
     by_unit = list(causes(decision.cluster, Ranking(decision.cluster, job.place, demands), job))
     lines = [f"{unit}: {cause.detail}" for unit, cause in by_unit]
     if job.place.size > 1:

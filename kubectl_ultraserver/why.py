@@ -36,8 +36,8 @@ def _misplaced(case: Case) -> Iterator[Finding]:
 def _failed(case: Case) -> Iterator[Finding]:
     """Yields a finding about what the placement program does with a job that it admitted, on a dead node."""
     admitted = [worker for worker in case.workers if worker.opened and worker.node]
-    nodes = {worker.node: case.node(worker) for worker in admitted}
-    dead = [name for name, node in nodes.items() if node is None or not node.ready]
+    nodes = dict.fromkeys(worker.node for worker in admitted)
+    dead = [name for name in nodes if case.fleet.topology.dead(name)]
     if not dead:
         return
     choices = {worker.on_failure for worker in admitted} - {""}

@@ -38,9 +38,10 @@ from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
 from webhook.settings import ENVIRONMENT, serve_options, serve_preview_options, table_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
-# The sections of a table that `rules lint` counts, each with the name of one row.
-COUNTED = {"shapes": "shape", "rules": "rule", "policies": "policy", "guarantees": "guarantee"}
 """Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
+
+COUNTED = {"shapes": "shape", "rules": "rule", "policies": "policy", "guarantees": "guarantee"}
+"""The sections of a table that `rules lint` counts, each with the name of one row."""
 
 
 class AsKubectl(click.Command):

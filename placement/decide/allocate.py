@@ -151,8 +151,7 @@ class Allocator:
         Raises:
             UnplacedError: The conditions of the job, or of its namespace's jobs, cost too much to compare.
         """
-        place = job.place
-        demands = tuple(dict.fromkeys(member.demand for member in job.unpinned))
+        place, demands = job.place, job.demands
         if len(demands) > MOST_DEMANDS:
             kinds = f"{len(demands)} different kinds of node: at most {MOST_DEMANDS}"
             raise UnplacedError(f"its workers ask for {kinds}", reason=Reason.PODS)

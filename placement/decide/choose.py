@@ -18,7 +18,7 @@ from placement.decide.guarantee import Room, book
 from placement.decide.jobs import Job
 from placement.decide.reserve import End, Ends, Reservation
 from placement.decide.topology import Unit
-from placement.observe.model import Demand, Guarantee, Kind, Node
+from placement.observe.model import Demand, Guarantee, Node
 
 Rank = tuple[tuple[bool, ...], int, int]
 Entry = tuple[Rank, tuple[str, ...]]
@@ -35,9 +35,9 @@ class Ranking:
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
         # Every unit that suits the pods, held or not, by id; and why the others do not suit them.
-        self._kind = kind = cluster.units.kinds.get(place.unit, Kind(place.size))
+        self._kind = kind = cluster.kind(place)
         self.parts = kind.divides  # whether a job may have fewer nodes of a unit than there are
-        self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
+        self.fitting, self.unfit = cluster.suited(place, demands)
         # The rank depends on what is left in wider units, and in the unit itself if jobs share it.
         shared = [place.unit] if kind.shared else []
         kinds = cluster.units.kinds
@@ -77,7 +77,7 @@ class Ranking:
             for entry in self._aside:
                 heappush(self._heap, entry)
             self._aside.clear()
-        best, last, repelled = self._search(job, count, reserved, rooms, {*avoided}, doubtful)
+        best, last, repelled = self._search(job, count, reserved, rooms, avoided, doubtful)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
         others = (entry for entry in last if book(rooms, self.fitting[entry[1][-1]]))
         both = best + list(islice(others, count - len(best)))

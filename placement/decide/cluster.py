@@ -65,6 +65,16 @@ class Cluster:
         known = [guarantee for guarantee in units.guarantees if guarantee.unit in units.kinds]
         self.guarantees = Guarantees(known, self) if known else None
 
+    def kind(self, place: Place) -> Kind:
+        """Returns the kind of the units of a job; of an unknown label, units as large as its blocks."""
+        return self.units.kinds.get(place.unit, Kind(place.size))
+
+    def suited(
+        self, place: Place, demands: tuple[Demand, ...]
+    ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
+        """Returns the units that suit the pods of a block, held or not, and why the others do not, by id."""
+        return self.topology.suited(place.unit, place.size, self.kind(place).nodes, demands)
+
     def stand(self, member: Member) -> None:
         """Adds a pod to the node that it has, or to the unit to which it is pinned."""
         pod, key, place, demand, neuron = member.pod, member.key, member.place, member.demand, member.neuron

@@ -8,13 +8,15 @@ Nothing is evicted, so a new guarantee is met as jobs end.
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import ceil
 from typing import TYPE_CHECKING, NamedTuple
 
+from contract.place import Place
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
 from placement.decide.topology import Unit
-from placement.observe.model import Demand, Guarantee, Kind
+from placement.observe.model import Demand, Guarantee
 
 if TYPE_CHECKING:
     from placement.decide.cluster import Cluster
@@ -49,15 +51,13 @@ class Room:
         closed: For each node of a unit that another team uses, the guarantee.
         free: For each node of a unit without a holder, the unit's id.
         spare: How many of these units the job may take.
-        owed: How many are kept for other teams; whose they are.
-        names: The namespaces of these teams, for messages.
+        names: The namespaces of the teams for which others are kept, for messages; empty if none are.
         opened: The units that the job takes.
     """
 
     closed: Mapping[str, Guarantee]
     free: Mapping[str, str]
     spare: int
-    owed: int
     names: str
     opened: set[str]
 
@@ -84,15 +84,15 @@ class Guarantees:
     def __init__(self, guarantees: Sequence[Guarantee], cluster: "Cluster") -> None:
         self._guarantees, self._cluster = guarantees, cluster
         self._labels = tuple(dict.fromkeys(guarantee.unit for guarantee in guarantees))
-        self._levels: dict[str, Level] = {}
-        self._rooms: dict[tuple[str, Guarantee | None], Room] = {}
-        self._teams: dict[tuple[str, str], Guarantee | None] = {}
-        self._relevant: dict[tuple[str, int, tuple[Demand, ...]], Sequence[str]] = {}
+        self._level = cache(self._counted)
+        self._room = cache(self._left_to)
+        self._team = cache(self._first)
+        self._suiting = cache(self._among)
 
     def changed(self) -> None:
         """Takes note that nodes have new holders."""
-        self._levels.clear()
-        self._rooms.clear()
+        self._level.cache_clear()
+        self._room.cache_clear()
 
     def teams(self, namespace: str) -> tuple[Guarantee | None, ...]:
         """Returns the guarantees of a namespace, for each label: jobs of equal ones have equal rooms."""
@@ -100,11 +100,13 @@ class Guarantees:
 
     def rooms(self, job: Job) -> list[Room]:
         """Returns what a job may take, for each label with guarantees."""
-        return [replace(self._room(label, job.key[0]), opened=set()) for label in self._labels]
+        return [
+            replace(self._room(label, self._team(job.key[0], label)), opened=set()) for label in self._labels
+        ]
 
     def covers(self, job: Job) -> bool:
         """Returns whether all units that a job needs are guaranteed to its team, and not used yet."""
-        for label in self._labels_of(job):
+        for label in self._suiting(job.place, job.demands):
             team = self._team(job.key[0], label)
             if team and self._needed(job, label) <= self._use(team).owed:
                 return True
@@ -112,7 +114,7 @@ class Guarantees:
 
     def excess(self, job: Job) -> str | None:
         """Returns why a job can never have its units, because too many are guaranteed to others; or None."""
-        for label in self._labels_of(job):
+        for label in self._suiting(job.place, job.demands):
             level, team, needed = self._level(label), self._team(job.key[0], label), self._needed(job, label)
             others = [use.guarantee for use in level.uses if use.guarantee is not team]
             kept = sum(guarantee.count for guarantee in others)
@@ -128,8 +130,8 @@ class Guarantees:
     def cause(self, unit: Unit, job: Job) -> Cause | None:
         """Returns for which team a unit is kept; None if a job may take it."""
         for label in self._labels:
-            room = self._room(label, job.key[0])
-            is_short = room.owed and room.spare < self._needed(job, label) <= self._level(label).units
+            room = self._room(label, self._team(job.key[0], label))
+            is_short = room.names and room.spare < self._needed(job, label) <= self._level(label).units
             for name in unit.names:
                 if guarantee := room.closed.get(name):
                     return Cause("guaranteed", f"kept for {guarantee.team} by guarantee")
@@ -149,17 +151,11 @@ class Guarantees:
                 left = max(left - use.owed, 0)
         return result
 
-    def _labels_of(self, job: Job) -> Sequence[str]:
+    def _among(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
         """Returns the labels with guarantees that nodes have which suit a job: those of its family."""
-        place, cluster = job.place, self._cluster
-        demands = tuple(dict.fromkeys(member.demand for member in job.unpinned))
-        if (place.unit, place.size, demands) not in self._relevant:
-            nodes = cluster.units.kinds.get(place.unit, Kind(place.size)).nodes
-            fitting, _ = cluster.topology.suited(place.unit, place.size, nodes, demands)
-            suited = [node for unit in fitting.values() for node in unit.nodes]
-            labels = [label for label in self._labels if any(node.unit(label) for node in suited)]
-            self._relevant[place.unit, place.size, demands] = labels
-        return self._relevant[place.unit, place.size, demands]
+        fitting, _ = self._cluster.suited(place, demands)
+        nodes = [node for unit in fitting.values() for node in unit.nodes]
+        return [label for label in self._labels if any(node.unit(label) for node in nodes)]
 
     def _needed(self, job: Job, label: str) -> int:
         """Returns how many units by a label the blocks without one need at least."""
@@ -167,35 +163,23 @@ class Guarantees:
         nodes = max(self._cluster.units.of(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 
-    def _team(self, namespace: str, label: str) -> Guarantee | None:
+    def _first(self, namespace: str, label: str) -> Guarantee | None:
         """Returns the first guarantee of units by a label for a namespace."""
-        if (namespace, label) not in self._teams:
-            own = (row for row in self._guarantees if row.unit == label and row.includes(namespace))
-            self._teams[namespace, label] = next(own, None)
-        return self._teams[namespace, label]
+        own = (row for row in self._guarantees if row.unit == label and row.includes(namespace))
+        return next(own, None)
 
     def _use(self, team: Guarantee) -> Use:
         return next(use for use in self._level(team.unit).uses if use.guarantee is team)
 
-    def _room(self, label: str, namespace: str) -> Room:
-        team = self._team(namespace, label)
-        if (label, team) not in self._rooms:
-            self._rooms[label, team] = self._computed(label, team)
-        return self._rooms[label, team]
-
-    def _computed(self, label: str, team: Guarantee | None) -> Room:
+    def _left_to(self, label: str, team: Guarantee | None) -> Room:
+        """Returns what jobs of a team may take; None: of namespaces without a guarantee."""
         level = self._level(label)
         others = [use for use in level.uses if use.guarantee is not team]
         owed = sum(use.owed for use in others)
         own = self._use(team).owed if team else 0
         closed = {name: use.guarantee for use in others for name in use.nodes}
         names = ", ".join(use.guarantee.team for use in others if use.owed)
-        return Room(closed, level.free, max(own, level.units - owed, 0), owed, names, set())
-
-    def _level(self, label: str) -> Level:
-        if label not in self._levels:
-            self._levels[label] = self._counted(label)
-        return self._levels[label]
+        return Room(closed, level.free, max(own, level.units - owed, 0), names, set())
 
     def _counted(self, label: str) -> Level:
         cluster, total = self._cluster, 0
@@ -215,8 +199,7 @@ class Guarantees:
                 own[team].append((not healthy, -len(held), unit.id, unit))
         uses = []
         for guarantee in (row for row in self._guarantees if row.unit == label):
-            first = [unit for *_, unit in sorted(own[guarantee])[: guarantee.count]]
-            nodes = frozenset[str]().union(*(unit.names for unit in first))
-            owed = guarantee.count - sum(not sick for sick, *_ in sorted(own[guarantee])[: guarantee.count])
-            uses.append(Use(guarantee, nodes, owed))
+            first = sorted(own[guarantee])[: guarantee.count]
+            nodes = frozenset[str]().union(*(unit.names for *_, unit in first))
+            uses.append(Use(guarantee, nodes, guarantee.count - sum(not sick for sick, *_ in first)))
         return Level(tuple(uses), free, total)

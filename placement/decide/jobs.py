@@ -13,7 +13,7 @@ from contract.keys import GATE, HOSTNAME, INJECT
 from contract.place import Place, Placer
 from placement.decide.believe import Member
 from placement.decide.fit import ANY_LABEL, selects
-from placement.observe.model import Apart, JobKey, Units, is_pod
+from placement.observe.model import Apart, Demand, JobKey, Units, is_pod
 
 BY_NAME: Final = attrgetter("pod.name")
 MOST_OWN: Final = 16
@@ -44,6 +44,11 @@ class Job:
     def unpinned(self) -> tuple[Member, ...]:
         """The workers that have no unit yet."""
         return tuple(member for member in self.workers if member.pod.gated and member.pod.opened is None)
+
+    @property
+    def demands(self) -> tuple[Demand, ...]:
+        """The different demands of the workers that have no unit yet."""
+        return tuple(dict.fromkeys(member.demand for member in self.unpinned))
 
     @cached_property
     def coming(self) -> tuple[Member, ...]:

@@ -13,7 +13,7 @@ from placement.decide.cluster import Cluster
 from placement.decide.fit import untolerated, unusable
 from placement.decide.jobs import Job
 from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning
-from placement.observe.model import Demand, JobKey, Kind, Node, demand_of
+from placement.observe.model import Demand, JobKey, Node, demand_of
 
 RESTART: Final = "restart"
 
@@ -134,9 +134,11 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     blocks = defaultdict[int, list[Member]](list)
     for member in there:
         blocks[member.block].append(member)
-    why = {block: text for block, own in blocks.items() if (text := _trouble(job, own, cluster))}
+    why = {block: text for block, own in blocks.items() if (text := _trouble(job, own, alive, cluster))}
     all_of_it = any(member.pod.on_failure == RESTART for member in workers)
-    dead = frozenset(member.pod.uid for member in pods if member.pod.node and _dead(member, cluster))
+    dead = frozenset(
+        member.pod.uid for member in pods if member.pod.node and cluster.topology.dead(member.pod.node)
+    )
     leaving = [
         member
         for member in there
@@ -178,15 +180,6 @@ def _alive(job: Job) -> Mapping[int, str]:
     return {pod.number: pod.node for pod in there}
 
 
-def _dead(member: Member, cluster: Cluster) -> str | None:
-    """Returns why nothing runs on a pod's node any more, as far as can be seen."""
-    name = member.pod.node
-    node = cluster.topology.nodes.get(name)
-    if node is None:
-        return f"node {name} is gone"
-    return None if node.ready else f"node {name} is not ready"
-
-
 def _out_of_use(node: Node, demand: Demand) -> str | None:
     """Returns the state for which no worker comes back to a node: its labels and devices do not count."""
     if state := unusable(node):
@@ -195,13 +188,16 @@ def _out_of_use(node: Node, demand: Demand) -> str | None:
     return cause.detail if cause else None
 
 
-def _trouble(job: Job, own: Sequence[Member], cluster: Cluster) -> str | None:
-    """Returns why a block cannot run where it is: the state of a node; None if it can."""
+def _trouble(job: Job, own: Sequence[Member], alive: Mapping[int, str], cluster: Cluster) -> str | None:
+    """Returns why a block cannot run where it is: the state of a node; None if it can.
+
+    ``alive`` has the nodes of the job's workers that have units, by number.
+    """
     for member in own:
-        if member.pod.node and (why := _dead(member, cluster)):
+        if member.pod.node and (why := cluster.topology.dead(member.pod.node)):
             return why
     place, topology = job.place, cluster.topology
-    first, alive = max(own, key=lambda member: not member.pod.deleting), _alive(job)
+    first = max(own, key=lambda member: not member.pod.deleting)
     numbers = range(first.block * place.size, (first.block + 1) * place.size)
     lacking = sum(number not in alive and number not in job.ended for number in numbers)
     unit_id = cluster.unit_of(first)
@@ -212,5 +208,5 @@ def _trouble(job: Job, own: Sequence[Member], cluster: Cluster) -> str | None:
         return None
     if causes:
         return causes[0]
-    whole = cluster.units.kinds.get(place.unit, Kind(place.size)).nodes
+    whole = cluster.kind(place).nodes
     return f"a node of {unit_id} is gone" if len(unit.nodes if unit else ()) < whole else None

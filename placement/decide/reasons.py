@@ -24,12 +24,13 @@ NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraSe
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs with why they cannot have units, which many jobs have in common."""
     # The causes, how many units are free, reserved or kept, and whether some are kept.
-    known: dict[tuple[Ranking, bool, tuple[str, int] | None], tuple[str, int, bool]] = {}
+    known: dict[tuple[object, ...], tuple[str, int, bool]] = {}
     for each in waiting:
         texts, reason = [each.why], each.reason
         if each.ranking:
-            own = (each.job.key[0], len(each.job.blocks)) if cluster.guarantees else None
-            key = (each.ranking, bool(cluster.reserved_from(each.job)), own)
+            reserved, guarantees = bool(cluster.reserved_from(each.job)), cluster.guarantees
+            own = (guarantees.teams(each.job.key[0]), len(each.job.blocks)) if guarantees else None
+            key = each.ranking, reserved, own
             if key not in known:
                 by_unit = list(causes(cluster, each.ranking, each.job))
                 total = len(each.ranking.fitting) + len(each.ranking.unfit)
@@ -38,7 +39,7 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
                 known[key] = listed(by_unit), total - len(by_unit) + others, kept > 0
             text, free, is_kept = known[key]
             texts.append(text)
-            if reason is Reason.UNITS and (key[1] or is_kept) and free >= len(each.job.blocks):
+            if reason is Reason.UNITS and (reserved or is_kept) and free >= len(each.job.blocks):
                 reason = Reason.GUARANTEE if is_kept else Reason.RESERVED
         yield replace(each, why=printable("; ".join(filter(None, texts)), LONGEST), reason=reason)
 

@@ -41,6 +41,13 @@ class Topology:
         """Returns the names of the nodes with a value of a label, even if they form no unit."""
         return tuple(name for name, node in self.nodes.items() if node.labels.get(key) == value)
 
+    def dead(self, name: str) -> str | None:
+        """Returns why nothing runs on a node any more, as far as can be seen; None if something may."""
+        node = self.nodes.get(name)
+        if node is None:
+            return f"node {name} is gone"
+        return None if node.ready else f"node {name} is not ready"
+
     def unit(self, key: str, unit_id: str | None) -> Unit | None:
         """Returns the unit with an id; None if there is none."""
         return self.units_by(key).get(unit_id) if unit_id else None

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Final
 
 from common.inner import INNER, known_rows
@@ -147,16 +146,9 @@ def laid_over(base: Draft, over: Document) -> Draft:
     raw |= {section: [value for value, _ in laid[section,]] for section in ROWS}
     rows = {path: [written for _, written in merged] for path, merged in laid.items()}
     for section, newest_first in NAMELESS.items():
-        new: list[Written] = [[(over, (section, at))] for at in range(len(over.value.get(section, ())))]
-        values, written = (
-            [over.value.get(section, ()), base.raw.get(section, ())],
-            [new, base.written(section)],
-        )
-        if not newest_first:
-            values.reverse()
-            written.reverse()
-        if both := [*chain(*values)]:
-            raw[section], rows[section,] = both, [*chain(*written)]
+        new, old = _rows(Draft(over.value, (over,)), section), _rows(base, section)
+        if both := new + old if newest_first else old + new:
+            raw[section], rows[section,] = [value for value, _ in both], [written for _, written in both]
     return Draft(raw, (*base.files, over), rows)
 
 
