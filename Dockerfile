@@ -18,11 +18,12 @@ RUN python -m pip $LOCKED --target /tmp/build --requirement locks/build.txt \
  && python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement locks/serving.txt \
  && python -c "$HASHES" > /opt/ultraserver-webhook/wheels.sha256 \
 # What packages bring and nothing runs: their tests, what they were compiled from, gevent's second and third loop and its
-# resolver, Werkzeug's debugger, gunicorn's worker for ASGI, and cffi's compiler with its parser of C: cryptography needs the
-# module _cffi_backend alone.
+# resolver, Werkzeug's debugger, gunicorn's worker for ASGI, pydantic's copy of its version 1, and cffi's compiler with its
+# parser of C: cryptography needs the module _cffi_backend alone.
  && rm -f /opt/ultraserver-webhook/bin/cffi-gen-src \
  && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -name testing -o -name benchmarks -o -name libuv \
-        -o -path '*/site-packages/cffi' -o -name pycparser -o -path '*/werkzeug/debug' -o -path '*/gunicorn/asgi' \) -prune -o -name '*.[ch]' -o -name '*.[ch]pp' \
+        -o -path '*/site-packages/cffi' -o -name pycparser -o -path '*/werkzeug/debug' -o -path '*/gunicorn/asgi' \
+        -o -path '*/pydantic/v1' \) -prune -o -name '*.[ch]' -o -name '*.[ch]pp' \
         -o -name '*.p[xy][xdi]' -o -name 'cares.*.so' -o -name '_corecffi.*.so' \) -exec rm -r {} +
 COPY pyproject.toml LICENSE README.md ./
 COPY webhook webhook
