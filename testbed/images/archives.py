@@ -57,13 +57,13 @@ class Image:
 
     def files(self) -> dict[str, int]:
         """Returns what a container sees: the size of every regular file, by its path."""
-        seen: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for layer in self.layers:
-            for path in list(seen):
+            for path in list(sizes):
                 if any(path == gone or path.startswith(f"{gone}/") for gone in layer.gone):
-                    del seen[path]
-            seen |= layer.files
-        return seen
+                    del sizes[path]
+            sizes |= layer.files
+        return sizes
 
     def with_rights_of_their_owner(self) -> set[str]:
         """Returns the files that a container sees and that run as their owner or group, for every user."""

@@ -32,7 +32,7 @@ def mirror() -> str:
 
 
 def _mirrors() -> list[str]:
-    asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages"]
-    done = subprocess.run(asked, check=False, capture_output=True, text=True)
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Origin: Debian", "Created-By: Packages"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     # In addition to the release there are its updates, and security at another address.
     return [line for line in done.stdout.splitlines() if line.rstrip("/").endswith("/debian")]

@@ -125,15 +125,15 @@ class Builder:
 
     def debian(self) -> Path:
         """Returns the archive of a small Debian with Python; kept until what it is made of changes."""
-        kept = debian.archive(CACHE)
-        if not kept.is_file():
+        archive = debian.archive(CACHE)
+        if not archive.is_file():
             root = self._out / "debian"
             options = ["--force-check-gpg", "--variant=minbase", f"--include={debian.INCLUDE}"]
             self.run("debootstrap", "debootstrap", *options, debian.SUITE, str(root), debian.mirror())
             # Downloaded packages, and the packages' texts.
             for folder in ("var/cache/apt", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale"):
                 shutil.rmtree(root / folder)
-            fresh = kept.with_suffix(".new")
+            fresh = archive.with_suffix(".new")
             self.run(
                 "debian.tar",
                 "tar",
@@ -144,8 +144,8 @@ class Builder:
                 ".",
             )
             shutil.rmtree(root)
-            fresh.rename(kept)
-        return kept
+            fresh.rename(archive)
+        return archive
 
     def below(self) -> Path:
         """Builds what all images are built on, and returns a folder with what the job's is built from."""

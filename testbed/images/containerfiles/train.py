@@ -1,4 +1,4 @@
-"""One rank of the job: adds up a number of each rank over MPI, and says what it was told.
+"""One rank of the job: adds up a number of each rank over MPI, and prints its NEURON_ variables.
 
 It calls the C interface of the MPI that started it, so the image needs no compiler.
 """
@@ -23,8 +23,8 @@ mpi.MPI_Init(None, None)
 rank, sum_of_all = c_int(), c_int()
 mpi.MPI_Comm_rank(world, byref(rank))
 mpi.MPI_Allreduce(byref(c_int(rank.value + 1)), byref(sum_of_all), 1, number, add, world)
-told = (f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NEURON_"))
-said = f"rank={rank.value} host={socket.gethostname()} sum={sum_of_all.value} {' '.join(told)}\n"
-sys.stdout.write(said)
+variables = (f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith("NEURON_"))
+line = f"rank={rank.value} host={socket.gethostname()} sum={sum_of_all.value} {' '.join(variables)}\n"
+sys.stdout.write(line)
 sys.stdout.flush()
 mpi.MPI_Finalize()
