@@ -31,3 +31,12 @@ def duration(text: object) -> timedelta | None:
     days, hours, minutes, seconds = (int(part or 0) for part in (parts.groups() if parts else ("",) * 4))
     length = timedelta(days, seconds, hours=hours, minutes=minutes)
     return length if 0 < length.total_seconds() < MOST_SECONDS else None
+
+
+def about(time: timedelta) -> str:
+    """Returns a length of time for a reader: ``5 min``, ``2 h`` or ``3 days``."""
+    minutes = max(round(time.total_seconds() / 60), 1)
+    if minutes < 120:  # noqa: PLR2004 - two hours
+        return f"{minutes} min"
+    hours = round(minutes / 60)
+    return f"{hours} h" if hours < 48 else f"{round(hours / 24)} days"  # noqa: PLR2004 - two days

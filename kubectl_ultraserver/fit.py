@@ -2,22 +2,20 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from typing import Final, NamedTuple
 
 import jsonpatch
 
-from contract.keys import GATE, PLACE
-from contract.place import NAME, ContractError, Index, Place, Placer, Term, read
+from contract.place import ContractError, Place, Placer, read
 from kube.api import Object
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.objects import at, labels, mapped, metadata, text
+from kubectl_ultraserver.objects import at, metadata
 from kubectl_ultraserver.scheduling import decision_of, reason, silence
 from placement.decide.believe import Member
+from placement.observe.coming import coming
 from placement.observe.inventory import Claim, read_claim
 from placement.observe.model import Pod
-from placement.observe.read import read_pod
 
 
 class Fit(NamedTuple):
@@ -87,11 +85,7 @@ def fit(
 def _pods(
     case: Case, parts: Iterable[Object], priorities: Mapping[str, int], claims_of: Mapping[str, Object]
 ) -> tuple[Place | None, tuple[Pod, ...]]:
-    """Returns the placement annotation of a job, and the workers that an operator would create for it.
-
-    The name of each worker ends with its number.
-    """
-    job, job_name, fleet = case.job, case.called.name, case.fleet
+    """Returns the placement annotation of a job, and the workers that an operator would create for it."""
     patched = [(jsonpatch.apply_patch(part["pod"], part["preview"]["patch"]), part) for part in parts]
     workers = [
         (place, pod)
@@ -102,49 +96,12 @@ def _pods(
     if not workers:
         return None, ()
     place = workers[0][0]
-    placed = replace(place, placer=Placer.WHOLE_JOB, index=Index((Term(NAME),)))
     # Each replica of a LeaderWorkerSet is a job; other kinds have no groups.
-    sets = at(job, "spec", "replicas") if place.group else 1
-    pods = []
-    for group, (index, template) in product(
-        range(1 if sets is None else sets), enumerate(pod for _, pod in workers)
-    ):
-        marks = {
-            "labels": labels(template) | ({place.group: str(group)} if place.group else {}),
-            "annotations": labels(template, "annotations") | {PLACE: str(placed)},
-        }
-        name = f"{job_name}-{group}-{index}"
-        own = {"namespace": case.namespace, "name": name, "uid": f"{case.namespace}/{name}"}
-        spec = {**_as_created(mapped(template, "spec"), marks["labels"]), "schedulingGates": [{"name": GATE}]}
-        priority = priorities.get(text(spec, "priorityClassName"), 0)
-        claimed = [
-            {"name": entry["name"], "resourceClaimName": f"{name}-{entry['name']}"}
-            for entry in spec.get("resourceClaims") or ()
-        ]
-        status = {"resourceClaimStatuses": claimed}
-        pod = read_pod({"metadata": own | marks, "spec": spec | {"priority": priority}, "status": status})
-        pods += [replace(pod, job=pod.job or job_name, created=case.fleet.now)] if pod else []
-    return place, _claiming(fleet, pods, claims_of)
-
-
-def _as_created(spec: Object, labels: Mapping[str, str]) -> Object:
-    """Returns a Pod's spec with what the API server adds to anti-affinity terms with `mismatchLabelKeys`."""
-    key = "requiredDuringSchedulingIgnoredDuringExecution"
-    terms = []
-    for term in at(spec, "affinity", "podAntiAffinity", key) or ():
-        selector, keys = mapped(term, "labelSelector"), term.get("mismatchLabelKeys") or ()
-        other = [
-            {"key": each, "operator": "NotIn", "values": [labels[each]]} for each in keys if each in labels
-        ]
-        expressions = [*(selector.get("matchExpressions") or ()), *other]
-        terms.append(
-            {**term, "labelSelector": {**selector, "matchExpressions": expressions}} if other else term
-        )
-    if not terms:
-        return spec
-    affinity = mapped(spec, "affinity")
-    apart = {**mapped(affinity, "podAntiAffinity"), key: terms}
-    return {**spec, "affinity": {**affinity, "podAntiAffinity": apart}}
+    sets = at(case.job, "spec", "replicas") if place.group else 1
+    own = [pod for _, pod in workers]
+    groups = 1 if sets is None else sets
+    pods = coming(case.namespace, case.called.name, own, place, groups, priorities, case.fleet.now)
+    return place, _claiming(case.fleet, pods, claims_of)
 
 
 def _claiming(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Object]) -> tuple[Pod, ...]:

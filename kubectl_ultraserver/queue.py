@@ -1,24 +1,28 @@
 """The jobs that wait for whole-job admission, in the order of placement's own decision. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
+from common.times import about
 from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.scheduling import decision_of, silence
+from kubectl_ultraserver.scheduling import scene_of, silence
 from kubectl_ultraserver.verify import few
 from placement.decide.cluster import shown
+from placement.decide.forecast import Start, forecast
 from placement.decide.jobs import Job
-from placement.decide.plan import Decision, Reason, Waiting
+from placement.decide.plan import STUCK, Decision, Reason, Waiting
 from placement.decide.reasons import causes, units
-from placement.observe.model import Ended
+from placement.observe.model import Ended, JobKey
 
+ESTIMATE: Final = (
+    "~ is an estimate: no further jobs come, and a job without a time limit runs for as long again as it has "
+    "run, or for a day"
+)
 FITS: Final = "fits"
 """The reason of a job that waits for the next decision only; the others are those of `Reason`."""
-STUCK: Final = (Reason.PODS, Reason.NODES, Reason.BUG)
-"""Reasons for which a job has no position: something must change before it can be admitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +77,19 @@ def queue(fleet: Fleet, ended: Sequence[Ended], lease: Object | None) -> Queue:
         ended: The workers that have ended.
         lease: The Lease of the placement program; see `silence`.
     """
-    decision, silent = decision_of(fleet, [*fleet.pods, *ended]), silence(lease, fleet.now)
+    scene, silent = scene_of(fleet, [*fleet.pods, *ended]), silence(lease, fleet.now)
+    decision = scene.decision()
+    known = not (fleet.unseen or silent)
+    wanted = [waiting.job.key for waiting in decision.waiting if known and waiting.reason not in STUCK]
+    starts = forecast(scene, decision, wanted)
+    now = Start(fleet.now, exact=True) if known else None
     entries = [
-        _entry(opening.job, FITS, f"fits {few(list(opening.units))}; see its Events if it stays", fleet.now)
+        _entry(opening.job, FITS, f"fits {few(list(opening.units))}; see its Events if it stays", now)
         for opening in decision.openings
     ]
-    entries += [_waiting(decision, waiting, fleet.now) for waiting in decision.waiting]
-    if fleet.unseen or silent:
-        entries = [replace(entry, start=None, exact=False, units=()) for entry in entries]
+    entries += [_waiting(decision, waiting, starts) for waiting in decision.waiting]
+    if not known:
+        entries = [replace(entry, units=()) for entry in entries]
     if fleet.unseen:
         entries = [
             replace(entry, reason="", text="not known") if entry.reason == FITS else entry
@@ -91,7 +100,8 @@ def queue(fleet: Fleet, ended: Sequence[Ended], lease: Object | None) -> Queue:
         entries = [
             entry if entry.reason in STUCK else replace(entry, position=next(positions)) for entry in entries
         ]
-    notes = [] if fleet.unseen or silent else [*_help(decision)]
+    notes = [*_help(decision)] if known else []
+    notes += [ESTIMATE] if any(entry.start and not (entry.exact or entry.units) for entry in entries) else []
     notes += [f"{fleet.unseen}; so positions and times are not known"] if fleet.unseen else []
     entries.sort(key=lambda entry: entry.position is None)
     return Queue(_text(entries, fleet, silent), tuple(entries), tuple(notes))
@@ -102,12 +112,13 @@ def clock(when: datetime, now: datetime) -> str:
     return f"{when:%H:%M}" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M}"
 
 
-def _entry(job: Job, reason: str, text: str, start: datetime | None = None) -> Entry:
+def _entry(job: Job, reason: str, text: str, start: Start | None = None) -> Entry:
     workers = next((member.place.workers for member in job.workers if member.place), 0)
-    return Entry(None, job.key[0], shown(job.key), workers, job.created, reason, text, start)
+    at, exact, reserved = start or (None, False, ())
+    return Entry(None, job.key[0], shown(job.key), workers, job.created, reason, text, at, exact, reserved)
 
 
-def _waiting(decision: Decision, waiting: Waiting, now: datetime) -> Entry:
+def _waiting(decision: Decision, waiting: Waiting, starts: Mapping[JobKey, Start]) -> Entry:
     """Returns a job that does not fit, with its reservation."""
     needs, *more = waiting.why.split("; ")
     reservation, text = decision.cluster.reservation, waiting.why
@@ -116,13 +127,9 @@ def _waiting(decision: Decision, waiting: Waiting, now: datetime) -> Entry:
     elif waiting.ranking:
         # Why it cannot use each unit follows, which is for `why`.
         text = "; ".join([needs, *more[: 2 if waiting.reason is Reason.NODES else 1]])
-    entry = _entry(waiting.job, waiting.reason, text)
-    if reservation is None or reservation.job != waiting.job.key:
-        return entry
-    # If nothing on the units has a time at which it ends, something else keeps the job off, such as a Pod.
-    start = reservation.begin if reservation.begin > now else None
-    exact = start is not None and not (reservation.assumed or reservation.own)
-    return replace(entry, start=start, exact=exact, units=reservation.units)
+    entry = _entry(waiting.job, waiting.reason, text, starts.get(waiting.job.key))
+    held = reservation and reservation.job == waiting.job.key
+    return replace(entry, units=reservation.units) if reservation and held else entry
 
 
 def _help(decision: Decision) -> Iterator[str]:
@@ -168,7 +175,7 @@ def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:
         texts += [f"{few(starting)} fit{'' if len(starting) > 1 else 's'} now"] if starting else []
         if first and first.start:
             when = f"{'' if first.exact else 'about '}{clock(first.start, fleet.now)} UTC"
-            texts.append(f"{first.job} is next and may start at {when}")
+            texts.append(f"{first.job} is next and may start at {when}, in {about(first.start - fleet.now)}")
         elif first:
             texts.append(f"{first.job} is next, and when it may start is not known")
         elif not starting:

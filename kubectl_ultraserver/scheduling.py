@@ -19,7 +19,7 @@ from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import NAME, at, condition, name_of, text
 from kubectl_ultraserver.verify import few
 from placement.decide.choose import Ranking
-from placement.decide.decide import decide
+from placement.decide.forecast import Scene
 from placement.decide.plan import Decision, Tuning, Waiting
 from placement.decide.reasons import causes, listed
 from placement.observe.model import COMPONENT, Ended, Pod
@@ -156,8 +156,13 @@ def _ended(case: Case) -> Iterator[Ended]:
 
 def decision_of(fleet: Fleet, pods: Iterable[Pod | Ended], *, reserves: bool = True) -> Decision:
     """Returns the placement program's decision about these pods now."""
+    return scene_of(fleet, pods, reserves=reserves).decision()
+
+
+def scene_of(fleet: Fleet, pods: Iterable[Pod | Ended], *, reserves: bool = True) -> Scene:
+    """Returns what the placement program would see with these pods."""
     tuning = Tuning(reserves=reserves, units=fleet.table.units)
-    return decide(fleet.topology, pods, fleet.now, tuning, inventory=fleet.inventory)
+    return Scene(fleet.topology, tuple(pods), fleet.now, tuning, inventory=fleet.inventory)
 
 
 def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:

@@ -12,6 +12,7 @@ from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.queue import Entry, Queue, clock
 from kubectl_ultraserver.servers import MISSING, Server, Spot, counts
 from kubectl_ultraserver.verify import Verification, few
+from placement.decide.plan import STUCK
 
 COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")
 SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
@@ -70,7 +71,7 @@ def queued(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[st
     yield printable(queue.text)
     table = [["POSITION", "JOB", "WORKERS", "SINCE", "MAY START", "RESERVED", "WAITS FOR"]]
     for entry in entries:
-        start = ""
+        start = "cannot" if entry.reason in STUCK else "not known"
         if entry.start:
             start = "now" if entry.start <= now else f"{'' if entry.exact else '~'}{clock(entry.start, now)}"
         reserved = few(list(entry.units))

@@ -160,6 +160,10 @@ class Reason(StrEnum):
     BUG = "bug"  # this program cannot decide about it
 
 
+# Reasons for which a job has no position in the queue: something must change before it can be admitted.
+STUCK: Final = (Reason.PODS, Reason.NODES, Reason.BUG)
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
     """A job that waits."""

@@ -119,7 +119,7 @@ class Ends:
     def _end(self, key: JobKey) -> End | None:
         if key not in self._known:
             admission = self.admitted.get(key) or Admission(self._now, None)
-            self._known[key] = self._end_since(key, *admission) if key in self._jobs else None
+            self._known[key] = self.since(key, *admission) if key in self._jobs else None
         return self._known[key]
 
     def order(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
@@ -128,7 +128,8 @@ class Ends:
         ends = {key: end.at for key in sorted(jobs) if (end := self._end(key))}
         return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
 
-    def _end_since(self, key: JobKey, since: datetime, limit: timedelta | None) -> End | None:
+    def since(self, key: JobKey, since: datetime, limit: timedelta | None) -> End | None:
+        """Returns when a job ends that has had units since a time; None if that is unknown."""
         age, limit = self._now - since, self._limit(key, limit)
         if limit and limit > age:
             return End(late=limit - age > self._default, assumed=False, at=since + limit)

@@ -14,7 +14,7 @@ from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE
-from kubectl_ultraserver.queue import Queue, queue
+from kubectl_ultraserver.queue import ESTIMATE, Queue, queue
 from tests.docs.blocks import blocks_of
 from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import THREE, fleet, gated, pod, run, workers
@@ -58,24 +58,27 @@ def rows(found: Queue) -> list[tuple[int | None, str, str]]:
     return [(entry.position, entry.job, entry.text) for entry in found.entries]
 
 
-def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_get_no_time() -> None:
+def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_units_become_free() -> None:
     busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m")]
     found = asked(*busy, waits("small", 4, 20), waits("train", 8, 30))
-    assert found.text == "2 jobs wait; team/train is next and may start at 12:30 UTC."
+    assert found.text == "2 jobs wait; team/train is next and may start at 12:30 UTC, in 30 min."
     assert rows(found) == [
         (1, "team/train", "needs 2 whole UltraServers; 1 free"),
         (2, "team/small", "needs 1 whole UltraServer; reserved for team/train"),
     ]
     first, second = found.entries
     assert (first.start, first.exact, first.units) == (NOW + HOUR / 2, True, ("us-02", "us-03"))
-    assert (second.start, second.units, second.reason) == (None, (), "reserved")
-    assert found.notes == ("when other/b ends, there are 2 whole UltraServers for team/train: us-02, us-03",)
+    assert (second.start, second.exact, second.units, second.reason) == (NOW + HOUR, False, (), "reserved")
+    assert found.notes == (
+        "when other/b ends, there are 2 whole UltraServers for team/train: us-02, us-03",
+        ESTIMATE,
+    )
 
 
 def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
     busy = [runs("a", 1), runs("b", 2, limit="90m"), runs("c", 3, minutes=300)]
     found = asked(*busy, waits("train", 8, 30))
-    assert found.text == "1 job waits; team/train is next and may start at about 13:00 UTC."
+    assert found.text == "1 job waits; team/train is next and may start at about 13:00 UTC, in 60 min."
     assert found.entries[0].start == NOW + HOUR
     assert found.notes == (
         "when other/a ends, the last of 2 jobs, there are 2 whole UltraServers for team/train: us-01, us-02",
@@ -108,8 +111,10 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
     ]
     assert (
         found.text
-        == "4 jobs wait; team/train fits now; team/fits is next, and when it may start is not known."
+        == "4 jobs wait; team/train fits now; team/fits is next and may start at about 2026-11-22 12:00 UTC, "
+        "in 24 h."
     )
+    assert [entry.start for entry in found.entries[::2]] == [NOW, None]
     assert [entry.workers for entry in found.entries] == [8, 4, 4, 16]
     assert asked(parts).text == "1 job waits; none can be admitted as things are."
     assert asked() == Queue("No job waits.", ())

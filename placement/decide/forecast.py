@@ -1,0 +1,130 @@
+"""When waiting jobs may start: the decision is made again at each time at which a running job should end."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from contract.keys import GATE
+from placement.decide.decide import decide
+from placement.decide.plan import Decision, Memory, Opening, Tuning
+from placement.decide.reserve import Ends
+from placement.decide.topology import Topology
+from placement.observe.inventory import Inventory
+from placement.observe.model import Ended, JobKey, Pod, demand_of
+
+MOST: Final = 100
+"""Most decisions of a forecast. Jobs that would start later get no time."""
+
+
+class Start(NamedTuple):
+    """When a job may start."""
+
+    at: datetime
+    exact: bool  # whether that depends on time limits only
+    units: tuple[str, ...] = ()  # those that are reserved for it
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The inputs of a decision."""
+
+    nodes: Topology
+    pods: tuple[Pod | Ended, ...]
+    now: datetime
+    tuning: Tuning = field(default_factory=Tuning)
+    memory: Memory = field(default_factory=Memory)
+    inventory: Inventory = field(default_factory=Inventory)
+
+    def decision(self) -> Decision:
+        """Returns the decision."""
+        return decide(self.nodes, self.pods, self.now, self.tuning, self.memory, self.inventory)
+
+    def ends(self, memory: Memory) -> Ends:
+        """Returns when jobs end by what a decision remembers."""
+        tuning = self.tuning
+        return Ends(self.now, memory.exceeded, memory.admitted, tuning.default_limit, tuning.bound)
+
+    def after(self, now: datetime, decision: Decision, over: frozenset[JobKey]) -> "Scene":
+        """Returns what a later decision sees if this one is carried out, and some jobs have ended."""
+        bound = {pod.uid: pod for opening in decision.openings for pod in _bound(opening, self.now)}
+        pods, claims = [], dict(self.inventory.claims)
+        for pod in self.pods:
+            if (pod.key if isinstance(pod, Pod) else pod.job) not in over:
+                pods.append(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod)
+            elif isinstance(pod, Pod):
+                for _, name in pod.claims:
+                    claims.pop((pod.namespace, name), None)
+        # An end that is only expected costs no namespace its age.
+        memory = replace(decision.memory, unsettled={}, begun={}, vain={}, debts=self.memory.debts)
+        inventory = replace(self.inventory, claims=claims)
+        return replace(self, pods=tuple(pods), now=now, memory=memory, inventory=inventory)
+
+
+def forecast(
+    scene: Scene, decision: Decision, wanted: Iterable[JobKey], most: int = MOST
+) -> dict[JobKey, Start]:
+    """Returns when waiting jobs may start, for those of which that can be told.
+
+    A job without a time limit is assumed to run for as long again as it has run, and a job that starts later
+    for the default limit. No further jobs are expected.
+
+    Args:
+        scene: What the decision saw.
+        decision: The decision.
+        wanted: The jobs.
+        most: Most decisions.
+    """
+    wanted = frozenset(wanted)
+    starts = {key: start for key, start in _reserved(scene, decision) if key in wanted}
+    missing = set(wanted - starts.keys())
+    ends = dict(_ends(scene, decision))
+    pauses = {failure.again(scene.tuning) for failure in decision.memory.failures.values()}
+    for _ in range(most):
+        for opening in decision.openings:
+            if opening.job.key in missing:
+                starts[opening.job.key] = Start(scene.now, exact=False)
+                missing.remove(opening.job.key)
+            ends[opening.job.key] = scene.ends(decision.memory).over(opening.job) - scene.tuning.bound
+        later = [time for time in (*ends.values(), *pauses) if time > scene.now]
+        if not missing or not later:
+            break
+        now = min(later)
+        over = frozenset(key for key, end in ends.items() if end <= now)
+        ends = {key: end for key, end in ends.items() if key not in over}
+        scene = scene.after(now, decision, over)
+        decision = scene.decision()
+    return starts
+
+
+def _reserved(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:
+    """Yields the start of the job with the reservation.
+
+    If nothing on its units has a time at which it ends, something else keeps the job off, such as a Pod.
+    """
+    if (held := decision.cluster.reservation) and held.begin > scene.now:
+        yield held.job, Start(held.begin, not (held.assumed or held.own), held.units)
+
+
+def _ends(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, datetime]]:
+    """Yields when the running jobs end, without those of which that is unknown."""
+    ends = scene.ends(decision.memory)
+    for key, admission in decision.memory.admitted.items():
+        if end := ends.since(key, *admission):
+            yield key, end.at
+
+
+def _bound(opening: Opening, now: datetime) -> Iterator[Pod]:
+    """Yields the Pods of a job that was admitted: they hold their units, and never lack a node for long."""
+    key = opening.job.place.unit
+    for member in opening.job.gated:
+        pod, unit = member.pod, opening.blocks.get(member.block)
+        gates = tuple(gate for gate in pod.gates if gate != GATE)
+        if unit and member.place:
+            own = pod.demand
+            demand = demand_of(
+                {**own.selector, key: unit}, own.terms, own.tolerations, own.requests, own.claims
+            )
+            yield replace(pod, gates=gates, demand=demand, opened=pod.opened or now, started=True)
+        else:
+            yield replace(pod, gates=gates, started=True)

@@ -1,0 +1,98 @@
+"""When waiting jobs may start, compared with what happens minute by minute."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from contract.keys import DRIVER
+from placement.decide.decide import decide
+from placement.decide.forecast import Scene, Start, forecast
+from placement.decide.plan import STUCK, Memory
+from placement.decide.topology import Topology
+from placement.observe.inventory import Claim, Inventory
+from placement.observe.model import JobKey, Pod
+from tests.placement.world import HOUR, MINUTE, NOW, bound, carry_out, job, on, servers, settled
+
+FOUR = servers(4)
+
+
+def running(name: str, unit: int, ran: timedelta, limit: timedelta | None, **changes: object) -> list[Pod]:
+    """Returns a job that has an UltraServer, and has run for so long."""
+    there = on(FOUR, *(f"n{unit}-{place}" for place in range(4)))
+    pods = bound(job(name, 4, limit=limit, age=ran + MINUTE, **changes), there, started=True)
+    return [replace(pod, opened=NOW - ran) for pod in pods]
+
+
+def forecast_of(*pods: Iterable[Pod], most: int = 100, **more: object) -> dict[str, Start]:
+    scene = Scene(Topology(FOUR.values()), tuple(pod for each in pods for pod in each), NOW, **more)
+    decision = scene.decision()
+    wanted = [waiting.job.key for waiting in decision.waiting if waiting.reason not in STUCK]
+    starts = forecast(scene, decision, wanted, most)
+    return {key[1].partition(".")[2]: start for key, start in starts.items()}
+
+
+def happened(pods: Iterable[Pod], ends: dict[JobKey, datetime]) -> dict[str, datetime]:
+    """Returns when jobs start if decisions are carried out each minute, and jobs end by their limits."""
+    topology, world, memory, now = Topology(FOUR.values()), list(pods), Memory(), NOW
+    starts: dict[str, datetime] = {}
+    while any(pod.gated for pod in world):
+        world = [pod for pod in world if ends.get(pod.key, datetime.max.replace(tzinfo=NOW.tzinfo)) > now]
+        decision = decide(topology, world, now, memory=memory)
+        for opening in decision.openings:
+            starts[opening.job.key[1].partition(".")[2]] = now
+            ends[opening.job.key] = now + opening.job.limit
+        world = settled(carry_out(world, decision, now), topology)
+        memory, now = decision.memory, now + MINUTE
+    return starts
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_with_limits_that_are_kept_the_forecast_is_what_happens(number: int) -> None:
+    dice = random.Random(number)  # noqa: S311 - no secret
+    busy = [
+        running(f"r{unit}", unit, HOUR, HOUR + dice.randint(1, 60) * MINUTE, namespace=f"other-{unit}")
+        for unit in range(1, 5)
+    ]
+    waits = [
+        job(f"w{index}", dice.choice((2, 4, 4, 8)), age=HOUR, limit=dice.randint(5, 40) * MINUTE)
+        for index in range(5)
+    ]
+    # Ages differ, so that their order does not depend on names.
+    waits = [
+        [replace(pod, created=pod.created - index * MINUTE) for pod in pods]
+        for index, pods in enumerate(waits)
+    ]
+    pods = [pod for each in (*busy, *waits) for pod in each]
+    ends = {pods[0].key: NOW - HOUR + pods[0].limit for pods in busy}
+    expected = happened(pods, ends)
+    starts = forecast_of(pods)
+    assert {name: start.at for name, start in starts.items()} == expected
+
+
+def test_only_the_reserved_start_can_be_exact() -> None:
+    busy = [running(f"r{unit}", unit, HOUR, unit * HOUR + MINUTE) for unit in range(1, 5)]
+    starts = forecast_of(*busy, job("first", 8, age=HOUR, limit=HOUR), job("second", 4, age=HOUR / 2))
+    assert starts["first"] == Start(NOW + HOUR + MINUTE, exact=True, units=("us-01", "us-02"))
+    assert starts["second"] == Start(NOW + 2 * HOUR + MINUTE, exact=False)
+
+
+def test_jobs_without_an_end_and_too_many_ends_leave_starts_unknown() -> None:
+    endless = [running(f"r{unit}", unit, 30 * HOUR, None) for unit in range(1, 5)]
+    assert forecast_of(*endless, job("first", 4, age=HOUR)) == {}
+    busy = [running(f"r{unit}", unit, HOUR, unit * HOUR + MINUTE) for unit in range(1, 5)]
+    queue = [job(f"w{number}", 16, age=HOUR - number * MINUTE, limit=HOUR) for number in range(2)]
+    assert forecast_of(*busy, *queue)["w1"].at == NOW + 4 * HOUR + MINUTE
+    assert forecast_of(*busy, *queue, most=4).keys() == {"w0"}
+
+
+def test_the_devices_that_a_job_claims_are_free_when_it_ends() -> None:
+    pods, claims = [], {}
+    for pod in (pod for unit in range(1, 5) for pod in running(f"r{unit}", unit, HOUR, 2 * HOUR)):
+        devices = ((DRIVER, pod.node, "neuron-node"),)
+        claims[pod.namespace, pod.name] = Claim((), None, 4, pod.uid, devices, (pod.uid,), extended=False)
+        pods.append(replace(pod, claims=(("whole", pod.name),)))
+    starts = forecast_of(pods, job("first", 16, age=MINUTE), inventory=Inventory(claims=claims))
+    assert starts == {"first": Start(NOW + HOUR, exact=False)}
