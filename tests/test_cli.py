@@ -137,7 +137,7 @@ def test_preview_exits_like_kubectl_diff(tmp_path: Path, objects: list[Any], cod
     assert run("preview", _file(tmp_path / "x.yaml", *objects), "-o", form).exit_code == code
 
 
-def test_preview_of_a_denied_job_says_why(tmp_path: Path) -> None:
+def test_preview_of_a_denied_job_has_the_reason(tmp_path: Path) -> None:
     result = run("preview", _file(tmp_path / "x.yaml", DENIED))
     refusal = "  refused: the node config must be one of 4, 2, 1:"
     assert result.stdout.splitlines()[1].startswith(refusal)
@@ -169,7 +169,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize(("text", "message"), UNREADABLE.values(), ids=UNREADABLE)
-def test_preview_of_what_cannot_be_read_exits_with_2_and_says_where(
+def test_preview_of_an_unreadable_file_exits_with_2_and_the_line(
     tmp_path: Path, text: str | None, message: str
 ) -> None:
     path = tmp_path / "x.yaml"
@@ -266,7 +266,7 @@ def test_show_lists_every_shape_and_rule_with_its_reason() -> None:
             )
 
 
-def test_show_says_the_mode_of_a_table_what_rows_add_and_where_they_are_written(tmp_path: Path) -> None:
+def test_show_prints_the_mode_of_a_table_and_what_rows_add_and_their_lines(tmp_path: Path) -> None:
     """Protects from reading `enforce` of a table that is off, and from searching for a row's file."""
     (mine := tmp_path / "mine.yaml").write_text(
         EXTENDS + "mode: off\nrules:\n- {name: job-label, reason: mine}\n"
@@ -372,7 +372,7 @@ def _references(node: Any) -> list[str]:
 
 
 @pytest.mark.limit(5, "starts the program twice")
-def test_the_program_as_a_process_reads_a_pipe_and_tells_by_its_exit_code() -> None:
+def test_the_program_reads_a_pipe_and_reports_by_its_exit_status() -> None:
     program = [sys.executable, "-m", "webhook", "preview"]
     text = dump_yaml(mpijob(name="träin"))
     # A terminal that knows no UTF-8, as in a bare container.

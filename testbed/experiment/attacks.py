@@ -79,7 +79,7 @@ class Tenant:
         )
         return list(pods["items"])
 
-    def told(self, text: str) -> None:
+    def wait_for_event(self, text: str) -> None:
         """Waits until an Event contains a text, if the guard let the objects be created."""
         if 403 in self.answers:
             return
@@ -115,7 +115,7 @@ def repelling(*terms: Object, key: str = "topology.kubernetes.io/zone") -> Objec
 def what_once_stopped_the_fleet(tenant: Tenant) -> Goes:
     """Creates a few Pods of each sort of `hostile`."""
     tenant.forge(*(forged(tenant.plain, tenant.free[0], number) for number in range(40)))
-    tenant.told(f"by the label '{nodes.INSTANCE_TYPE}': there are none here")
+    tenant.wait_for_event(f"by the label '{nodes.INSTANCE_TYPE}': there are none here")
     yield ALL
 
 
@@ -138,7 +138,7 @@ def annotations_without_room(tenant: Tenant) -> Goes:
             size = sum(map(len, ("pad", *annotations, *annotations.values())))
             annotations["pad"] = "x" * (MOST - 20 - size)
         tenant.forge(pod)
-    tenant.told(f"at most {MOST_ANNOTATIONS}, so that its unit has room")
+    tenant.wait_for_event(f"at most {MOST_ANNOTATIONS}, so that its unit has room")
     yield ALL
 
 
@@ -210,7 +210,7 @@ def names_of_workers_to_come(tenant: Tenant) -> Goes:
     tenant.kubectl.run(
         "patch", "mpijob/taken", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": false}}}'
     )
-    tenant.told('Resource "taken-worker-2"')
+    tenant.wait_for_event('Resource "taken-worker-2"')
     yield ALL
 
 

@@ -31,7 +31,7 @@ def mutated(job: Any) -> Any:
     return answer(handlers.mutate, job).after
 
 
-def test_a_job_that_came_through_unmutated_is_told_with_the_way_out() -> None:
+def test_a_job_that_was_not_mutated_gets_a_warning_with_the_remedy() -> None:
     outcome = answer(handlers.verify, mpijob(4))
     assert len(outcome.warnings) == 1
     assert "changes of ultraserver-webhook: delete it and apply it again when" in outcome.warnings[0]
@@ -167,7 +167,7 @@ def test_the_files_of_a_config_map_are_judged_as_the_one_table_that_they_make() 
     assert denial.startswith("rules.yaml:4: rules[0].needs")
 
 
-def test_while_replicas_differ_a_mutated_job_is_told_about_and_not_refused() -> None:
+def test_while_replicas_differ_a_mutated_job_gets_a_warning_and_is_not_denied() -> None:
     stored = mutated(mpijob(4))
     other = load_text(EXTENDS + "rules: [{name: nodes-with-server-id, mode: off}]\n", "t")
     outcome = handlers.require(other, review(stored))

@@ -112,7 +112,7 @@ def test_livez_and_readyz_are_well_and_readyz_names_the_table(client: Client) ->
     }
 
 
-def test_previews_are_not_served_beside_reviews(client: Client) -> None:
+def test_previews_are_not_served_at_the_port_of_reviews(client: Client) -> None:
     assert client.post("/preview", data="{}").status_code == 404
 
 
@@ -236,7 +236,7 @@ def test_what_a_view_did_not_expect_is_500_as_json_and_logged(caplog: pytest.Log
     assert "RuntimeError: a mistake" in caplog.text
 
 
-def test_readyz_tells_of_certificate_files_that_cannot_be_used(tmp_path: Path) -> None:
+def test_readyz_reports_certificate_files_that_cannot_be_used(tmp_path: Path) -> None:
     development.make(tmp_path, ["localhost"], datetime.now(UTC))
     state = CurrentState(TableSource(), TlsFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
     client = Client(create_app(admission_blueprint(state)))

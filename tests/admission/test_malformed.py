@@ -170,7 +170,7 @@ def test_an_uid_of_any_length_and_letters_is_echoed(client: Client) -> None:
         assert response(client, mpijob(), uid=uid)["uid"] == uid
 
 
-def test_a_null_node_selector_term_beside_another_is_left_as_it_is(client: Client) -> None:
+def test_a_null_node_selector_term_next_to_another_stays(client: Client) -> None:
     terms = [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}, None]
     place = (
         "affinity",

@@ -62,7 +62,7 @@ def test_a_hundred_candidates_in_shadow_of_which_ten_would_be_refused(
     assert "rules_fired_total{" not in metrics
 
 
-def test_audit_annotations_say_what_is_in_shadow_and_by_which_policy_it_is_not() -> None:
+def test_audit_annotations_name_shadow_rules_and_the_policies_that_exempt() -> None:
     (shadowed,), _ = reviewed(TABLE, "default", 16)
     notes = json.loads(json.dumps(shadowed["auditAnnotations"]))
     assert notes["shadow-denials"] == "too large"

@@ -174,16 +174,16 @@ def _again(draw: Anything) -> Case:
 
 def _lists_changed(draw: Anything, job: Any, change: str) -> None:
     """Shuffle, cut or append to some of the lists and maps of a job."""
-    found: list[Any] = []
+    lists: list[Any] = []
 
     def walk(node: Any) -> None:
         if isinstance(node, list | dict) and node:
-            found.append(node)
+            lists.append(node)
         for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
             walk(value)
 
     walk(get(job, ("spec",)))
-    for node in draw.rng.sample(found, min(3, len(found))):
+    for node in draw.rng.sample(lists, min(3, len(lists))):
         if isinstance(node, dict):
             if change == "cut":
                 node.pop(draw.rng.choice(sorted(node)))

@@ -104,13 +104,13 @@ def _hold_again(body: bytes) -> None:
 
 
 def _answered(handler: handlers.Handler, body: bytes) -> tuple[Outcome | None, Any]:
-    found = decode(body, 0)
-    outcome = handler(TABLE, found)
-    said = encode(found.uid, outcome)
-    if len(said) > ANSWER_TIMES * len(body) + ANSWER_MORE:
-        raise BrokenError(f"size: the answer to {len(body)} bytes is {len(said)}")
-    answer = orjson.loads(said)
-    if answer["response"]["uid"] != found.uid:
+    decoded = decode(body, 0)
+    outcome = handler(TABLE, decoded)
+    text = encode(decoded.uid, outcome)
+    if len(text) > ANSWER_TIMES * len(body) + ANSWER_MORE:
+        raise BrokenError(f"size: the answer to {len(body)} bytes is {len(text)}")
+    answer = orjson.loads(text)
+    if answer["response"]["uid"] != decoded.uid:
         raise BrokenError("uid: the answer is to another review")
     return outcome, answer
 
@@ -121,7 +121,7 @@ def work(body: bytes) -> Work:
     Raises:
         BrokenError: It is more than the size of the review allows; the evaluation is given up there.
     """
-    found, done = decode(body, 0), Work()
+    result, done = decode(body, 0), Work()
     plain: Callable[..., Any] = hashlib.sha256
     most_calls = CALLS_FLOOR + CALLS_PER_KB * len(body) // 1024
     most_hashed = HASHED_FLOOR + HASHED_PER_BYTE * len(body)
@@ -141,7 +141,7 @@ def work(body: bytes) -> Work:
         before = sys.getprofile()
         sys.setprofile(counting)
         try:
-            handlers.mutate(TABLE, found)
+            handlers.mutate(TABLE, result)
         finally:
             sys.setprofile(before)
     return done

@@ -141,8 +141,8 @@ class Live:
     def wait_for(self, reviews: int) -> None:
         """Waits until so many reviews have been answered or have failed."""
         with self.changed:
-            found = self.changed.wait_for(lambda: self.count.reviews >= reviews, 3 * PATIENCE_SECONDS)
-        assert found, f"waited {3 * PATIENCE_SECONDS:.0f} s for {reviews} reviews: {self.count}"
+            obj = self.changed.wait_for(lambda: self.count.reviews >= reviews, 3 * PATIENCE_SECONDS)
+        assert obj, f"waited {3 * PATIENCE_SECONDS:.0f} s for {reviews} reviews: {self.count}"
 
     def stop(self) -> Count:
         """Waits for the answers that are due; returns all results."""
@@ -159,8 +159,8 @@ class Live:
             uid, begun, before = f"{name}-{number}", time.monotonic(), processor_wait(self.server)
             problem = ""
             try:
-                status, said = client.ask("POST", "/mutate?timeout=10s", review(job(name, size), uid))
-                problem = wrong(status, said, uid)
+                status, decision = client.ask("POST", "/mutate?timeout=10s", review(job(name, size), uid))
+                problem = wrong(status, decision, uid)
             except (OSError, http.client.HTTPException) as error:
                 problem = f"{type(error).__name__}: {error}"
             took, waited = time.monotonic() - begun, processor_wait(self.server) - before
@@ -222,15 +222,15 @@ def processor_wait(pid: int) -> float:
         return 0.0
 
 
-def wrong(status: int, said: bytes, uid: str) -> str:
+def wrong(status: int, data: bytes, uid: str) -> str:
     """Returns what is wrong with the answer to a live review; empty where it is the one that was due."""
     if status != 200:
-        return f"status {status}: {said[:80]!r}"
-    response = json.loads(said)["response"]
+        return f"status {status}: {data[:80]!r}"
+    response = json.loads(data)["response"]
     if response["uid"] != uid:
         return f"the answer to {response['uid']}, not to {uid}"
     if not response["allowed"] or not json.loads(base64.b64decode(response.get("patch", "bnVsbA=="))):
-        return f"no patch: {said[:80]!r}"
+        return f"no patch: {data[:80]!r}"
     return ""
 
 

@@ -66,8 +66,8 @@ class Reviews:
 
     def stop(self) -> Count:
         """Waits for the answers that are due; returns all results."""
-        said, _ = self._process.communicate(timeout=60)
-        return Count(**json.loads(said))
+        output, _ = self._process.communicate(timeout=60)
+        return Count(**json.loads(output))
 
     def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:

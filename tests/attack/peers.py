@@ -106,15 +106,15 @@ class Peers:
 
     def ask(self, request: bytes, port: int | None = None) -> bytes:
         """Sends a request and read what comes until the server is done; empty where nothing comes."""
-        said = b""
+        data = b""
         with contextlib.suppress(OSError):
             sock = self.tcp(port) if port else self.tls()
             sock.settimeout(max(0.1, min(PATIENCE_SECONDS, self._until - time.monotonic())))
             with contextlib.suppress(OSError):
                 sock.sendall(request)
-                said = sock.recv(65536)
+                data = sock.recv(65536)
             self.close(sock)
-        return said
+        return data
 
     def together(self, count: int, what: Callable[[], object]) -> None:
         """Has something done by several threads at a time, again and again until the end."""
@@ -154,7 +154,7 @@ def answers(subject: Subject, sent: bytes) -> list[Answer]:
 
     This side ends its sending right behind them, so that a server that waits for more hears that none comes.
     """
-    said = b""
+    data = b""
     with Peers(subject) as peers, contextlib.suppress(OSError):
         sock = peers.tls()
         sock.settimeout(DONE_SECONDS)
@@ -162,20 +162,20 @@ def answers(subject: Subject, sent: bytes) -> list[Answer]:
             sock.sendall(sent)
             end_of_sending(sock)
         while part := sock.recv(65536):
-            said += part
-    return parsed(said)
+            data += part
+    return parsed(data)
 
 
-def parsed(said: bytes) -> list[Answer]:
+def parsed(data: bytes) -> list[Answer]:
     """Returns the answers in a stream, ``100 Continue`` left out."""
-    found = []
-    while said:
-        head, _, said = said.partition(b"\r\n\r\n")
+    result = []
+    while data:
+        head, _, data = data.partition(b"\r\n\r\n")
         status = re.match(rb"HTTP/1\.[01] (\d{3}) ?", head)
         assert status, f"no answer: {head[:200]!r}"
         length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
         size = int(length[1]) if length else 0
         if status[1] != b"100":
-            found.append(Answer(int(status[1]), said[:size]))
-        said = said[size:]
-    return found
+            result.append(Answer(int(status[1]), data[:size]))
+        data = data[size:]
+    return result

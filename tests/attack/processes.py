@@ -16,9 +16,7 @@ SAMPLE_SECONDS = 0.2
 def memory_limit() -> int:
     """Bytes that the manifests allow the webhook's container."""
     (deployment,) = (
-        found
-        for found in chart.objects()
-        if (found["kind"], found["metadata"]["name"]) == ("Deployment", chart.NAME)
+        obj for obj in chart.objects() if (obj["kind"], obj["metadata"]["name"]) == ("Deployment", chart.NAME)
     )
     text: str = deployment["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["memory"]
     return int(text[:-2]) * UNITS[text[-2:]]
@@ -26,12 +24,12 @@ def memory_limit() -> int:
 
 def children(pid: int) -> list[int]:
     """Returns the processes that a process has started and that live, in order of their ids."""
-    found: set[int] = set()
+    pids: set[int] = set()
     with contextlib.suppress(OSError):  # the process has ended
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
             with contextlib.suppress(OSError):  # the thread has ended
-                found |= set(map(int, task.read_text().split()))
-    return sorted(found)
+                pids |= set(map(int, task.read_text().split()))
+    return sorted(pids)
 
 
 def tree(pid: int) -> list[int]:

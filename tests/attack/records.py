@@ -69,14 +69,14 @@ class Client:
 
     def _find_keys(self) -> None:
         lines = Path(self._log.name).read_text(encoding="ascii").splitlines()
-        found = {line.split()[0]: line.split()[1:] for line in lines if not line.startswith("#")}
+        result = {line.split()[0]: line.split()[1:] for line in lines if not line.startswith("#")}
         if self._old:
-            random, secret = map(bytes.fromhex, found["CLIENT_RANDOM"])
+            random, secret = map(bytes.fromhex, result["CLIENT_RANDOM"])
             seed = b"key expansion" + self._hello[11:43] + random
             keys = derived(secret, seed, 2 * 32 + 2 * 4)
             self._key, self._salt, self._number = AESGCM(keys[:32]), keys[64:68], 1
         else:
-            self._use(bytes.fromhex(found["CLIENT_TRAFFIC_SECRET_0"][1]))
+            self._use(bytes.fromhex(result["CLIENT_TRAFFIC_SECRET_0"][1]))
 
     def _use(self, secret: bytes) -> None:
         self._secret, self._number = secret, 0
@@ -98,9 +98,9 @@ class Client:
 
     def update(self, *, answered: bool = False) -> bytes:
         """Returns a key update record, which may ask the server for one, too."""
-        told = self.record(UPDATE_KEYS + bytes([answered]), HANDSHAKE)
+        messages = self.record(UPDATE_KEYS + bytes([answered]), HANDSHAKE)
         self._use(expanded(self._secret, b"traffic upd", 48))
-        return told
+        return messages
 
     def hello(self) -> bytes:
         """Returns a TLS 1.2 record with the shortest beginning of a handshake that OpenSSL recognises."""

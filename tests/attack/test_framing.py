@@ -85,8 +85,8 @@ def codings() -> dict[str, bytes]:
         "nothing": b"",
         "folded": b"\r\n chunked",
     }
-    found = {name: b"Transfer-Encoding: " + value for name, value in values.items()}
-    return found | {
+    result = {name: b"Transfer-Encoding: " + value for name, value in values.items()}
+    return result | {
         "two fields": b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
         "two fields, other last": b"Transfer-Encoding: chunked\r\nTransfer-Encoding: x",
         "space before the colon": b"Transfer-Encoding : chunked",
@@ -113,14 +113,14 @@ def chunks() -> dict[str, bytes]:
 
 def one_at_most(subject: Subject, sent: bytes) -> None:
     """One answer or none comes back, and it is that to the first request, which is wrong."""
-    found = answers(subject, sent)
-    assert len(found) <= 1, found
-    assert all(map(refuses, found)), found
+    results = answers(subject, sent)
+    assert len(results) <= 1, results
+    assert all(map(refuses, results)), results
 
 
 def test_two_requests_without_tricks_get_two_answers(subject: Subject) -> None:
-    found = answers(subject, HIDDEN + HEAD + b"Content-Length: 2\r\n\r\n{}")
-    assert [answer.status for answer in found] == [200, 400]
+    results = answers(subject, HIDDEN + HEAD + b"Content-Length: 2\r\n\r\n{}")
+    assert [answer.status for answer in results] == [200, 400]
 
 
 @pytest.mark.parametrize("header", headers().values(), ids=headers())

@@ -20,16 +20,16 @@ COUNTED = 20
 
 def verdicts(seed: int, numbers: Iterable[int]) -> Counter[str]:
     """Returns the result of the cases of these numbers; the first that fails is shown."""
-    became = Counter[str]()
+    result = Counter[str]()
     for number in numbers:
         made = case(seed, number)
         try:
-            became[check(made, counted=number % COUNTED == 0)] += 1
+            result[check(made, counted=number % COUNTED == 0)] += 1
         except BrokenError as error:
             shown = json.dumps({"object": made.obj, "request": made.request})
             message = f"case {number} of seed {seed} ({made.kind}): {error}\n{shown}"
             raise AssertionError(message) from error
-    return became
+    return result
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))

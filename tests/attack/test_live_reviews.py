@@ -23,7 +23,7 @@ SECONDS = 60.0
 @pytest.mark.parametrize(
     "attack", [attack for attack in ATTACKS if attack.short], ids=lambda attack: attack.name
 )
-def test_live_reviews_are_answered_beside(attack: Attack, subject: Subject) -> None:
+def test_live_reviews_are_answered_during_long_work(attack: Attack, subject: Subject) -> None:
     assert attack.short
     with (
         MemoryWatch(subject.process.pid) as memory,
@@ -41,7 +41,7 @@ def test_live_reviews_are_answered_beside(attack: Attack, subject: Subject) -> N
 
 @pytest.mark.soak
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
-def test_live_reviews_pass_in_time_beside(
+def test_live_reviews_are_answered_in_time_during_attacks(
     attack: Attack, record_property: Callable[[str, object], None]
 ) -> None:
     """No live review takes longer than two seconds, see README.md for why none.
@@ -49,16 +49,16 @@ def test_live_reviews_pass_in_time_beside(
     Time in which the server's loop could run and had no processor is not counted; without that the slowest of
     thousands took 1.6 s next to a load of 16 on two cores.
     """
-    found = measure(attack, SECONDS)
-    live = found.live
+    result = measure(attack, SECONDS)
+    live = result.live
     row = (
-        f"| {attack.name} | {live.failed}, {live.slow}, of {live.reviews}; {found.peak >> 20} |"
+        f"| {attack.name} | {live.failed}, {live.slow}, of {live.reviews}; {result.peak >> 20} |"
         f" slowest {live.slowest_ms:.0f} ms"
     )
     print(row)  # noqa: T201 - a row of README.md, shown by -rP
     record_property("measured", row)
     assert live.reviews >= SECONDS  # one a second; a hundred are due
-    assert (live.failed, live.slow, live.probes_failed) == (0, 0, 0), f"{live}\n{found.log[-3000:]}"
-    assert not found.replaced, found.log[-3000:]
-    assert found.peak < found.limit, f"{found.peak >> 20} of {found.limit >> 20} MiB"
-    assert "Traceback" not in found.log, found.log[-3000:]
+    assert (live.failed, live.slow, live.probes_failed) == (0, 0, 0), f"{live}\n{result.log[-3000:]}"
+    assert not result.replaced, result.log[-3000:]
+    assert result.peak < result.limit, f"{result.peak >> 20} of {result.limit >> 20} MiB"
+    assert "Traceback" not in result.log, result.log[-3000:]

@@ -104,14 +104,14 @@ MALFORMED = {**lines(), **fields(), **others()}
 
 
 @pytest.mark.parametrize("sent", MALFORMED.values(), ids=MALFORMED)
-def test_what_is_no_request_is_refused_or_cut_off_and_the_server_goes_on(
+def test_malformed_requests_are_refused_or_cut_off_and_the_server_continues(
     subject: Subject, sent: bytes
 ) -> None:
-    found = answers(subject, sent)
-    assert all(map(refuses, found)), found
+    results = answers(subject, sent)
+    assert all(map(refuses, results)), results
 
 
 @pytest.mark.parametrize("at", range(0, 200, 20))
-def test_a_request_that_ends_anywhere_is_cut_off_and_the_server_goes_on(subject: Subject, at: int) -> None:
+def test_a_request_that_ends_anywhere_is_cut_off_and_the_server_continues(subject: Subject, at: int) -> None:
     whole = b"POST /mutate HTTP/1.1\r\n" + HOST + b"\r\nX-Padding: " + b"x" * 100 + BODY
     assert all(map(refuses, answers(subject, whole[:at])))

@@ -35,13 +35,13 @@ REVIEWS = re.compile(r'^apiserver_admission_webhook_request_total\{.*name="pods\
 
 def counted(plane: ControlPlane) -> Counter[str]:
     """Returns how often Pods were created, patched and bound, and how often the webhook got one."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for line in plane.kubectl.api.text("/metrics").splitlines():
         if match := PODS.match(line):
-            found[f"{match[2]} {match[1] or 'pods'}"] += int(float(match[3]))
+            counts[f"{match[2]} {match[1] or 'pods'}"] += int(float(match[3]))
         elif match := REVIEWS.match(line):
-            found["reviews"] += int(float(match[1]))
-    return found
+            counts["reviews"] += int(float(match[1]))
+    return counts
 
 
 def cpu(plane: ControlPlane) -> Counter[str]:
@@ -64,7 +64,7 @@ def run(stage: Stage, way: str, workers: int) -> tuple[float, float]:
     own = {"annotations": {INJECT: "false"}, "worker_spec": selector} if way == "selector" else {}
     if way == "whole job":
         stage.start_program()
-        plane.kubectl.wait_for(lambda found: ACCOUNT in json.dumps(found), "leases", "-A")
+        plane.kubectl.wait_for(lambda obj: ACCOUNT in json.dumps(obj), "leases", "-A")
     counts, spent, began = counted(plane), cpu(plane), time.monotonic()
     key, _ = stage.create(mpijob(workers, **own))
 
@@ -91,20 +91,20 @@ def main() -> None:
     options = parser.parse_args()
     bare, *others = WAYS
     turns = [bare, *(way for other in others * options.rounds for way in (other, bare))]
-    found: list[tuple[float, float]] = []
+    samples: list[tuple[float, float]] = []
     for number, way in enumerate(turns):
         say(f"turn {number + 1} of {len(turns)}: {way}")
         with (
             tempfile.TemporaryDirectory(prefix="ultraserver-bench-") as folder,
             staged(Path(folder), WAYS[way], options.workers // NODES_PER_ULTRASERVER) as stage,
         ):
-            found.append(run(stage, way, options.workers))
+            samples.append(run(stage, way, options.workers))
     say("\n| placed by | all bound, s | of the selector's | CPU, s | of the selector's |")
     say("| --- | --- | --- | --- | --- |")
     for way in WAYS:
         at = [number for number, turn in enumerate(turns) if turn == way]
         row = f"| {way} "
-        for figures in zip(*found, strict=True):
+        for figures in zip(*samples, strict=True):
             row += f"| {median(figures[one] for one in at):.1f} "
             ratios = sorted(
                 2 * figures[one] / (figures[one - 1] + figures[one + 1]) for one in at if way != bare

@@ -77,7 +77,9 @@ def test_a_name_too_long_for_a_common_name_is_still_served(signer: Pair) -> None
 @pytest.mark.parametrize(
     ("change", "message"), [({"names": [""]}, "no empty one"), ({"names": ["bücher.example"]}, "malformed")]
 )
-def test_what_cannot_be_issued_says_why(signer: Pair, change: dict[str, object], message: str) -> None:
+def test_a_leaf_that_cannot_be_issued_is_an_error_with_a_reason(
+    signer: Pair, change: dict[str, object], message: str
+) -> None:
     arguments = {"now": NOW, "lifetime": DAY, "names": NAMES, **change}
     with pytest.raises(CertificateError, match=message):
         issue(signer, **arguments)  # type: ignore[arg-type]

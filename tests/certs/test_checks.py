@@ -26,7 +26,7 @@ def refused(now: datetime, **change: Any) -> str:
     return Inputs(other, other, replace(PROVIDED, **change), (), WANTED, now).refused
 
 
-def test_an_instant_is_told_to_the_second_in_utc() -> None:
+def test_an_instant_is_printed_to_the_second_in_utc() -> None:
     assert stamp(datetime.fromisoformat("2026-11-21T10:02:03.9+00:00")) == "2026-11-21T10:02:03Z"
 
 
@@ -44,7 +44,7 @@ def test_an_instant_is_told_to_the_second_in_utc() -> None:
         ({}, ""),
     ],
 )
-def test_a_provided_certificate_that_is_refused_is_told_why(change: dict[str, Any], why: str) -> None:
+def test_a_refused_provided_certificate_is_reported_with_the_reason(change: dict[str, Any], why: str) -> None:
     assert refused(NOW + DAY, **change) == why
 
 

@@ -65,7 +65,7 @@ def certs(*words: str) -> Result:
     return CliRunner().invoke(main, [words[0], *OPTIONS, *words[1:]])
 
 
-def test_issue_says_each_step_and_why_and_then_keeps(api: FakeApi) -> None:
+def test_issue_prints_each_step_with_its_reason_and_then_keeps(api: FakeApi) -> None:
     del api.objects[MUTATING]
     assert certs("issue").output.splitlines() == [
         "new authority: no authority that can sign: it does not exist",
@@ -134,7 +134,7 @@ def test_status_is_0_when_all_is_well_and_1_when_calls_fail(api: FakeApi) -> Non
 
 
 @pytest.mark.usefixtures("api")
-def test_status_in_the_middle_of_a_rotation_is_well_and_says_what_it_waits_for() -> None:
+def test_status_during_a_rotation_is_healthy_with_what_it_waits_for() -> None:
     certs("issue")
     certs("rotate", "--force", "ca")
     shown = certs("status")
@@ -149,7 +149,7 @@ def test_status_names_what_the_leaf_lacks() -> None:
     assert "wrong: the leaf lacks the name ::1" in certs("status", "--name", "::1").output
 
 
-def test_status_says_who_makes_the_certificate_and_force_is_refused_where_it_would_do_nothing(
+def test_status_names_the_issuer_and_force_is_refused_for_a_provided_certificate(
     api: FakeApi, clock: Clock
 ) -> None:
     certs("issue")
@@ -215,7 +215,7 @@ def test_every_option_can_come_from_the_environment(api: FakeApi) -> None:
 
 
 @pytest.mark.usefixtures("api")
-def test_an_ended_leaf_is_said_to_be_over(clock: Clock) -> None:
+def test_an_expired_leaf_is_reported(clock: Clock) -> None:
     certs("issue")
     clock.forward(timedelta(days=100))
     shown = certs("status")

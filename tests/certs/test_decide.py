@@ -292,7 +292,7 @@ def test_a_new_authority_joins_those_that_are_trusted_and_good() -> None:
     assert decision.bundle == certificates(("new", "old"))
 
 
-def test_without_an_authority_whoever_anything_trusts_stays_trusted() -> None:
+def test_without_an_authority_all_trusted_ones_stay_trusted() -> None:
     given = Given(signer=None, bundle=(), published=("old",), hooks=(("new",), ("dead",), ()))
     assert decide(given.case()).bundle == certificates(("old", "new"))
 
@@ -301,7 +301,7 @@ def test_the_retired_authority_leaves_the_bundle() -> None:
     assert decide(both(leaf=MOVED, after=2 * DAY).case()).bundle == certificates(("new",))
 
 
-def test_keep_and_wait_say_when_to_look_again() -> None:
+def test_keep_and_wait_have_the_time_of_the_next_step() -> None:
     assert decide(Given().case()).until == NOW + LEAF_DUE
     assert decide(both().case()).until == NOW + DAY + SETTLE
     assert decide(both(leaf=MOVED).case()).until == NOW + RECEIVED

@@ -27,7 +27,7 @@ def test_files_are_made_when_missing_with_a_key_that_only_its_owner_reads(tmp_pa
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(directory / "tls.crt", directory / "tls.key")
 
 
-def test_files_that_are_there_are_made_anew(tmp_path: Path) -> None:
+def test_existing_files_are_replaced(tmp_path: Path) -> None:
     make(tmp_path, DEFAULT_HOSTS, NOW)
     before = contents(tmp_path)
     make(tmp_path, DEFAULT_HOSTS, NOW)
@@ -47,7 +47,7 @@ def test_no_key_is_written_through_a_link_that_comes_meanwhile(
     assert not theirs.read_bytes()
 
 
-def test_the_command_says_what_it_did(tmp_path: Path) -> None:
+def test_the_command_prints_its_result(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["dev", "--dir", str(tmp_path / "dev"), "--host", "name.example"])
     assert done.output.startswith(f"made {tmp_path}/dev/tls.crt; valid until ")
 

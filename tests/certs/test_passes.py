@@ -39,7 +39,7 @@ def program() -> Program:
     return Program()
 
 
-def test_a_program_makes_and_keeps_and_tells(program: Program) -> None:
+def test_a_program_issues_keeps_and_logs(program: Program) -> None:
     for _ in range(3):
         assert INTERVAL * (1 - JITTER) <= program.run() <= INTERVAL * (1 + JITTER)
     assert program.value("passes_total", result="changed") == 1
@@ -61,7 +61,9 @@ def test_the_next_pass_is_when_something_is_due_if_that_is_before_the_interval()
     assert 0 < program.run() <= 20
 
 
-def test_a_failure_is_counted_said_and_got_over(program: Program, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_counted_and_logged_and_the_program_continues(
+    program: Program, caplog: pytest.LogCaptureFixture
+) -> None:
     program.run()
     program.api.refuse = "secrets"
     assert INTERVAL * (1 - JITTER) <= program.run() <= INTERVAL * (1 + JITTER)
@@ -72,7 +74,7 @@ def test_a_failure_is_counted_said_and_got_over(program: Program, caplog: pytest
     assert "a pass failed: GET" in caplog.text
 
 
-def test_a_provided_certificate_is_told_and_so_is_one_that_cannot_be_served(
+def test_a_provided_certificate_is_shown_also_if_it_cannot_be_served(
     program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
     program.run()
@@ -84,7 +86,7 @@ def test_a_provided_certificate_is_told_and_so_is_one_that_cannot_be_served(
     assert "the provided certificate is not served: its certificate or key cannot be read" in caplog.text
 
 
-def test_a_state_is_said_once_and_not_with_every_pass(
+def test_a_state_is_logged_once_and_not_in_every_pass(
     program: Program, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO, "certs"):

@@ -57,7 +57,7 @@ def test_when_it_is_deleted_the_programs_own_authority_serves_again() -> None:
     assert rotator(api, clock).read().authority.bundle == before.authority.bundle
 
 
-def test_before_it_ends_unrenewed_the_program_serves_its_own_and_says_why_and_never_writes_it() -> None:
+def test_before_a_provided_certificate_ends_the_program_serves_its_own() -> None:
     api, clock = ready()
     provide(api)
     complete(api, clock)

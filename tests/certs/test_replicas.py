@@ -66,7 +66,7 @@ def test_every_address_is_asked_on_every_port_once() -> None:
     assert addresses({"items": None}) == addresses(None) == []
 
 
-def test_a_replica_says_which_leaf_it_serves_and_a_dead_one_says_nothing(tmp_path: Path) -> None:
+def test_the_leaf_of_a_replica_is_read_and_a_dead_replica_has_none(tmp_path: Path) -> None:
     leaf = some_leaf()
     with replica(leaf.certificate_pem(), leaf.key_pem(), tmp_path) as (host, port):
         states = served([(host, port), ("127.0.0.1", 1)])

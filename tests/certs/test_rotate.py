@@ -73,7 +73,7 @@ def test_what_was_asked_for_is_done_after_a_lost_race() -> None:
     assert (outcome.conflicts, actions(outcome)[0]) == (1, Action.NEW_AUTHORITY)
 
 
-def test_a_caBundle_that_loses_the_new_authority_begins_the_settling_time_anew() -> None:  # noqa: N802
+def test_a_caBundle_that_loses_the_new_authority_restarts_the_settling_time() -> None:  # noqa: N802
     api, clock = ready()
     rotator(api, clock).run(authority=True)
     clock.forward(WANTED.settle)

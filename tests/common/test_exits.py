@@ -61,7 +61,9 @@ def test_errors_of_arguments_and_of_commands_are_printable_in_every_program(prog
         assert "\n::" not in result.output
 
 
-def test_colours_are_ours_alone_and_go_where_nobody_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_foreign_colours_are_escaped_and_own_ones_can_be_switched_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     command = click.command()(lambda: say(style(HOSTILE, fg="red")))
     assert CliRunner().invoke(command, color=True).output.count("\x1b") == 2
     assert "\x1b" not in CliRunner().invoke(command).output

@@ -73,7 +73,7 @@ def test_no_line_of_a_traceback_can_pass_for_one_of_the_log() -> None:
 
 
 @pytest.mark.parametrize(("level", "count"), [("debug", 3), ("info", 2), ("warning", 1), ("error", 1)])
-def test_the_level_says_how_much(level: str, count: int) -> None:
+def test_the_level_limits_the_log(level: str, count: int) -> None:
     assert len(lines("json", level)) == count
 
 

@@ -17,8 +17,8 @@ class Number:
         self.path, self.reads, self.until = path, 0, float("inf")
         path.write_text("1")
         self.watched = Watched("number", lambda: [path], self.read, logging.getLogger("test"))
-        self.told: list[str] = []
-        self.watched.on_change = self.told.append
+        self.changes: list[str] = []
+        self.watched.on_change = self.changes.append
 
     def read(self) -> int:
         """Returns the number."""
@@ -39,19 +39,19 @@ def test_a_file_that_did_not_change_is_not_read_again(number: Number) -> None:
     assert number.reads == 1
 
 
-def test_a_changed_file_is_reloaded_counted_and_told(number: Number) -> None:
+def test_a_changed_file_is_reloaded_counted_and_reported(number: Number) -> None:
     number.path.write_text("22")
     assert number.watched.value == 1  # no one has looked yet
     assert number.watched.refresh() == 22
-    assert number.told == ["reloaded"]
+    assert number.changes == ["reloaded"]
 
 
-def test_a_broken_file_is_read_once_told_once_and_the_last_good_value_kept(
+def test_a_broken_file_is_read_and_reported_once_and_the_last_good_value_stays(
     number: Number, caplog: pytest.LogCaptureFixture
 ) -> None:
     number.path.write_text("two")
     assert [number.watched.refresh() for _ in range(3)] == [1, 1, 1]
-    assert (number.reads, number.told) == (2, ["refused"])
+    assert (number.reads, number.changes) == (2, ["refused"])
     assert "two" in number.watched.problem
     assert caplog.text.count("keeping number as it was") == 1
     number.path.write_text("333")
@@ -59,7 +59,7 @@ def test_a_broken_file_is_read_once_told_once_and_the_last_good_value_kept(
     assert number.watched.problem == ""
 
 
-def test_a_file_that_may_do_later_is_tried_again_then_and_told_once(
+def test_a_file_that_may_become_valid_is_retried_and_reported_once(
     number: Number, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Mock(time=Mock(return_value=1000.0))
@@ -72,7 +72,7 @@ def test_a_file_that_may_do_later_is_tried_again_then_and_told_once(
     assert number.reads == 2
     clock.time.return_value = 1005.0
     number.watched.refresh()
-    assert (number.reads, number.told) == (3, ["refused"])
+    assert (number.reads, number.changes) == (3, ["refused"])
 
 
 def test_while_one_reads_others_have_the_value_so_far(number: Number) -> None:

@@ -94,7 +94,7 @@ def test_the_words_of_a_place() -> None:
         (f"labels/{REPLICA}", "name group=index", "'index' must be 'labels/KEY'"),
     ],
 )
-def test_what_cannot_be_read_is_told_in_words(old: str, new: str, why: str) -> None:
+def test_an_unreadable_placement_annotation_is_reported(old: str, new: str, why: str) -> None:
     with pytest.raises(ContractError) as caught:
         read({"annotations": {keys.PLACE: GATED.replace(old, new)}})
     assert str(caught.value).startswith("annotation ultraserver-webhook.io/place cannot be read: ")
@@ -102,13 +102,13 @@ def test_what_cannot_be_read_is_told_in_words(old: str, new: str, why: str) -> N
     assert len(str(caught.value)) < 200
 
 
-def test_a_pod_that_says_nothing_takes_no_node() -> None:
+def test_a_pod_without_requests_takes_no_node() -> None:
     for metadata in ({}, {"annotations": None}, {"annotations": {JOB: "team.train"}}):
         assert read(metadata) is None
 
 
 @pytest.mark.parametrize(
-    ("index", "found"),
+    ("index", "number"),
     [
         ("name", 12),
         ("labels/a", 3),
@@ -126,7 +126,7 @@ def test_a_pod_that_says_nothing_takes_no_node() -> None:
         ("", None),
     ],
 )
-def test_the_number_of_a_pod_is_the_sum_of_what_it_has(index: str, found: int | str | None) -> None:
+def test_the_number_of_a_pod_is_the_sum_of_what_it_has(index: str, number: int | str | None) -> None:
     place = parse(f"placer=gate workers=99 size=4 unit=rack{index and f' index={index}'}")
     ranks = [
         {"name": "FROM", "valueFrom": {}},
@@ -137,11 +137,11 @@ def test_the_number_of_a_pod_is_the_sum_of_what_it_has(index: str, found: int | 
         "metadata": {"name": "train-worker-12", "labels": {"a": "3", "b": "2", "words": "x"}},
         "spec": {"containers": [None, {"env": None}, {"env": [None, *ranks]}]},
     }
-    if isinstance(found, str):
-        with pytest.raises(ContractError, match=found):
+    if isinstance(number, str):
+        with pytest.raises(ContractError, match=number):
             place.number(pod)
     else:
-        assert place.number(pod) == found
+        assert place.number(pod) == number
 
 
 @pytest.mark.parametrize("name", ["", "train-worker", "w-7x", "w7", "w-1234567"])
@@ -151,7 +151,7 @@ def test_a_name_without_a_number_at_its_end_has_none(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "annotations", "group", "found"),
+    ("labels", "annotations", "group", "text"),
     [
         ({JOB: "ns.a"}, {}, "", "ns.a"),
         ({JOB: "ns.a"}, {JOB: "ns.b"}, "", "ns.a"),
@@ -162,7 +162,5 @@ def test_a_name_without_a_number_at_its_end_has_none(name: str) -> None:
         ({}, {JOB: "j" * (keys.LONGEST_LABEL + 1)}, OF_GROUP, ""),
     ],
 )
-def test_the_job_of_a_pod(
-    labels: dict[str, str], annotations: dict[str, str], group: str, found: str
-) -> None:
-    assert job({"labels": labels, "annotations": annotations}, group) == found
+def test_the_job_of_a_pod(labels: dict[str, str], annotations: dict[str, str], group: str, text: str) -> None:
+    assert job({"labels": labels, "annotations": annotations}, group) == text

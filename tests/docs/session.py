@@ -153,9 +153,9 @@ def _line(line: str) -> str:
 
 @dataclass
 class Made:
-    """A target of make that stays in the foreground: what it said until it was ready, and after Ctrl-C."""
+    """A target of make that stays in the foreground: its output until it was ready, and after Ctrl-C."""
 
-    said: str = ""
+    output: str = ""
     rest: str = ""
 
 
@@ -180,11 +180,11 @@ def make(ready: str, *words: str) -> Iterator[Made]:
         stop.start()
         try:
             for line in process.stdout:
-                made.said += line
+                made.output += line
                 if ready in line:
                     break
             stop.cancel()
-            assert ready in made.said, f"make {words}: no {ready!r} in {PATIENCE:.0f} s but:\n{made.said}"
+            assert ready in made.output, f"make {words}: no {ready!r} in {PATIENCE:.0f} s but:\n{made.output}"
             yield made
         finally:
             stop.cancel()

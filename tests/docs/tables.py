@@ -179,20 +179,20 @@ def _keys() -> Iterator[str]:
         yield from _keys_of(name, row)
 
 
-def _reached(part: Any, rows: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+def _reached(part: Any, rows: Mapping[str, Any], obj: dict[str, Any]) -> dict[str, Any]:
     """Returns the rows that a part of the schema mentions, in the order in which they are mentioned."""
     if isinstance(part, dict):
         name = str(part.get("$ref", "")).rpartition("/")[2]
-        if name in rows and name not in found and _described(rows[name]):
-            found[name] = rows[name]
-            _reached(rows[name], rows, found)
+        if name in rows and name not in obj and _described(rows[name]):
+            obj[name] = rows[name]
+            _reached(rows[name], rows, obj)
         for key, value in part.items():
             if key not in {"$defs", "add"}:  # a pod template is Kubernetes' own
-                _reached(value, rows, found)
+                _reached(value, rows, obj)
     elif isinstance(part, list):
         for value in part:
-            _reached(value, rows, found)
-    return found
+            _reached(value, rows, obj)
+    return obj
 
 
 def _described(row: Mapping[str, Any]) -> bool:
@@ -209,19 +209,19 @@ def _keys_of(name: str, row: Mapping[str, Any]) -> Iterator[str]:
         (f"`{key.name}`", key.type, key.default, key.example and f"`{key.example}`", key.about)
         for key in next(keys for keys in above.values() if [key.name for key in keys] == names)
     ]
-    told = [tuple(cell.replace("|", r"\|") for cell in cells) for cells in described]
-    yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(KEYS, told)}"
+    messages = [tuple(cell.replace("|", r"\|") for cell in cells) for cells in described]
+    yield f"\n### {name}\n\n{row['description']}\n\n{_markdown(KEYS, messages)}"
 
 
 def _contract() -> Iterator[tuple[str, str]]:
     """Yields what this project writes on objects, and the first sentence about each."""
     source = (REPOSITORY / "contract" / "keys.py").read_text(encoding="utf-8")
     body = ast.parse(source).body
-    for said, about in pairwise(body):
-        if isinstance(said, ast.AnnAssign) and isinstance(said.target, ast.Name):
-            value = getattr(keys, said.target.id)
+    for line, about in pairwise(body):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
+            value = getattr(keys, line.target.id)
             if str(value).startswith(keys.PREFIX) and value != keys.PREFIX:
-                assert isinstance(about, ast.Expr), f"{said.target.id} has no text"
+                assert isinstance(about, ast.Expr), f"{line.target.id} has no text"
                 text = str(ast.literal_eval(about.value)).partition("\n\n")[0]
                 yield f"`{value}`", text.replace("``", "`")
     for name, about in BY_ROWS.items():

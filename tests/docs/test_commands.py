@@ -38,7 +38,7 @@ class Served:
     """``make run`` as it is running: its port, and what it printed."""
 
     port: int
-    said: str
+    output: str
 
     def own(self, command: str) -> str:
         """Returns a documented command, for this server instead of the documented one."""
@@ -55,7 +55,7 @@ def served() -> Iterator[Served]:
     (port,) = free_ports(1)
     own = ("--old-file=.venv/.run", "run", f"PORT={port}")
     with session.make("Ctrl-C stops it.", *own) as made:
-        yield Served(port, made.said)
+        yield Served(port, made.output)
 
 
 def is_on_loopback(step: Step) -> bool:
@@ -71,7 +71,7 @@ def test_make_run_and_its_clients_print_what_is_shown(document: str, tmp_path: P
         session.write_file(block, folder)
         for step in filter(is_on_loopback, block.steps()):
             if step.command.startswith("make run"):
-                session.assert_printed(step, served.documented(served.said))
+                session.assert_printed(step, served.documented(served.output))
                 continue
             printed, status = session.run_cheaply(served.own(step.command), folder)
             assert status == 0, f"{step.where}\n{printed}"

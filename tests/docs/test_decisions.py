@@ -29,7 +29,7 @@ def test_a_record_names_only_files_that_are_there(record: str) -> None:
             assert (REPOSITORY / path).exists(), f"{record}: {path} is not there; write (removed) behind it"
 
 
-def test_every_number_has_a_record_or_is_said_to_be_elsewhere() -> None:
+def test_every_number_has_a_record_or_a_successor() -> None:
     elsewhere = re.findall(r"^\| (\d{4}) \|", text_of("docs/adr/README.md"), re.MULTILINE)
     numbers = sorted([*elsewhere, *(record[:4] for record in RECORDS)])
     assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]

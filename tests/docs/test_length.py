@@ -31,7 +31,7 @@ def test_the_readme_has_at_most_so_many_lines() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_has_one_title_and_a_first_sentence_that_says_what_it_answers(page: str) -> None:
+def test_a_page_has_one_title_and_a_first_sentence_with_its_question(page: str) -> None:
     title, _, rest = without_blocks(page).partition("\n\n")
     assert re.fullmatch(r"# [^\n]+", title)
     assert not re.search(r"^# ", rest, re.MULTILINE), "one title"

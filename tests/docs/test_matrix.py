@@ -29,7 +29,7 @@ def test_there_is_a_matrix_about_nodes_of_every_sort() -> None:
 
 
 @pytest.mark.parametrize(("kind", "what", "held"), [*ROWS, *OTHERS])
-def test_a_row_names_a_test_that_is_there_or_says_why_there_is_none(kind: str, what: str, held: str) -> None:
+def test_a_row_names_an_existing_test_or_gives_the_reason_for_none(kind: str, what: str, held: str) -> None:
     named = re.fullmatch(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`", held)
     if not named:
         assert re.match("cannot be: .{10,}", held), (kind, what)

@@ -17,7 +17,7 @@ CHECKS = register()
         ("code.py", 'f"it is told {x}"', "code.py:1:6: 'is told'"),
     ],
 )
-def test_a_word_is_found_where_it_is_read(name: str, text: str, where: str) -> None:
+def test_a_word_is_reported_in_prose_only(name: str, text: str, where: str) -> None:
     assert [line.rsplit(": ", 1)[0] for line in complaints(name, text, CHECKS)] == [where]
 
 

@@ -11,7 +11,7 @@ from tests.docs.tables import SHAPES, WRITTEN
 
 
 @pytest.mark.parametrize("document", WRITTEN)
-def test_a_document_says_what_the_packaged_rule_table_says(document: str) -> None:
+def test_a_document_agrees_with_the_packaged_rule_table(document: str) -> None:
     assert WRITTEN[document](text_of(document)) == text_of(document), "python -m tests.docs writes it"
 
 

@@ -98,7 +98,7 @@ def test_the_value_before_is_the_users_and_the_last_rule_counts() -> None:
     assert setters[f"{AT}/spec/hostname"] == ("mine", "i", "z")
 
 
-def test_what_a_rule_adds_to_a_container_of_another_is_told_apart() -> None:
+def test_additions_of_a_rule_to_a_container_of_another_rule_are_separate() -> None:
     """A container is the first rule's, and the variable in it the second's."""
     own = "name: x, add: {spec: {initContainers: [{name: c, image: i, command: [a, b]}]}}"
     more = "name: z, add: {spec: {initContainers: [{name: c, env: [{name: V, value: w}]}]}}"
@@ -117,9 +117,7 @@ def test_what_a_rule_adds_to_a_container_of_another_is_told_apart() -> None:
     }
 
 
-def test_what_an_earlier_admission_added_is_no_change_while_it_stays_and_one_of_no_rule_when_it_goes() -> (
-    None
-):
+def test_earlier_additions_are_no_change_and_their_removal_is_of_no_rule() -> None:
     """Taking back and adding again what is there is nothing; what no rule adds any more is removed."""
     table = adding("name: x, add: {spec: {hostname: h}}")
     stored = explained(table, mpijob()).after
@@ -146,7 +144,7 @@ def test_of_an_update_the_changes_are_of_what_was_sent(workers: int) -> None:
     )
 
 
-def test_nothing_is_told_of_a_review_that_does_not_ask_nor_of_a_refused_or_shadowed_one() -> None:
+def test_a_review_without_changes_denied_or_in_shadow_has_no_changed_fields() -> None:
     """A live review does not pay for it; what is not done is not a change."""
     assert fields(mpijob(), evaluate(load_default(), Request(mpijob()))) == ()
     assert who(adding("name: x, deny: d"), mpijob()) == {}

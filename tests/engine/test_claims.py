@@ -64,7 +64,7 @@ def test_a_claim_of_a_node_makes_a_candidate_of_its_node_config(
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "text"),
     [
         (by_template("few-neurons"), "its workers claim less than a node by the template few-neurons"),
         (by_template("strange"), "the template strange, which the table does not know"),
@@ -77,14 +77,14 @@ def test_a_claim_of_a_node_makes_a_candidate_of_its_node_config(
         ({"resourceClaims": {"name": "c"}}, "the workers request no aws.amazon.com/neuron"),
     ],
 )
-def test_other_claims_leave_a_job_alone_and_say_why(entry: dict[str, Any], said: str) -> None:
+def test_other_claims_leave_a_job_alone_and_say_why(entry: dict[str, Any], text: str) -> None:
     outcome = outcome_of(mpijob(4, resource=None, worker_spec=entry))
-    assert said in outcome.reason
+    assert text in outcome.reason
     assert outcome.operations == ()
 
 
 @pytest.mark.parametrize(
-    ("job", "said"),
+    ("job", "text"),
     [
         (
             claiming("us-2-node-config", annotations={CONFIG: "4"}),
@@ -94,8 +94,8 @@ def test_other_claims_leave_a_job_alone_and_say_why(entry: dict[str, Any], said:
         (claiming("us-4-node-config", workers=2), "2 workers do not fit node config 4 of "),
     ],
 )
-def test_a_job_that_names_two_node_configs_is_refused_with_both_places(job: Any, said: str) -> None:
-    assert said in outcome_of(job).denials[0].replace('"', "")
+def test_a_job_that_names_two_node_configs_is_refused_with_both_places(job: Any, text: str) -> None:
+    assert text in outcome_of(job).denials[0].replace('"', "")
 
 
 def test_where_the_driver_sets_the_mode_there_is_no_init_script_but_the_wait_stays() -> None:
@@ -110,7 +110,7 @@ def test_where_the_driver_sets_the_mode_there_is_no_init_script_but_the_wait_sta
         assert [container["name"] for container in launcher["initContainers"]] == expected
 
 
-def test_a_launcher_with_ranks_is_told_of_the_scripts_file_only_where_the_script_writes_one() -> None:
+def test_a_launcher_with_ranks_gets_a_warning_only_if_the_script_writes_a_file() -> None:
     """Where the driver sets the mode there is none."""
     for job, warns in ((mpijob(3), True), (mpijob(3, resource=None, annotations={INJECT: "true"}), False)):
         job["spec"]["runLauncherAsWorker"] = True
@@ -156,17 +156,17 @@ def test_each_of_a_jobs_templates_gets_the_claim_in_a_container_of_its_own() -> 
 
 
 @pytest.mark.parametrize(
-    ("says", "gets"),
+    ("annotations", "gets"),
     [({"annotations": {INJECT: "true"}}, True), ({"worker_spec": {"nodeSelector": TRN2U}}, False)],
 )
 def test_a_job_that_asks_for_nothing_gets_claims_only_where_it_is_opted_in(
-    says: dict[str, Any], *, gets: bool
+    annotations: dict[str, Any], *, gets: bool
 ) -> None:
     """And then waits as one that has them."""
     own = OWN + "rules: [{name: claims-for-opted-in, mode: enforce}]"
     rows = (REPOSITORY / "manifests/chart/rules/30-placement.yaml").read_text(encoding="utf-8")
     table = load_texts([("placement.yaml", rows), ("own.yaml", own)], "own.yaml")
-    outcome = evaluate(table, Request(mpijob(4, resource=None, **says), "team"))
+    outcome = evaluate(table, Request(mpijob(4, resource=None, **annotations), "team"))
     assert "shape" in outcome.facts
     for row in (
         "claims-for-opted-in",

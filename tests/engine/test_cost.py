@@ -62,7 +62,7 @@ def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
         calls += len(text) // 64
         return tree.digest_of_text(text)
 
-    def seen(_frame: Any, event: str, _argument: Any) -> None:
+    def count(_frame: Any, event: str, _argument: Any) -> None:
         nonlocal calls
         calls += event in {"call", "c_call"}
 
@@ -70,7 +70,7 @@ def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
     with monkeypatch.context() as patched:
         patched.setattr(tree, "_CANONICAL", Encoder())
         patched.setattr("webhook.undo.takeback.digest_of_text", digested)
-        sys.setprofile(seen)
+        sys.setprofile(count)
         try:
             call()
         finally:
@@ -119,7 +119,7 @@ def test_no_update_costs_more_than_its_two_objects_allow(
 
 
 @pytest.mark.parametrize("name", GENERATORS)
-def test_what_comes_of_it_needs_no_further_change_and_is_let_through(name: str) -> None:
+def test_the_result_is_admitted_without_a_further_change(name: str) -> None:
     outcome = evaluated(name, SIZES[0])
     assert evaluate(TABLE, requested(outcome.after)).operations == ()
     if not outcome.denials:
@@ -168,7 +168,7 @@ def over_budget(job: Any) -> Any:
     return recorded(put(job, (*WORKER, "spec", "a"), deep), {"/spec" + "/a" * n: "0" for n in range(1, 100)})
 
 
-def test_a_record_beyond_the_budget_counts_as_none_and_the_person_is_told() -> None:
+def test_a_record_beyond_the_budget_is_ignored_with_a_warning() -> None:
     outcome = evaluate(TABLE, requested(over_budget(mpijob(4))))
     (warning,) = outcome.warnings
     assert warning.startswith("a record that names more than the webhook can have added is ignored")

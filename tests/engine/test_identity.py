@@ -39,7 +39,7 @@ def named(namespace: str, name: str, kind: str = "kubeflow.org/v2beta1/MPIJob") 
         ("v1/Pod", "team-a.train_Pod"),
     ],
 )
-def test_a_short_name_can_be_read_and_says_the_kind_of_all_but_mpijobs(kind: str, value: str) -> None:
+def test_a_short_name_can_be_parsed_and_has_the_kind_except_of_mpijobs(kind: str, value: str) -> None:
     assert named("team-a", "train", kind) == value
 
 
@@ -97,7 +97,7 @@ def test_a_record_that_was_copied_does_not_count(copy: Request) -> None:
     assert first_uid(copy, "g-", "first", label) == "second"
 
 
-def test_a_label_that_the_user_set_is_replaced_and_the_user_is_told() -> None:
+def test_a_label_that_the_user_set_is_replaced_and_the_user_warned() -> None:
     job = mpijob(4, name="thief")
     template = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     template["metadata"] = {"labels": {keys.JOB: "default.victim"}}

@@ -119,7 +119,7 @@ CONFLICTS = {
 
 
 @pytest.mark.parametrize(("theirs", "ours", "place"), CONFLICTS.values(), ids=CONFLICTS)
-def test_the_users_choice_stays_and_is_told(theirs: Any, ours: Any, place: str) -> None:
+def test_the_users_choice_stays_with_a_warning(theirs: Any, ours: Any, place: str) -> None:
     result, merge = merged(theirs, ours)
     assert result is theirs
     assert [conflict.path for conflict in merge.conflicts] == [place]
@@ -142,7 +142,7 @@ def test_of_two_variables_with_one_name_the_last_is_overridden_because_it_counts
 
 @pytest.mark.parametrize("ours", ["initContainers", "containers"])
 @pytest.mark.parametrize("policy", list(OnConflict))
-def test_a_container_whose_name_is_taken_in_the_other_list_is_told_and_not_added(
+def test_a_container_with_a_name_of_the_other_list_is_reported_and_not_added(
     ours: str, policy: OnConflict
 ) -> None:
     other = {"initContainers": "containers", "containers": "initContainers"}[ours]
@@ -152,7 +152,7 @@ def test_a_container_whose_name_is_taken_in_the_other_list_is_told_and_not_added
     assert merge.missing == [f"spec.template.spec.{ours} cannot have 'c', a name that is taken in {other}"]
 
 
-def test_a_container_that_is_to_be_amended_and_is_not_there_is_told_and_not_made() -> None:
+def test_a_missing_container_of_an_amendment_is_reported_and_not_created() -> None:
     theirs = {"containers": [{"name": "main", "image": "i"}]}
     result, merge = merged(theirs, {"containers": [{"name": "other", "env": []}]})
     assert result is theirs

@@ -21,7 +21,7 @@ def job(mounts: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("mounts", [[], [OURS], [{"mountPath": "/data", "name": "data"}], ["odd", None]])
-def test_a_job_that_leaves_it_free_is_told_nothing(mounts: list[Any]) -> None:
+def test_a_job_that_leaves_the_field_free_gets_no_warning(mounts: list[Any]) -> None:
     outcome = evaluate(TABLE, requested(job(mounts)))
     assert outcome.warnings == ()
     assert get(outcome.after, (*LAUNCHER, "metadata", "annotations", f"{keys.PREFIX}hostfile"))

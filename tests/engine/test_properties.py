@@ -119,5 +119,5 @@ def test_operations_lead_from_any_tree_to_any_other(before: Any, after: Any) -> 
 
 @examples(35)
 @given(st.lists(st.text(max_size=4)))
-def test_a_pointer_says_its_path_again(path: list[str]) -> None:
+def test_a_pointer_can_be_parsed_into_its_path(path: list[str]) -> None:
     assert parse_pointer(pointer(tuple(path))) == tuple(path)

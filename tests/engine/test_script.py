@@ -56,9 +56,9 @@ def test_its_pod_has_it_whatever_has_become_of_the_table_since(own: dict[str, An
     assert reviewed(after, table).operations == ()
 
 
-@pytest.mark.parametrize(("own", "found"), [("exit", "exit"), ("", initscript.text())])
-def test_a_text_of_the_jobs_own_stays(own: str, found: str) -> None:
-    assert text(reviewed(launcher(annotations={INIT_SCRIPT: own})).after) == found
+@pytest.mark.parametrize(("own", "line"), [("exit", "exit"), ("", initscript.text())])
+def test_a_text_of_the_jobs_own_stays(own: str, line: str) -> None:
+    assert text(reviewed(launcher(annotations={INIT_SCRIPT: own})).after) == line
 
 
 def test_a_pod_that_is_refused_is_not_changed() -> None:

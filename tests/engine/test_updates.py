@@ -195,7 +195,7 @@ def test_init_containers_come_back_in_the_order_they_run_in(lost: str) -> None:
 @pytest.mark.parametrize(
     "change", [{"image": "fixed:2"}, {"securityContext": {"runAsNonRoot": True}}, {"resources": {}}]
 )
-def test_who_changes_what_added_containers_copied_is_told_that_they_keep_theirs(change: Json) -> None:
+def test_a_change_of_fields_that_added_containers_copied_gets_a_warning(change: Json) -> None:
     stored = created(written())
     path = (*LAUNCHER, "spec", "containers", 0)
     outcome = updated(stored, put(stored, path, get(stored, path) | change))
@@ -237,7 +237,7 @@ def test_a_job_label_that_creation_did_not_take_over_is_not_taken_over_later() -
     assert same(updated(stored, applied(stored, job)).after, stored)
 
 
-def test_what_the_table_says_now_does_not_matter() -> None:
+def test_the_present_table_does_not_matter() -> None:
     stored = created(written())
     other = load_text(EXTENDS + "rules: [{name: ultraserver-nodes, mode: off}]\n", "t")
     outcome = update(other, requested(written()), stored)
@@ -345,7 +345,7 @@ def test_a_job_that_is_not_suspended_keeps_the_terms_of_its_size() -> None:
     assert updated(stored, put(stored, REPLICAS, 8)).operations == ()
 
 
-def test_a_job_whose_name_was_generated_keeps_its_terms_and_says_so() -> None:
+def test_a_job_with_a_generated_name_keeps_its_terms_with_a_warning() -> None:
     stored = created(suspended(mpijob(4, generate_name="gen-")))
     stored = put(stored, ("metadata", "name"), "gen-x7k2p")
     outcome = updated(stored, put(stored, REPLICAS, 8))
@@ -420,14 +420,14 @@ WHENEVER = {
 
 @pytest.mark.parametrize("job", WHENEVER.values(), ids=WHENEVER.keys())
 @pytest.mark.parametrize("status", [{}, {"startTime": "2026-01-01T00:00:00Z", "active": 4}])
-def test_what_cannot_be_changed_or_is_made_anew_gets_back_what_an_update_takes_out(
+def test_an_update_of_an_immutable_or_recreated_template_gets_the_additions_back(
     job: Json, status: Json
 ) -> None:
     stored = {**created(job), "status": status}
     assert same(updated(stored, {**job, "status": status}).after, stored)
 
 
-def test_terms_that_kubernetes_would_not_let_change_are_not_chosen_anew() -> None:
+def test_terms_that_kubernetes_makes_immutable_are_not_computed_again() -> None:
     stored = created({**WHENEVER["a Job"], "spec": {**WHENEVER["a Job"]["spec"], "suspend": True}})
     assert updated(stored, put(stored, ("spec", "parallelism"), 8)).operations == ()
 
@@ -451,6 +451,6 @@ def test_a_suspended_pytorchjob_of_a_new_size_is_as_if_it_were_created_so(
     assert outcome.warnings == fresh.warnings
 
 
-def test_a_kind_whose_row_says_nothing_of_updates_is_left_alone() -> None:
+def test_a_kind_whose_row_has_no_states_of_updates_is_left_alone() -> None:
     job = t9k_mpijob(SHAPES[0])
     assert update(TABLE, requested(job), created(job)) is None

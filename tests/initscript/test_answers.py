@@ -32,7 +32,7 @@ def test_a_leader_answers_for_itself_and_its_members() -> None:
 @pytest.mark.parametrize(
     "line", ["@7<4 @7<5 @7 ok", "x@7<5 @7 ok", "@7< @7 ok", "@7<6 @7 ok", "@7<4 5 @7< @7 ok"]
 )
-def test_a_line_that_does_not_begin_with_the_leaders_mark_is_nobodys_answer(line: str) -> None:
+def test_a_line_without_the_leaders_mark_is_no_answer(line: str) -> None:
     assert "5 ok" not in taken(line)
     assert "3 ok" not in taken(line)
 

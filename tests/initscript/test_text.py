@@ -24,7 +24,7 @@ def test_the_version_is_in_a_comment_line() -> None:
 
 
 @pytest.mark.parametrize("stage", ["wait", "init"])
-def test_without_its_text_a_container_fails_and_says_what_to_do(stage: Stage) -> None:
+def test_without_its_script_a_container_fails_with_the_remedy(stage: Stage) -> None:
     rows = {container["name"]: container["command"] for container in init_containers()}
     name = {"wait": "wait-hostfilename", "init": "ultraserver-init-container"}[stage]
     assert rows[name] == command(stage)

@@ -212,7 +212,7 @@ class ApiContract:
         server.api.delete(f"{server.things}/one", {key: new["metadata"][key]})
         assert server.api.get(f"{server.things}/one") is None
 
-    def test_who_has_no_right_is_told(self, server: Server) -> None:
+    def test_a_missing_right_is_reported(self, server: Server) -> None:
         made = server.create("one")
         for call in (
             lambda: server.refused.get(f"{server.things}/one"),
@@ -251,7 +251,7 @@ class ApiContract:
         assert [names(page["items"]) for page in entries if page["items"]] == [["a", "b"], ["c", "e"]]
         assert len({version_of(page) for page in entries}) == 1
 
-    def test_a_watch_tells_what_changed_since_a_version_in_order(self, server: Server) -> None:
+    def test_a_watch_sends_the_changes_since_a_version_in_order(self, server: Server) -> None:
         server.create("before")
         version = server.listed()
         made = server.create("one")
@@ -270,7 +270,9 @@ class ApiContract:
         assert versions == sorted(set(versions))
         assert entries[2]["object"]["data"] == {"value": "2"}
 
-    def test_what_begins_or_ceases_to_be_selected_comes_and_goes(self, server: Server) -> None:
+    def test_objects_that_begin_or_cease_to_match_a_selector_are_added_and_removed(
+        self, server: Server
+    ) -> None:
         other = server.api.create(server.things, {"metadata": {"name": "one"}, "data": {"value": "1"}})
         version = server.listed()
         mine = server.api.replace(
@@ -301,7 +303,7 @@ class ApiContract:
         assert events[-1]["type"] == "BOOKMARK"
         assert version_of(events[-1]["object"]) >= newest
 
-    def test_a_watch_from_a_version_that_is_too_old_says_so(self, server: Server) -> None:
+    def test_a_watch_from_a_version_that_is_too_old_is_an_error(self, server: Server) -> None:
         with server.api.stream(f"{server.young}?watch=1&resourceVersion=1") as stream:
             (event,) = stream
         assert event["type"] == "ERROR"

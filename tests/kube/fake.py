@@ -174,10 +174,10 @@ class FakeApi:
 
     def _list(self, path: str) -> Object:
         with self._changed:
-            found = [
+            matching = [
                 copy.deepcopy(raw) for at, raw in sorted(self.objects.items()) if selected(path, at, raw)
             ]
-            return {"metadata": {"resourceVersion": str(self._version)}, "items": found}
+            return {"metadata": {"resourceVersion": str(self._version)}, "items": matching}
 
     def _update(self, verb: str, path: str, document: Object) -> Object:
         if path not in self.objects:
@@ -219,15 +219,15 @@ class FakeApi:
         if version < self._oldest:
             status = {"kind": "Status", "code": 410, "message": f"too old resource version: {version}"}
             return self._version, [{"type": "ERROR", "object": status}]
-        found = []
+        result = []
         for at, changed, before, after in self._history:
             was, now = (raw is not None and selected(path, changed, raw) for raw in (before, after))
             if at > version and (was or now):
                 kind = "MODIFIED" if was and now else "ADDED" if now else "DELETED"
                 raw = copy.deepcopy(after if now else before) or {}
                 raw["metadata"]["resourceVersion"] = str(at)
-                found.append({"type": kind, "object": raw})
-        return self._version, found
+                result.append({"type": kind, "object": raw})
+        return self._version, result
 
     def wait(self, stream: FakeStream, version: int) -> None:
         """Waits for something after a version that a watch can say."""
@@ -306,10 +306,10 @@ def _terms(selector: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _field(raw: Object, path: str) -> Any:
-    found: Any = raw
+    obj: Any = raw
     for key in path.split("."):
-        found = found.get(key, "")
-    return found
+        obj = obj.get(key, "")
+    return obj
 
 
 @dataclass

@@ -27,7 +27,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
-        self.asked: list[tuple[str, str, str | None, Any]] = []
+        self.requests: list[tuple[str, str, str | None, Any]] = []
         self.silent = threading.Event()
 
 
@@ -40,7 +40,7 @@ class Handler(BaseHTTPRequestHandler):
         assert isinstance(server, Server)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         document = json.loads(body) if body else None
-        server.asked.append((self.command, self.path, self.headers["Content-Type"], document))
+        server.requests.append((self.command, self.path, self.headers["Content-Type"], document))
         server.authorization = self.headers["Authorization"]
         status, text = (200, server.answers(self.path)) if server.answers else server.answer
         self.send_response(status)
@@ -94,7 +94,7 @@ def test_each_verb_is_one_request_with_its_content_type(server: Server, api: Kub
     api.patch("/a/b", operations)
     api.delete("/a/b")
     api.delete("/a/b", {"uid": "u"})
-    assert server.asked == [
+    assert server.requests == [
         ("GET", "/a?b=c", None, None),
         ("POST", "/a", "application/json", {"b": 1}),
         ("PUT", "/a/b", "application/json", {"b": 2}),
@@ -123,7 +123,7 @@ def test_each_verb_is_one_request_with_its_content_type(server: Server, api: Kub
         ("get", 410, GoneError),
     ],
 )
-def test_what_an_answer_becomes(
+def test_answers_are_translated(
     server: Server, api: KubernetesApi, verb: str, status: int, error: type[Exception] | None
 ) -> None:
     server.answer = (status, b'{"message": "the reason"}')
@@ -135,7 +135,7 @@ def test_what_an_answer_becomes(
     with pytest.raises(ApiError, match=f"/a: {status} the reason") as caught:
         call(*arguments)
     assert type(caught.value) is error
-    assert len(server.asked) == 1, "it was tried again below the caller"
+    assert len(server.requests) == 1, "it was tried again below the caller"
 
 
 def test_what_the_api_server_does_not_serve_does_not_exist(server: Server, api: KubernetesApi) -> None:
@@ -152,10 +152,10 @@ def test_an_answer_that_is_no_object_is_an_error(server: Server, api: Kubernetes
             api.get("/a")
 
 
-def test_a_dry_run_says_what_became_of_it_and_raises_nothing(server: Server, api: KubernetesApi) -> None:
+def test_a_dry_run_reports_its_result_and_raises_nothing(server: Server, api: KubernetesApi) -> None:
     server.answer = (422, b'{"message": "the reason"}')
     assert api.try_create("/a", {"b": 1}) == (422, {"message": "the reason"})
-    assert server.asked[0][:2] == ("POST", "/a?dryRun=All&fieldValidation=Strict")
+    assert server.requests[0][:2] == ("POST", "/a?dryRun=All&fieldValidation=Strict")
 
 
 def test_what_is_no_object_is_read_as_text(server: Server, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_what_is_no_object_is_read_as_text(server: Server, tmp_path: Path) -> No
         client.text("/metrics")
 
 
-def test_nobody_there_is_an_error(tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ApiError, match=r"GET /a: .*refused"):
         connect(kubeconfig(tmp_path, "http://127.0.0.1:1")).get("/a")
 
@@ -183,7 +183,7 @@ def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(
     with pytest.raises(ApiError, match="replace it in the kubeconfig"), api.stream("/a"):
         pass
     assert "cre" not in str(caught.value)
-    assert not server.asked
+    assert not server.requests
 
 
 def test_a_line_end_after_a_token_is_left_out(server: Server, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_line_end_after_a_token_is_left_out(server: Server, tmp_path: Path) ->
     assert server.authorization == "Bearer secret"
 
 
-def test_without_a_kubeconfig_or_a_pod_the_way_out_is_said(tmp_path: Path) -> None:
+def test_without_a_kubeconfig_or_a_pod_the_error_has_the_remedy(tmp_path: Path) -> None:
     with pytest.raises(ApiError, match="name a --kubeconfig"):
         connect(None)
     with pytest.raises(ApiError, match="cannot reach the API server"):
@@ -250,7 +250,7 @@ def test_a_watch_gives_events_whole_however_they_arrive(server: Server, api: Kub
         (b"[" + b"1" * 5000 + b"]", None),
     ],
 )
-def test_what_one_object_holds_keeps_nobody_from_reading_the_others(
+def test_one_unreadable_object_does_not_prevent_reading_the_others(
     server: Server, api: KubernetesApi, value: bytes, read: str | None
 ) -> None:
     """A tenant's opaque parameters: bytes that are not text, and nested as deep as no one reads."""
@@ -265,7 +265,7 @@ def test_what_one_object_holds_keeps_nobody_from_reading_the_others(
     assert odd["a"] == read if read else isinstance(odd["a"], list)
 
 
-def test_a_watch_that_says_nothing_for_long_ends_without_an_error(
+def test_a_watch_without_events_ends_without_an_error(
     server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kube.client.IDLE_SECONDS", 0.1)
@@ -276,7 +276,7 @@ def test_a_watch_that_says_nothing_for_long_ends_without_an_error(
 
 
 @pytest.mark.parametrize(("status", "error"), [(410, GoneError), (403, ApiError), (500, ApiError)])
-def test_a_watch_that_is_refused_says_why(
+def test_a_refused_watch_has_the_reason(
     server: Server, api: KubernetesApi, status: int, error: type[Exception]
 ) -> None:
     server.answer = (status, b'{"message": "the reason"}')

@@ -65,7 +65,7 @@ def test_a_holder_that_promised_years_is_followed_after_minutes() -> None:
     assert two.lead()
 
 
-def test_who_starts_late_waits_however_old_the_lease_says_it_is() -> None:
+def test_a_new_candidate_waits_even_if_the_lease_is_old() -> None:
     api, watch = FakeApi(), Watch()
     candidate(api, "one", watch).lead()
     api.objects[PATH]["spec"]["renewTime"] = "2001-01-01T00:00:00.000000Z"  # its clock is wrong, say

@@ -163,7 +163,7 @@ def test_a_pass_that_raises_ends_the_program_and_leaves_the_lease_to_another() -
     assert running.api.objects[LEASE]["spec"]["holderIdentity"] == ""
 
 
-def test_without_a_lease_to_be_had_nothing_is_done_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_the_lease_nothing_is_done_and_the_log_has_a_line(caplog: pytest.LogCaptureFixture) -> None:
     running = Running(FakeApi(refuse="leases"))
     running.run(30)
     assert running.passes == []
@@ -172,7 +172,7 @@ def test_without_a_lease_to_be_had_nothing_is_done_and_that_is_said(caplog: pyte
     assert "cannot acquire lease" in caplog.text
 
 
-def test_a_lease_that_cannot_be_given_back_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_lease_that_cannot_be_released_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     running = Running()
     running.at(1, lambda: setattr(running.api, "refuse", "leases"))
     running.run(2)

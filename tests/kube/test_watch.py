@@ -114,7 +114,7 @@ def test_a_list_and_then_what_changes_each_projected(api: FakeApi) -> None:
     assert "allowWatchBookmarks=true" in api.asked[1]
 
 
-def test_a_watch_that_ends_goes_on_from_the_last_version_a_bookmarks_included(api: FakeApi) -> None:
+def test_a_watch_that_ends_continues_from_the_last_version_or_bookmark(api: FakeApi) -> None:
     followed, first = Followed(api), int(put(api, "c"))
 
     def end() -> None:
@@ -127,7 +127,7 @@ def test_a_watch_that_ends_goes_on_from_the_last_version_a_bookmarks_included(ap
 
 
 @pytest.mark.parametrize("as_the_answer", [False, True], ids=["as an event", "as the answer"])
-def test_a_version_that_is_too_old_is_listed_anew(
+def test_a_version_that_is_too_old_is_listed_again(
     api: FakeApi,
     as_the_answer: bool,  # noqa: FBT001
     monkeypatch: pytest.MonkeyPatch,
@@ -154,7 +154,7 @@ def test_a_version_that_is_too_old_is_listed_anew(
     assert followed.shown[-2:] == [({"b": {}}, ""), ({"b": {}, "c": {}}, "")]
 
 
-def test_failures_are_told_and_tried_again_from_where_it_was(api: FakeApi) -> None:
+def test_failures_are_logged_and_retried_from_the_last_version(api: FakeApi) -> None:
     api.refuse = NODES
     followed, versions = Followed(api), []
     shown = followed.run(
@@ -173,7 +173,7 @@ def test_failures_are_told_and_tried_again_from_where_it_was(api: FakeApi) -> No
     assert len(followed.waits) == 2
 
 
-def test_an_error_that_the_watch_tells_is_a_failure(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_event_of_a_watch_is_a_failure(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     message = [{"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "because"}}]
     shown = Followed(api).run(
         lambda: monkeypatch.setattr(api, "said_since", lambda version, _: (version, message)),
@@ -227,12 +227,12 @@ def test_a_selection_keeps_its_query(api: FakeApi) -> None:
     ]
 
 
-def test_what_is_projected_to_nothing_is_not_kept_and_goes_when_it_becomes_nothing(api: FakeApi) -> None:
+def test_objects_that_are_projected_to_nothing_are_not_kept(api: FakeApi) -> None:
     followed = Followed(api, project=lambda raw: labels(raw) or None)
     assert followed.run(lambda: put(api, "a")) == [({"a": {"x": "1"}}, ""), ({}, "")]
 
 
-def test_a_change_of_nothing_that_is_kept_wakes_nobody(api: FakeApi) -> None:
+def test_a_change_of_fields_that_are_not_kept_wakes_no_waiter(api: FakeApi) -> None:
     other = {"metadata": {"name": "a", "labels": {"x": "1"}}, "status": {"a": 2}}
     shown = Followed(api).run(lambda: api.put(f"{NODES}/a", other), lambda: put(api, "a", x="2"))
     assert [items["a"]["x"] for items, _ in shown] == ["1", "2"]
@@ -291,7 +291,7 @@ def test_what_a_mirror_gives_is_the_callers_own(
     assert copy.items() == {("", "b"): {}}
 
 
-def test_a_mirror_whose_thread_failed_says_that_it_is_behind_for_ever(
+def test_a_mirror_whose_thread_failed_stays_stale(
     api: FakeApi, copy: Mirror[dict[str, str]], changed: threading.Event
 ) -> None:
     copy.check()
@@ -327,7 +327,7 @@ def test_of_a_long_list_one_page_at_a_time_is_in_memory(monkeypatch: pytest.Monk
     assert peak < 3 * one
 
 
-def test_a_collection_that_may_not_be_served_is_empty_until_it_is_and_that_is_said_once(
+def test_a_collection_that_is_not_served_is_empty_and_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     api = FakeApi()

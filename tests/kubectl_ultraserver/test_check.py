@@ -298,7 +298,7 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
 ]
 
 
-def test_every_judge_says_what_is_wrong() -> None:
+def test_every_check_reports_its_failure() -> None:
     for lines, expected in JUDGED:
         entries = list(lines)
         message = [f"{line.status} {line.text}" for line in entries]
@@ -343,7 +343,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
-def test_it_exits_with_what_it_found_and_goes_on_where_something_may_not_be_read(api: Cluster) -> None:
+def test_the_exit_status_has_the_result_also_if_some_objects_may_not_be_read(api: Cluster) -> None:
     api.refuse = "GET /api/v1/nodes"
     code, out, _ = run("check")
     assert code == cli.BROKEN

@@ -70,7 +70,7 @@ def test_json_has_everything(api: Cluster) -> None:
         assert [server["id"] for server in ultraservers] == ids
 
 
-def test_colours_are_for_terminals_that_want_them(api: Cluster) -> None:
+def test_colours_are_for_terminals_only(api: Cluster) -> None:
     assert api.objects
     escape = re.compile("\x1b\\[")
     assert escape.search(run("topology", color=True)[1])
@@ -78,7 +78,7 @@ def test_colours_are_for_terminals_that_want_them(api: Cluster) -> None:
     assert not escape.search(run("topology")[1])
 
 
-def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: Cluster) -> None:
+def test_a_terminal_with_fewer_characters_gets_question_marks(api: Cluster) -> None:
     stray = workers("x", 1, ["n2-0"], size=1)[0]
     stray["metadata"] |= {"labels": {}, "ownerReferences": [{"name": "\u2192", "controller": True}]}
     api.put(path_of(stray), stray)
@@ -87,7 +87,7 @@ def test_a_terminal_that_knows_fewer_signs_gets_question_marks(api: Cluster) -> 
     assert "A team/?\n" in done.stdout
 
 
-def test_an_error_with_a_name_that_somebody_made_up_commands_nothing(api: Cluster) -> None:
+def test_an_error_with_an_invented_name_runs_no_workflow_command(api: Cluster) -> None:
     stray = workers("x", 1, ["n2-0"], size=1)[0]
     stray["metadata"] |= {
         "name": "x",
@@ -153,7 +153,7 @@ def test_a_job_that_is_written_wrongly_is_refused(api: Cluster) -> None:
     assert "write NAME or KIND/NAME" in err
 
 
-def test_a_list_tells_how_far_it_is_where_somebody_looks(
+def test_a_list_shows_progress_on_a_terminal(
     api: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Lister(api, NAMESPACE).fleet()

@@ -37,7 +37,7 @@ def lines(result: list[Server], width: int = 80) -> list[str]:
     return [plain(line) for line in drawn(result, width)]
 
 
-def test_nodes_stand_by_their_number_with_who_is_there_and_what_is_wrong() -> None:
+def test_nodes_are_listed_by_number_with_their_pods_and_problems() -> None:
     assert lines(servers(busy()), 100) == [
         "3 UltraServers: 1 free, 2 in use, 1 broken; 1 nodes in none",
         ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing",
@@ -69,7 +69,7 @@ def test_no_line_is_longer_than_the_terminal(width: int) -> None:
     assert max(map(len, lines(servers(busy()), max(width, 40)))) <= max(width, 40)
 
 
-def test_a_fleet_without_ultraservers_says_so() -> None:
+def test_a_fleet_without_ultraservers_is_reported() -> None:
     assert lines([]) == ["0 UltraServers: 0 free, 0 in use, 0 broken"]
 
 

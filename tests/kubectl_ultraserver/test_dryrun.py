@@ -25,21 +25,23 @@ def registered(name: str, hook: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"name": name}, "webhooks": [hook]}
 
 
-def said(stored: dict[str, Any], *registrations: dict[str, Any], **labels: str) -> list[tuple[str, str, Any]]:
-    """Returns what is said of a job of four workers that would be stored so."""
+def findings_of(
+    stored: dict[str, Any], *registrations: dict[str, Any], **labels: str
+) -> list[tuple[str, str, Any]]:
+    """Returns the findings about a job of four workers that would be stored so."""
     sent = {"resource": ("kubeflow.org", "mpijobs"), "space": {"metadata": {"labels": labels}}}
     job = explain(DryRun(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
     return [(each.name, each.text, each.details) for each in job]
 
 
-def test_a_job_that_is_stored_as_the_table_says_needs_no_explanation() -> None:
+def test_a_job_that_agrees_with_the_table_needs_no_explanation() -> None:
     after = evaluate(table_of(rules()), Request(mpijob(4), "team")).after
-    assert said(after, registered("ultraserver-webhook", HOOK)) == []
+    assert findings_of(after, registered("ultraserver-webhook", HOOK)) == []
 
 
-def test_where_nobody_can_tell_which_all_possible_reasons_are_named() -> None:
+def test_all_possible_reasons_are_named_if_none_is_certain() -> None:
     own, other = registered("ultraserver-webhook", HOOK), registered("zz", OTHER)
-    ((name, text, details),) = said(mpijob(4), own, other)
+    ((name, text, details),) = findings_of(mpijob(4), own, other)
     assert (name, details) == ("mpijobs.ultraserver-webhook.io", ("blue: object.metadata.name == 'blue'",))
     assert text == (
         f"did nothing, {WOULD}: a match condition excludes it; or it did not answer, and its failurePolicy "
@@ -47,12 +49,12 @@ def test_where_nobody_can_tell_which_all_possible_reasons_are_named() -> None:
         "or other.example undid its changes"
     )
     closed = HOOK | {"failurePolicy": "Fail", "matchConditions": []}
-    ((_, text, details),) = said(mpijob(4), registered("ultraserver-webhook", closed))
+    ((_, text, details),) = findings_of(mpijob(4), registered("ultraserver-webhook", closed))
     assert (text, details) == (f"did nothing, {WOULD}: its replicas have another table", ())
 
 
 def test_what_keeps_the_webhook_from_being_called_is_the_only_reason() -> None:
-    assert said(mpijob(4)) == [
+    assert findings_of(mpijob(4)) == [
         (
             "ultraserver-webhook",
             f"is not called, {WOULD}: no MutatingWebhookConfiguration is called ultraserver-webhook",
@@ -61,7 +63,7 @@ def test_what_keeps_the_webhook_from_being_called_is_the_only_reason() -> None:
     ]
     off = {"matchExpressions": [{"key": keys.INJECT, "operator": "NotIn", "values": ["false"]}]}
     selects = registered("ultraserver-webhook", HOOK | {"namespaceSelector": off})
-    ((_, text, _),) = said(mpijob(4), selects, **{keys.INJECT: "false"})
+    ((_, text, _),) = findings_of(mpijob(4), selects, **{keys.INJECT: "false"})
     assert text == (
         f"is not called, {WOULD}: namespace team is excluded by its namespaceSelector: "
         f"label {keys.INJECT} is false, not NotIn false"
@@ -69,7 +71,7 @@ def test_what_keeps_the_webhook_from_being_called_is_the_only_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "stored", "said"),
+    ("change", "stored", "texts"),
     [
         (("/spec/env/0", None, {"name": "a"}), {"env": [{"name": "b"}, {"name": "a", "value": ""}]}, []),
         (("/spec/env/0", None, {"name": "a"}), {"env": [{"name": "b"}]}, ['nothing, not {"name": "a"}']),
@@ -83,7 +85,7 @@ def test_what_keeps_the_webhook_from_being_called_is_the_only_reason() -> None:
     ],
 )
 def test_a_field_that_is_stored_otherwise_is_named_wherever_it_is_in_a_list(
-    change: tuple[str, Any, Any], stored: dict[str, Any], said: list[str]
+    change: tuple[str, Any, Any], stored: dict[str, Any], texts: list[str]
 ) -> None:
     """Protects people from differences that are none: defaults, quantities, and items that others moved."""
     path, before, after = change
@@ -92,4 +94,4 @@ def test_a_field_that_is_stored_otherwise_is_named_wherever_it_is_in_a_list(
         "job": None,
         "changes": [{"path": path, "before": before, "after": after, "rule": None}],
     }
-    assert list(unlike(DryRun(shown, stored={"spec": stored}))) == [f"{path}: {text}" for text in said]
+    assert list(unlike(DryRun(shown, stored={"spec": stored}))) == [f"{path}: {text}" for text in texts]

@@ -163,7 +163,7 @@ def test_the_object_of_a_job_of_any_kind_in_the_table_is_read(stored_jobset: Clu
     assert run("verify", "train")[0] == 2, "its pods say enough, or that they do not"
 
 
-def test_a_job_of_another_kind_that_is_suspended_or_has_a_quota_says_so() -> None:
+def test_a_job_of_another_kind_that_is_suspended_or_over_quota_is_explained() -> None:
     obj: dict[str, Any] = jobset(2, 4)
     obj["spec"]["suspend"] = True
     called = JobName("", "train")

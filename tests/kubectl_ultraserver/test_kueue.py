@@ -23,7 +23,7 @@ NO_PLACE = (
 )
 
 
-def said(kind: str, status: str, reason: str, message: str = "") -> Object:
+def condition(kind: str, status: str, reason: str, message: str = "") -> Object:
     return {"type": kind, "status": status, "reason": reason, "message": message}
 
 
@@ -36,7 +36,7 @@ def workload(*conditions: Object, **more: Any) -> Object:
     }
 
 
-def found(*workloads: Object, queued: str = "trn2u", **known: Any) -> list[Finding]:
+def findings_of(*workloads: Object, queued: str = "trn2u", **known: Any) -> list[Finding]:
     job = stored(runPolicy={"suspend": True})
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queued} if queued else {}
     return why(case(work([], job=job), workloads=workloads, **{"kueue": True, **known}))
@@ -52,56 +52,60 @@ def found(*workloads: Object, queued: str = "trn2u", **known: Any) -> list[Findi
 def test_a_job_without_quota_or_place_quotes_kueue_and_names_the_queue(
     message: str, what: str, remedy: str
 ) -> None:
-    (finding,) = found(workload(said("QuotaReserved", "False", "Pending", message)))
+    (finding,) = findings_of(workload(condition("QuotaReserved", "False", "Pending", message)))
     assert (finding.kind, finding.name, finding.text) == ("queue", "trn2u", f"waits for {what}: {message}")
     assert finding.remedy.startswith(remedy)
 
 
 def test_a_workload_that_kueue_has_not_looked_at() -> None:
-    (finding,) = found(workload())
+    (finding,) = findings_of(workload())
     assert finding.text == "waits for quota: has not looked at the job yet"
 
 
 def test_a_job_that_waits_for_an_admission_check_names_it() -> None:
     check = {"name": "prov", "state": "Pending", "message": "waiting for capacity"}
-    (finding,) = found(
-        workload(said("QuotaReserved", "True", "QuotaReserved"), admissionChecks=[check, {"state": "Ready"}])
+    (finding,) = findings_of(
+        workload(
+            condition("QuotaReserved", "True", "QuotaReserved"), admissionChecks=[check, {"state": "Ready"}]
+        )
     )
     assert finding.text == "has reserved the job's quota, and waits for admission checks"
     assert finding.details[0] == "admission check prov: Pending: waiting for capacity"
 
 
-def test_a_job_that_was_evicted_or_deactivated_says_so() -> None:
-    evicted = said("Evicted", "True", "Preempted", "Preempted to accommodate a workload (UID: 1)")
-    waits = said("QuotaReserved", "False", "Pending", NO_QUOTA)
-    (finding,) = found(workload(evicted, waits))
+def test_an_evicted_or_deactivated_job_is_explained() -> None:
+    evicted = condition("Evicted", "True", "Preempted", "Preempted to accommodate a workload (UID: 1)")
+    waits = condition("QuotaReserved", "False", "Pending", NO_QUOTA)
+    (finding,) = findings_of(workload(evicted, waits))
     assert finding.details[0] == "evicted: Preempted: Preempted to accommodate a workload (UID: 1)"
-    (finding,) = found(workload(evicted, waits, spec={"active": False}))
+    (finding,) = findings_of(workload(evicted, waits, spec={"active": False}))
     assert finding.text == "Workload mpijob-train-1a2b3 is deactivated (spec.active)"
 
 
 def test_a_job_that_is_admitted_waits_for_nothing_of_kueues() -> None:
-    admitted = workload(said("QuotaReserved", "True", "x"), said("Admitted", "True", "Admitted"))
+    admitted = workload(condition("QuotaReserved", "True", "x"), condition("Admitted", "True", "Admitted"))
     job = stored()
     running = work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]), job=job)
     assert why(case(running, workloads=(admitted,), kueue=True)) == []
 
 
 def test_a_suspended_job_without_a_workload() -> None:
-    assert found()[0].text == "has no Workload for the job yet"
-    assert found(kueue=False)[0].text == "is named by the job, but Kueue is not installed in this cluster"
-    (finding,) = found(queued="")
+    assert findings_of()[0].text == "has no Workload for the job yet"
+    assert (
+        findings_of(kueue=False)[0].text == "is named by the job, but Kueue is not installed in this cluster"
+    )
+    (finding,) = findings_of(queued="")
     assert (finding.kind, finding.text) == ("job", "is suspended (spec.runPolicy.suspend), and by no queue")
 
 
 def test_another_jobs_workload_is_not_this_jobs() -> None:
-    other = workload(said("QuotaReserved", "False", "Pending", NO_QUOTA))
+    other = workload(condition("QuotaReserved", "False", "Pending", NO_QUOTA))
     other["metadata"]["ownerReferences"][0]["uid"] = "another"
-    assert found(other)[0].text == "has no Workload for the job yet"
+    assert findings_of(other)[0].text == "has no Workload for the job yet"
 
 
 def test_a_job_of_another_kind_is_found_by_the_owner_of_its_workload() -> None:
-    waits = workload(said("QuotaReserved", "False", "Pending", NO_QUOTA))
+    waits = workload(condition("QuotaReserved", "False", "Pending", NO_QUOTA))
     waits["metadata"]["ownerReferences"][0]["kind"] = "JobSet"
     waiting = work([], called=JobName("jobset", "train"))
     findings = why(case(waiting, workloads=(waits,), kueue=True))

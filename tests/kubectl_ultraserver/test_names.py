@@ -40,7 +40,7 @@ def test_what_is_no_name_is_refused_with_an_example(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "called", "is_its"),
+    ("obj", "called", "is_its"),
     [
         (pod({"training.kubeflow.org/job-name": "train"}), "train", True),
         (pod(MPI), "mpijob/train", True),
@@ -57,10 +57,10 @@ def test_what_is_no_name_is_refused_with_an_example(text: str) -> None:
     ],
 )
 def test_pods_belong_to_jobs_by_label_owner_or_job_label(
-    found: dict[str, Any],
+    obj: dict[str, Any],
     called: str,
     is_its: bool,  # noqa: FBT001
 ) -> None:
-    assert belongs(found, parse(called)) == is_its
+    assert belongs(obj, parse(called)) == is_its
     if is_its:
-        assert job_of(found) == "train" or "Job" in str(found)
+        assert job_of(obj) == "train" or "Job" in str(obj)

@@ -34,7 +34,7 @@ def file(tmp_path: Path, *objects: object) -> str:
     return str(path)
 
 
-def test_people_read_what_the_service_says_by_the_name_and_lines_of_their_file(
+def test_messages_of_the_service_have_the_name_and_lines_of_the_users_file(
     api: Cluster, tmp_path: Path
 ) -> None:
     path = file(tmp_path, mpijob(4), mpijob(8, name="other"))
@@ -53,7 +53,7 @@ def test_people_read_what_the_service_says_by_the_name_and_lines_of_their_file(
     assert api.asked.count("/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs") == 2
 
 
-def test_programs_get_everything_that_the_service_knows(api: Cluster, tmp_path: Path) -> None:
+def test_json_has_everything_that_the_service_answers(api: Cluster, tmp_path: Path) -> None:
     assert api.objects
     path = file(tmp_path, mpijob(4, namespace="elsewhere"), mpijob(4))
     (item, other) = json.loads(run("preview", "-f", path, "--fit", "-o", "json")[1])["items"]
@@ -67,15 +67,15 @@ def test_programs_get_everything_that_the_service_knows(api: Cluster, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "line"),
     [
         ("kind: [", ":2:1: "),
         ("kind: {{ .Values.kind }}", ": this looks like a template of Helm: render it first, helm template"),
         ("apiVersion: v1\nkind: X\nmetadata: {namespace: other}", "ask for --namespace=other"),
     ],
 )
-def test_what_the_service_refuses_is_said_in_its_words(
-    api: Cluster, tmp_path: Path, text: str, said: str
+def test_a_refusal_of_the_service_is_shown_in_its_words(
+    api: Cluster, tmp_path: Path, text: str, line: str
 ) -> None:
     assert api.objects
     path = tmp_path / "wrong.yaml"
@@ -83,7 +83,7 @@ def test_what_the_service_refuses_is_said_in_its_words(
     code, out, err = run("preview", "-f", str(path), "-n", "team")
     assert (code, out) == (2, "")
     assert err.startswith(f"error: {path}:")
-    assert said in err
+    assert line in err
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_what_the_service_refuses_is_said_in_its_words(
         (("-o", "json"), "kind: A", (0, ("--output=json",))),
     ],
 )
-def test_where_the_service_is_off_it_is_said_and_the_dry_run_is_done(
+def test_without_the_service_the_dry_run_is_done_with_a_note(
     api: Cluster, tmp_path: Path, words: tuple[str, ...], text: str, done: tuple[int, tuple[str, ...]]
 ) -> None:
     """Protects people whose installation has no preview service, or who may not use it."""

@@ -50,26 +50,26 @@ def runs(
     return pods
 
 
-def asked(*pods: Iterable[Object], lease: Object | None = LIVE, nodes: Any = THREE, **known: Any) -> Queue:
+def queue_of(*pods: Iterable[Object], lease: Object | None = LIVE, nodes: Any = THREE, **known: Any) -> Queue:
     return queue(fleet(nodes.values(), [pod for each in pods for pod in each], **known), (), lease)
 
 
-def rows(found: Queue) -> list[tuple[int | None, str, str]]:
-    return [(entry.position, entry.job, entry.text) for entry in found.entries]
+def rows(listed: Queue) -> list[tuple[int | None, str, str]]:
+    return [(entry.position, entry.job, entry.text) for entry in listed.entries]
 
 
 def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_units_become_free() -> None:
     busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m")]
-    found = asked(*busy, waits("small", 4, 20), waits("train", 8, 30))
-    assert found.text == "2 jobs wait; team/train is next and may start at 12:30 UTC, in 30 min."
-    assert rows(found) == [
+    result = queue_of(*busy, waits("small", 4, 20), waits("train", 8, 30))
+    assert result.text == "2 jobs wait; team/train is next and may start at 12:30 UTC, in 30 min."
+    assert rows(result) == [
         (1, "team/train", "needs 2 whole UltraServers; 1 free"),
         (2, "team/small", "needs 1 whole UltraServer; reserved for team/train"),
     ]
-    first, second = found.entries
+    first, second = result.entries
     assert (first.start, first.exact, first.units) == (NOW + HOUR / 2, True, ("us-02", "us-03"))
     assert (second.start, second.exact, second.units, second.reason) == (NOW + HOUR, False, (), "reserved")
-    assert found.notes == (
+    assert result.notes == (
         "when other/b ends, there are 2 whole UltraServers for team/train: us-02, us-03",
         ESTIMATE,
     )
@@ -77,10 +77,10 @@ def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_unit
 
 def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
     busy = [runs("a", 1), runs("b", 2, limit="90m"), runs("c", 3, minutes=300)]
-    found = asked(*busy, waits("train", 8, 30))
-    assert found.text == "1 job waits; team/train is next and may start at about 13:00 UTC, in 60 min."
-    assert found.entries[0].start == NOW + HOUR
-    assert found.notes == (
+    result = queue_of(*busy, waits("train", 8, 30))
+    assert result.text == "1 job waits; team/train is next and may start at about 13:00 UTC, in 60 min."
+    assert result.entries[0].start == NOW + HOUR
+    assert result.notes == (
         "when other/a ends, the last of 2 jobs, there are 2 whole UltraServers for team/train: us-01, us-02",
         "its start is an estimate: not all of these jobs have a time limit, or keep it",
     )
@@ -90,10 +90,10 @@ def test_units_that_others_may_use_before_make_an_estimate() -> None:
     own = runs("a", 1)
     for each in own:
         each["metadata"] |= {"namespace": "team", "labels": each["metadata"]["labels"] | {JOB: "team.a"}}
-    found = asked(own, runs("b", 2, limit="90m"), runs("c", 3, limit="2h"), waits("train", 12, 30))
-    (entry,) = found.entries
+    result = queue_of(own, runs("b", 2, limit="90m"), runs("c", 3, limit="2h"), waits("train", 12, 30))
+    (entry,) = result.entries
     assert (entry.start, entry.exact) == (NOW + HOUR, False)
-    assert found.notes[1:] == (
+    assert result.notes[1:] == (
         "its start is an estimate: not all of these jobs have a time limit, or keep it",
         "its start is an estimate: jobs of other namespaces may use these units before it",
     )
@@ -102,22 +102,22 @@ def test_units_that_others_may_use_before_make_an_estimate() -> None:
 def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> None:
     nodes = {node.name: node for node in changed(THREE, n1_0={"cordoned": True})}
     parts = waits("parts", 4, 60)[:3]
-    found = asked(parts, waits("huge", 16, 50), waits("fits", 4, 1), waits("train", 8, 5), nodes=nodes)
-    assert rows(found) == [
+    result = queue_of(parts, waits("huge", 16, 50), waits("fits", 4, 1), waits("train", 8, 5), nodes=nodes)
+    assert rows(result) == [
         (1, "team/train", "fits us-02, us-03; see its Events if it stays"),
         (2, "team/fits", "needs 1 whole UltraServer; 0 free"),
         (None, "team/parts", "3 of 4 workers exist"),
         (None, "team/huge", "needs 4 whole UltraServers; 2 free; at most 2 can become free as things are"),
     ]
     assert (
-        found.text
+        result.text
         == "4 jobs wait; team/train fits now; team/fits is next and may start at about 2026-11-22 12:00 UTC, "
         "in 24 h."
     )
-    assert [entry.start for entry in found.entries[::2]] == [NOW, None]
-    assert [entry.workers for entry in found.entries] == [8, 4, 4, 16]
-    assert asked(parts).text == "1 job waits; none can be admitted as things are."
-    assert asked() == Queue("No job waits.", ())
+    assert [entry.start for entry in result.entries[::2]] == [NOW, None]
+    assert [entry.workers for entry in result.entries] == [8, 4, 4, 16]
+    assert queue_of(parts).text == "1 job waits; none can be admitted as things are."
+    assert queue_of() == Queue("No job waits.", ())
 
 
 def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
@@ -130,27 +130,27 @@ def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
     pods = waits("train", 12, 30)
     for each in pods:
         each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100"
-    found = asked([web("small", "10"), web("large", "90")], pods)
-    assert found.notes == ("us-03: node n3-0 has too little cpu, and pod team/large uses most of it",)
+    result = queue_of([web("small", "10"), web("large", "90")], pods)
+    assert result.notes == ("us-03: node n3-0 has too little cpu, and pod team/large uses most of it",)
     # The launcher of another job ends with that job, at an unknown time.
     launcher = web("large", "95")
     launcher["metadata"]["annotations"] = {JOB: "team.other"}
-    (entry,) = asked([launcher], pods).entries
+    (entry,) = queue_of([launcher], pods).entries
     assert (entry.units, entry.start, entry.exact) == (("us-01", "us-02", "us-03"), None, False)
 
 
 def test_what_was_not_looked_at_and_a_program_that_does_not_run_leave_nothing_promised() -> None:
     jobs = [runs("a", 1, limit="2h"), waits("small", 4, 1), waits("train", 12, 30)]
-    hidden = asked(*jobs, unseen="pods of other namespaces were not looked at")
+    hidden = queue_of(*jobs, unseen="pods of other namespaces were not looked at")
     assert hidden.text == "2 jobs wait; which is next is not known."
     assert hidden.notes == (
         "pods of other namespaces were not looked at; so positions and times are not known",
     )
-    assert rows(asked(waits("small", 4, 1), unseen="x")) == [(None, "team/small", "not known")]
-    down = asked(*jobs, lease=None)
+    assert rows(queue_of(waits("small", 4, 1), unseen="x")) == [(None, "team/small", "not known")]
+    down = queue_of(*jobs, lease=None)
     assert down.text.startswith("2 jobs wait; the placement program does not run: it has no Lease")
-    for found in (hidden, down):
-        assert not any(entry.start or entry.units for entry in found.entries)
+    for answer in (hidden, down):
+        assert not any(entry.start or entry.units for entry in answer.entries)
 
 
 @pytest.fixture
@@ -190,9 +190,9 @@ def test_a_job_continues_without_a_worker_that_has_ended(api: Cluster) -> None:
 
 
 def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
-    found = json.loads(run("queue", "-n", "team-c", "-o", "json")[1])
-    assert found["text"].startswith("4 jobs wait; ")
-    assert [(job["position"], job["job"]) for job in found["jobs"]] == [
+    data = json.loads(run("queue", "-n", "team-c", "-o", "json")[1])
+    assert data["text"].startswith("4 jobs wait; ")
+    assert [(job["position"], job["job"]) for job in data["jobs"]] == [
         (2, "team-c/small"),
         (None, "team-c/parts"),
     ]

@@ -77,9 +77,9 @@ def test_the_replay_decides_as_the_queue_shows(api: Cluster, tmp_path: Path) -> 
     jobs = json.loads(run("queue", "-o", "json")[1])["jobs"]
     code, out, err = run("snapshot")
     assert (code, err) == (0, "")
-    found = replayed(out, tmp_path)
-    assert [(each["job"], "fits") for each in found["admit"]] + [
-        (each["job"], each["reason"]) for each in found["wait"]
+    result = replayed(out, tmp_path)
+    assert [(each["job"], "fits") for each in result["admit"]] + [
+        (each["job"], each["reason"]) for each in result["wait"]
     ] == [(job["job"], job["reason"]) for job in jobs]
     assert [job["reason"] for job in jobs] == ["fits", "fits", "units"]
     hidden = replayed(run("snapshot", "--hide-names")[1], tmp_path)

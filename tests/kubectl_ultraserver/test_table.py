@@ -43,7 +43,7 @@ def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
 @pytest.mark.parametrize(
     ("added", "placers"), [((), {"whole-job"}), (("15-kueue.yaml",), {"whole-job", "kueue"})]
 )
-def test_what_the_chart_installs_says_who_places_jobs(added: tuple[str, ...], placers: set[str]) -> None:
+def test_the_installed_table_names_the_placer(added: tuple[str, ...], placers: set[str]) -> None:
     (objects,) = [each for each in chart.objects() if each["kind"] == "ConfigMap"]
     objects["data"] |= {name: (chart.RULES / name).read_text("utf-8") for name in added}
     assert read(objects).placers == placers

@@ -19,7 +19,7 @@ HINT = "; labels come from the device plugin, the DRA driver or you"
 MODE = "neuron.amazonaws.com/ultraserver-mode"
 
 
-def said(verdict: Verification) -> list[tuple[str, str]]:
+def problems_of(verdict: Verification) -> list[tuple[str, str]]:
     assert not verdict.whole
     return [(problem.kind, problem.text) for problem in verdict.problems]
 
@@ -40,14 +40,17 @@ def test_so_is_a_pair_and_a_job_of_two_ultraservers_and_single_nodes() -> None:
     assert verify(work(workers("train", 4, ["n1-0", "n2-1", "n3-3", "n3-2"], size=1))).whole
 
 
-def test_of_a_job_without_a_place_it_is_said_that_nothing_can_be_told() -> None:
+def test_a_job_without_a_placement_annotation_cannot_be_verified() -> None:
     pods = workers("train", 4, [*FIRST[:3], "n2-0"])
     for made in pods:
         made["metadata"]["annotations"] = {}
     none = f"no annotation {PLACE}: the webhook did not change it"
     verdict = verify(work(pods, changed(THREE, n1_0={"ready": False}), job=stored(mutated=False)))
     assert (verdict.text, verdict.known) == ("cannot tell whether it is placed whole", False)
-    assert said(verdict) == [("place", none), ("node", "train-worker-0 is on node n1-0, which is not ready")]
+    assert problems_of(verdict) == [
+        ("place", none),
+        ("node", "train-worker-0 is on node n1-0, which is not ready"),
+    ]
     assert [(row.rank, row.node) for row in verdict.rows] == [(None, node) for node in [*FIRST[:3], "n2-0"]]
     # One of them only, or one whose place cannot be read.
     pods = workers("train", 4, FIRST)
@@ -73,7 +76,7 @@ def test_ranks_of_single_nodes_go_by_the_workers_number() -> None:
 
 
 def test_a_job_over_two_servers_straddles() -> None:
-    assert said(verify(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"])))) == [
+    assert problems_of(verify(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"])))) == [
         ("straddles", "us-01 has 3 of its workers, and node config 4 needs 4: " + ", ".join(NAMES[:3])),
         ("straddles", "us-02 has 1 of its workers, and node config 4 needs 4: train-worker-3"),
     ]
@@ -82,25 +85,25 @@ def test_a_job_over_two_servers_straddles() -> None:
 def test_a_job_that_waits_names_its_workers_and_does_not_straddle_yet() -> None:
     verdict = verify(work(workers("train", 8, [*FIRST, "n2-0"])))
     text = "3 of 8 workers have no node: train-worker-5, train-worker-6, train-worker-7"
-    assert said(verdict) == [("waiting", text)]
+    assert problems_of(verdict) == [("waiting", text)]
     assert [row.rank for row in verdict.rows] == [0, 1, 2, 3, 4, None, None, None]
 
 
 def test_a_job_that_waits_may_straddle_already() -> None:
-    kinds = [kind for kind, _ in said(verify(work(workers("train", 4, ["n1-0", "n2-0"]))))]
+    kinds = [kind for kind, _ in problems_of(verify(work(workers("train", 4, ["n1-0", "n2-0"]))))]
     assert kinds == ["waiting", "straddles", "straddles"]
 
 
 def test_workers_that_do_not_exist_are_counted() -> None:
     verdict = verify(work(workers("train", 4, FIRST)[:3], job=stored()))
-    assert said(verdict) == [("waiting", "3 of 4 workers exist")]
+    assert problems_of(verdict) == [("waiting", "3 of 4 workers exist")]
     assert verify(work([], job=stored())).text == "not placed whole: waiting for nodes"
-    assert ("waiting", "it has no workers") in said(verify(work([], job=stored(count=0))))
+    assert ("waiting", "it has no workers") in problems_of(verify(work([], job=stored(count=0))))
 
 
 def test_another_job_on_the_same_ultraserver_is_named_with_its_pod_and_node() -> None:
     others = workers("other", 1, ["n1-3"], size=1)
-    assert said(verify(work(workers("train", 4, FIRST), others=others))) == [
+    assert problems_of(verify(work(workers("train", 4, FIRST), others=others))) == [
         ("shares", "us-01 is shared with team/other (other-worker-0 on node n1-3)")
     ]
 
@@ -110,7 +113,7 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
     claim = read_claim({"status": {"allocation": allocated}})
     fleet_ = replace(fleet(), inventory=Inventory(claims={("team", "stray"): claim}))
     result = replace(work(workers("train", 4, FIRST)), fleet=fleet_)
-    assert said(verify(result)) == [
+    assert problems_of(verify(result)) == [
         ("shares", "us-01 is shared with claim team/stray (devices on node n1-3)")
     ]
     assert servers(fleet_)[0].holders == ("claim team/stray",)
@@ -154,13 +157,13 @@ def test_a_single_node_is_shared_only_with_those_that_need_no_more() -> None:
     assert verify(work(own, others=[small])).whole
     small["metadata"] |= {"labels": small["metadata"]["labels"] | {LOOSE: "true"}, "annotations": {}}
     for others in (whole, [small]):
-        assert said(verify(work(own, others=others))) == [
+        assert problems_of(verify(work(own, others=others))) == [
             ("shares", "n1-0 is shared with team/other (other-worker-0 on node n1-0)")
         ]
 
 
 def test_two_workers_on_one_node_are_no_two_nodes() -> None:
-    messages = said(verify(work(workers("train", 4, ["n1-0", "n1-0", "n1-2", "n1-3"]))))
+    messages = problems_of(verify(work(workers("train", 4, ["n1-0", "n1-0", "n1-2", "n1-3"]))))
     assert ("straddles", "node n1-0 has 2 of its workers, and may have one") in messages
 
 
@@ -180,7 +183,7 @@ def test_two_workers_on_one_node_are_no_two_nodes() -> None:
 )
 def test_a_node_that_cannot_work_is_named(change: dict[str, object], text: str) -> None:
     nodes = changed(THREE, n1_2=change)
-    messages = said(verify(work(workers("train", 4, FIRST), nodes)))
+    messages = problems_of(verify(work(workers("train", 4, FIRST), nodes)))
     assert ("node", f"train-worker-2 is on node n1-2, {text}") in messages
 
 
@@ -190,13 +193,13 @@ def test_the_mode_label_is_a_set_of_words(mode: str, fits: bool) -> None:  # noq
     verdict = verify(work(workers("train", 4, FIRST), changed(THREE, n1_1={"labels": labels})))
     assert verdict.whole == fits
     if not fits:
-        assert said(verdict) == [
+        assert problems_of(verdict) == [
             ("node", f"train-worker-1 is on node n1-1, whose mode {mode} has no node config 4")
         ]
 
 
 def test_a_node_that_is_gone_is_named() -> None:
-    messages = said(verify(work(workers("train", 4, FIRST), changed(THREE, n1_3=None))))
+    messages = problems_of(verify(work(workers("train", 4, FIRST), changed(THREE, n1_3=None))))
     assert ("node", "train-worker-3 is on node n1-3, which does not exist any more") in messages
 
 

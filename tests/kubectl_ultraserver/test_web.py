@@ -33,12 +33,12 @@ class FakeProxy:
     """Answers in place of ``kubectl proxy``; ``reply`` is the next answer, an error if it is one."""
 
     def __init__(self) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[Asked] = []
         self.reply: Reply | ApiError = reply_of(200, b"<p>page", {web.POLICY: PAGE})
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: dict[str, str]) -> Reply:
         """Returns as `ProxiedApi`."""
-        self.asked.append(Asked(verb, path, body, headers))
+        self.requests.append(Asked(verb, path, body, headers))
         if isinstance(self.reply, ApiError):
             raise self.reply
         return self.reply
@@ -91,7 +91,7 @@ def token_of(page: web.Web) -> str:
     return page.url.partition(page.host)[2]
 
 
-def test_the_token_becomes_a_cookie_once(page: web.Web, api: FakeProxy) -> None:
+def test_the_token_can_be_exchanged_for_a_cookie_once(page: web.Web, api: FakeProxy) -> None:
     """Protects the page from people who see the address later: in a history, a log or a list of processes."""
     first = ask(page, token_of(page))
     assert (first.status, first.headers["Location"]) == (303, "/")
@@ -100,7 +100,7 @@ def test_the_token_becomes_a_cookie_once(page: web.Web, api: FakeProxy) -> None:
     assert token_of(page).partition("=")[2] not in cookie
     assert ask(page, token_of(page)).status == 403
     assert ask(page, token_of(page), Cookie=cookie).status == 403
-    assert not api.asked
+    assert not api.requests
     got = ask(page, "/?example", Cookie=f"other=1; {cookie}")
     assert (got.status, got.text) == (200, "<p>page")
 
@@ -119,7 +119,7 @@ def test_without_token_or_cookie_nothing_is_passed_on(
     page: web.Web, api: FakeProxy, path: str, headers: dict[str, str]
 ) -> None:
     assert ask(page, path, **headers).status == 403
-    assert not api.asked
+    assert not api.requests
     assert ask(page, token_of(page)).status == 303, "a wrong token spends nothing"
 
 
@@ -139,17 +139,17 @@ def test_a_foreign_host_gets_nothing_and_spends_no_token(page: web.Web, host: st
 def test_no_path_leads_out_of_the_service(page: web.Web, api: FakeProxy, path: str) -> None:
     """Protects all else that the user may read from a script in the page."""
     assert ask(page, path, Cookie=page.cookie).status == 404
-    assert not api.asked
+    assert not api.requests
 
 
-def test_a_form_goes_on_with_its_length_and_its_origin_and_without_the_cookie(
+def test_a_form_is_forwarded_with_length_and_origin_and_without_the_cookie(
     page: web.Web, api: FakeProxy
 ) -> None:
     """The page's server needs the length, and decides by the others whether another site asks."""
     sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Content-Type": "multipart/form-data"}
     got = ask(page, "/", "POST", b"object=x", Cookie=page.cookie, **sent)
     assert got.status == 200
-    assert api.asked == [Asked("POST", f"{SERVICE}/?", b"object=x", sent)]
+    assert api.requests == [Asked("POST", f"{SERVICE}/?", b"object=x", sent)]
     assert got.headers[web.POLICY] == PAGE
     assert "gunicorn" not in got.headers["Server"]
 
@@ -157,7 +157,7 @@ def test_a_form_goes_on_with_its_length_and_its_origin_and_without_the_cookie(
 def test_a_body_without_a_length_or_too_long_is_refused(page: web.Web, api: FakeProxy) -> None:
     for length, status in (("", 411), ("-1", 413), (str(web.BODY + 1), 413)):
         assert ask(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == status
-    assert not api.asked
+    assert not api.requests
 
 
 @pytest.mark.parametrize("verb", ["PUT", "HEAD", "OPTIONS"])
@@ -166,11 +166,11 @@ def test_another_method_is_refused_as_text(page: web.Web, api: FakeProxy, verb: 
     got = ask(page, "/", verb, Cookie=page.cookie)
     assert (got.status, got.headers["Content-Type"]) == (501, "text/plain; charset=utf-8")
     assert got.text == ("" if verb == "HEAD" else f"Unsupported method ({verb!r})\n")
-    assert not api.asked
+    assert not api.requests
 
 
 @pytest.mark.parametrize(
-    ("reply", "status", "said"),
+    ("reply", "status", "text"),
     [
         (ApiError("POST /x: Connection refused"), 502, "Connection refused"),
         (refusal(403, 'User "ada" cannot get services/proxy'), 403, 'answers 403: User "ada" cannot'),
@@ -178,20 +178,20 @@ def test_another_method_is_refused_as_text(page: web.Web, api: FakeProxy, verb: 
         (reply_of(504, b"<b>gateway"), 504, "port-forward"),
     ],
 )
-def test_what_is_not_the_page_becomes_a_sentence(
-    page: web.Web, api: FakeProxy, reply: Reply | ApiError, status: int, said: str
+def test_an_answer_that_is_not_the_page_is_reported_in_a_sentence(
+    page: web.Web, api: FakeProxy, reply: Reply | ApiError, status: int, text: str
 ) -> None:
     """A right that is taken away, or a Pod or proxy that ends, while the page is open."""
     api.reply = reply
     got = ask(page, "/", Cookie=page.cookie)
     assert got.status == status
-    assert said in got.text
+    assert text in got.text
     assert got.headers.get_content_type() == "text/plain"
     assert "frame-ancestors 'none'" in got.headers[web.POLICY]
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "text"),
     [
         (refusal(403, "no right"), "answers 403: no right; an administrator can give you the Role"),
         (refusal(404, "no service"), "install the chart with the value preview: true"),
@@ -202,15 +202,15 @@ def test_what_is_not_the_page_becomes_a_sentence(
         ),
     ],
 )
-def test_where_there_is_no_page_the_command_says_what_to_do(
-    api: FakeProxy, monkeypatch: pytest.MonkeyPatch, reply: Reply, said: str
+def test_without_a_page_the_command_prints_the_remedy(
+    api: FakeProxy, monkeypatch: pytest.MonkeyPatch, reply: Reply, text: str
 ) -> None:
     monkeypatch.setattr("kubectl_ultraserver.__main__.connect_as_user", lambda *_: (api, "team"))
     api.reply = reply
     code, out, err = run("preview", "--web")
     assert (code, out) == (2, "")
     assert re.match("error: [^\n]*\n$", err)
-    assert said in err
+    assert text in err
 
 
 def test_files_and_the_page_exclude_each_other(api: FakeProxy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,13 +36,13 @@ GATED = place(4, placer="gate")
 NO_NODE = "0/12 nodes are available: 12 node(s) didn't match pod affinity rules."
 
 
-def only(found: Case) -> Finding:
-    (finding,) = why(found)
+def only(one_case: Case) -> Finding:
+    (finding,) = why(one_case)
     return finding
 
 
-def said(found: Case) -> list[tuple[str, str, str]]:
-    return [(finding.kind, finding.name, finding.text) for finding in why(found)]
+def findings_of(one_case: Case) -> list[tuple[str, str, str]]:
+    return [(finding.kind, finding.name, finding.text) for finding in why(one_case)]
 
 
 def test_a_job_that_runs_waits_for_nothing() -> None:
@@ -50,7 +50,7 @@ def test_a_job_that_runs_waits_for_nothing() -> None:
     assert why(case(work(pods, job=stored()))) == []
 
 
-def test_a_job_that_has_ended_says_how() -> None:
+def test_a_job_that_has_ended_is_explained_by_its_result() -> None:
     job = stored()
     job["status"]["conditions"].append(
         {"type": "Failed", "status": "True", "message": "BackoffLimitExceeded"}
@@ -61,7 +61,7 @@ def test_a_job_that_has_ended_says_how() -> None:
 # ---- the placement program ---------------------------------------------------------------------------------
 
 
-def test_with_the_program_every_ultraserver_says_what_keeps_it() -> None:
+def test_each_ultraserver_that_the_job_cannot_use_has_a_reason() -> None:
     nodes = changed(THREE, n1_2={"cordoned": True})
     others = workers("other", 4, ["n2-0", "n2-1", "n2-2", "n2-3"])
     finding = only(case(work(gated(workers("train", 8), 8), nodes, others, stored(count=8))))
@@ -86,25 +86,25 @@ def test_a_worker_that_has_succeeded_is_not_waited_for() -> None:
     assert only(case(work(pods, job=stored()))).text.startswith("could admit the job to us-01, and has not")
 
 
-def test_a_program_that_does_not_run_is_said_with_where_the_job_would_go() -> None:
+def test_a_program_that_does_not_run_is_named_with_the_nodes_for_the_job() -> None:
     pods = gated(workers("train", 4), 4)
-    never = said(case(work(pods, job=stored()), lease=None))
+    never = findings_of(case(work(pods, job=stored()), lease=None))
     assert never[0][2] == "would admit the job to us-01"
     assert never[1][2] == "does not run: it has no Lease, and pods with its gate wait"
     old = {"spec": {"renewTime": "2026-11-21T11:40:00.000000Z", "holderIdentity": "a"}}
-    stale = said(case(work(pods, job=stored()), lease=old))
+    stale = findings_of(case(work(pods, job=stored()), lease=old))
     assert stale[1][2] == "does not run: its Lease was last renewed at 11:40:00 UTC by a"
 
 
 def test_a_program_that_runs_and_does_not_open_a_job_is_quoted() -> None:
-    told = event(
+    reason = event(
         "Pod",
         "train-worker-0",
         "Waiting",
         "admitted 3 times without getting its nodes",
         "ultraserver-placement",
     )
-    finding = only(case(work(gated(workers("train", 4), 4), job=stored()), events=(told,)))
+    finding = only(case(work(gated(workers("train", 4), 4), job=stored()), events=(reason,)))
     assert finding.text.startswith("could admit the job to us-01, and has not")
     assert finding.details == ("its last Event: admitted 3 times without getting its nodes",)
 
@@ -135,7 +135,7 @@ def test_without_the_program_the_schedulers_words_and_what_keeps_each_ultraserve
     )
 
 
-def test_a_worker_whose_block_stands_elsewhere_is_told_which_node_is_in_the_way() -> None:
+def test_a_worker_of_a_placed_block_waits_with_the_node_that_is_held() -> None:
     placed = workers("train", 4, FIRST[:3])
     pods = [*placed[:3], *unscheduled(placed[3:], NO_NODE)]
     nodes = changed(THREE, n1_3={"cordoned": True})
@@ -144,7 +144,7 @@ def test_a_worker_whose_block_stands_elsewhere_is_told_which_node_is_in_the_way(
     assert places.text == "train-worker-3 needs a node in us-01, where its block is: node n1-3 cordoned"
 
 
-def test_room_that_the_scheduler_does_not_see_is_said() -> None:
+def test_room_that_the_scheduler_does_not_see_is_reported() -> None:
     pods = unscheduled(workers("train", 4), "0/12 nodes are available: 12 node(s) had volume conflicts.")
     _, places = why(case(work(pods, job=stored())))
     assert places.text == "by nodes and devices there is room for it: us-01; its pods wait for another reason"
@@ -161,9 +161,9 @@ def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> No
     """The scheduler says nothing before a Pod's claims are made; verify knows of a place all the same."""
     pods = claiming(workers("train", 4), "mine")
     message = "PodResourceClaim neurons: resource claim template not found"
-    told = event("Pod", "train-worker-0", "FailedResourceClaimCreation", message)
+    reason = event("Pod", "train-worker-0", "FailedResourceClaimCreation", message)
     known = {"inventory": Inventory(claims={("other", "theirs"): read_claim({})})}
-    (finding, *_) = why(case(work(pods, job=stored(), **known), events=(told,)))
+    (finding, *_) = why(case(work(pods, job=stored(), **known), events=(reason,)))
     assert (
         finding.text == f"{ALL}: no claim was created from ResourceClaimTemplate mine yet: its Events say why"
     )
@@ -183,7 +183,7 @@ def test_a_scheduler_that_does_not_run_is_named() -> None:
 def test_another_gate_is_named(gate: str, who: str) -> None:
     pods = workers("train", 2, schedulingGates=[{"name": gate}])
     text = f"train-worker-0, train-worker-1: scheduling gate {gate}, which {who} must remove"
-    assert said(case(work(pods))) == [("pod", "train-worker-0", text)]
+    assert findings_of(case(work(pods))) == [("pod", "train-worker-0", text)]
 
 
 # ---- a job that the webhook did not change --------------------------------------------------------------
@@ -199,7 +199,7 @@ def untouched(**known: Any) -> tuple[str, str]:
     return finding.text, finding.remedy
 
 
-def test_a_job_that_was_not_mutated_says_why() -> None:
+def test_a_job_that_was_not_mutated_is_explained() -> None:
     assert untouched()[0] == (
         "added nothing, though the rule table would: it was not called, or did not answer "
         "(its failurePolicy is Ignore)"
@@ -215,7 +215,7 @@ def test_a_job_that_was_not_mutated_says_why() -> None:
     )
 
 
-def test_a_job_of_which_the_webhook_saw_the_pods_alone_says_so() -> None:
+def test_a_job_whose_pods_alone_reached_the_webhook_is_explained() -> None:
     pods = workers("train", 4, FIRST)
     for pod in pods:
         del pod["metadata"]["labels"][keys.JOB]
@@ -227,7 +227,7 @@ def test_a_job_of_which_the_webhook_saw_the_pods_alone_says_so() -> None:
     )
 
 
-def test_a_job_that_opted_out_or_is_no_candidate_says_so() -> None:
+def test_a_job_that_opted_out_or_is_no_candidate_is_explained() -> None:
     job = stored(mutated=False)
     job["metadata"]["annotations"] = {keys.INJECT: "false"}
     assert untouched(job=job) == ("added nothing: opted out by ultraserver-webhook.io/inject", "")
@@ -254,7 +254,7 @@ def test_after_the_kill_switch_it_is_the_switch_that_is_named_and_no_outage() ->
     )
 
 
-def test_where_the_preview_service_does_not_answer_it_is_said_that_it_was_not_asked() -> None:
+def test_without_an_answer_of_the_preview_service_a_note_reports_that() -> None:
     text, _ = untouched(answer={}, unasked="the API server answers 404: x")
     assert text == (
         "added nothing: it was not called, did not answer (its failurePolicy is Ignore), "
@@ -266,7 +266,7 @@ def test_where_the_preview_service_does_not_answer_it_is_said_that_it_was_not_as
     )
 
 
-def test_what_an_installations_rows_refuse_is_said_with_their_words() -> None:
+def test_a_refusal_by_rows_of_an_installation_has_their_text() -> None:
     refusal = "families: [{name: trn2u, shapes: [{name: four-node, deny: no jobs of four nodes here}]}]\n"
     text, _ = untouched(rules=rules(refusal))
     assert text == "added nothing, and the rule table would refuse the job: no jobs of four nodes here"
@@ -282,37 +282,37 @@ def test_what_may_not_be_read_is_not_claimed() -> None:
 def test_an_operator_that_does_not_run_is_named() -> None:
     job = stored()
     del job["status"]
-    assert said(case(work([], job=job))) == [
+    assert findings_of(case(work([], job=job))) == [
         ("operator", "mpi-operator", "has not acted on the job: it has no status")
     ]
 
 
 def test_a_quota_is_quoted_from_the_jobs_events() -> None:
-    told = event(
+    reason = event(
         "MPIJob", "train", "MPIJobFailed", 'pods "train-worker-2" is forbidden: exceeded quota: neuron'
     )
-    finding = why(case(work(workers("train", 4)[:2], job=stored()), events=(told,)))[0]
+    finding = why(case(work(workers("train", 4)[:2], job=stored()), events=(reason,)))[0]
     assert (finding.name, finding.text) == ("train", "2 of 4 workers exist: there is no number 2, 3")
     assert finding.details == (
         'MPIJob train: MPIJobFailed: pods "train-worker-2" is forbidden: exceeded quota: neuron',
     )
 
 
-def test_a_launcher_that_cannot_be_created_is_named_with_what_its_job_says() -> None:
+def test_a_launcher_that_cannot_be_created_is_reported_with_its_jobs_message() -> None:
     """Its workers have their nodes, and hold them."""
     why_not = 'Internal error occurred: failed calling webhook "launchers.ultraserver-webhook.io"'
-    told = event("Job", "train-launcher", "FailedCreate", why_not)
-    finding = only(case(work(workers("train", 4, FIRST), job=stored()), events=(told,)))
+    reason = event("Job", "train-launcher", "FailedCreate", why_not)
+    finding = only(case(work(workers("train", 4, FIRST), job=stored()), events=(reason,)))
     assert (finding.name, finding.text) == ("train-launcher", "the launcher is not created")
     assert finding.details == (f"Job train-launcher: FailedCreate: {why_not}",)
 
 
-def test_an_image_that_cannot_be_pulled_is_said_once_for_all_pods() -> None:
+def test_an_image_that_cannot_be_pulled_is_reported_once_for_all_pods() -> None:
     pods = workers("train", 4, FIRST)
     for pod in pods:
         waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
         pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": "mpitest", "state": waiting}]}
-    assert said(case(work(pods, job=stored()))) == [
+    assert findings_of(case(work(pods, job=stored()))) == [
         ("pod", "train-worker-0", f"{ALL}: container mpitest is waiting: ImagePullBackOff: not found")
     ]
 
@@ -321,7 +321,7 @@ def test_a_pod_that_does_not_go_away_is_named_with_its_node() -> None:
     pods = workers("train", 4, FIRST)
     pods[1]["metadata"]["deletionTimestamp"] = "2026-11-21T11:00:00Z"
     text = "train-worker-1: terminating since 2026-11-21T11:00:00Z, on node n1-1"
-    assert ("pod", "train-worker-1", text) in said(case(work(pods, job=stored())))
+    assert ("pod", "train-worker-1", text) in findings_of(case(work(pods, job=stored())))
 
 
 # ---- the launcher -----------------------------------------------------------------------------------------
@@ -335,8 +335,8 @@ def test_a_launcher_that_waits_names_the_workers_that_are_not_ready() -> None:
     pods = workers("train", 4, FIRST)
     pods[2]["status"] = {"phase": "Pending"}
     waiting = launcher("train", init("wait-hostfilename", state={"running": {"startedAt": "x"}}))
-    found = said(case(work([*pods, waiting], job=stored())))
-    assert found == [
+    result = findings_of(case(work([*pods, waiting], job=stored())))
+    assert result == [
         ("pod", "train-worker-2", "the launcher waits for its workers: not Ready are train-worker-2")
     ]
 
@@ -355,19 +355,20 @@ def test_a_launcher_that_is_made_when_workers_are_ready_names_those_that_are_not
     pods = workers("train", 4, FIRST)
     pods[3]["status"] = {"phase": "Pending"}
     job = stored(launcherCreationPolicy="WaitForWorkersReady")
-    assert said(case(work(pods, job=job)))[0][2] == (
+    assert findings_of(case(work(pods, job=job)))[0][2] == (
         "the launcher is created when all workers are Ready (launcherCreationPolicy): not yet train-worker-3"
     )
 
 
-def test_a_job_that_straddles_or_whose_node_is_broken_says_so() -> None:
+def test_a_job_that_straddles_or_has_a_broken_node_is_reported() -> None:
     nodes = changed(THREE, n1_1={"ready": False})
     kinds = [
-        (kind, name) for kind, name, _ in said(case(work(workers("train", 4, FIRST), nodes, job=stored())))
+        (kind, name)
+        for kind, name, _ in findings_of(case(work(workers("train", 4, FIRST), nodes, job=stored())))
     ]
     assert kinds == [("node", "n1-1")]
     away = case(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"]), job=stored()))
-    assert [(kind, name) for kind, name, _ in said(away)] == [
+    assert [(kind, name) for kind, name, _ in findings_of(away)] == [
         ("ultraserver", "us-01"),
         ("ultraserver", "us-02"),
     ]
@@ -401,7 +402,7 @@ def test_a_job_that_leaves_a_failed_node_shows_what_the_program_last_reported() 
     assert ", but the program does not run: " in dead("restart", lease=None).text
 
 
-def test_a_job_without_a_place_is_told_what_the_scheduler_says_and_no_more() -> None:
+def test_a_job_without_a_placement_annotation_is_explained_by_the_scheduler_only() -> None:
     pods = unscheduled(workers("train", 2), NO_NODE)
     for pod in pods:
         pod["metadata"]["annotations"] = {}

@@ -280,13 +280,13 @@ def forged(labels: dict[str, str] | None = None, **tree: Json) -> Json:
     return job
 
 
-@pytest.mark.parametrize("asked", [*LEFT_ALONE.values(), {}], ids=[*LEFT_ALONE, "placed"])
-def test_what_a_job_claims_is_what_the_rows_say_or_gone_and_its_author_is_told(
-    asked: dict[str, Json], table: Table
+@pytest.mark.parametrize("requests", [*LEFT_ALONE.values(), {}], ids=[*LEFT_ALONE, "placed"])
+def test_forged_placement_annotations_are_replaced_or_removed_with_a_warning(
+    requests: dict[str, Json], table: Table
 ) -> None:
-    plain = mpijob(4, **{key: value for key, value in asked.items() if key != "labels"})
-    plain["metadata"] |= {"labels": asked["labels"]} if "labels" in asked else {}
-    honest, outcome = (evaluate(table, requested(job)) for job in (plain, forged(**asked)))
+    plain = mpijob(4, **{key: value for key, value in requests.items() if key != "labels"})
+    plain["metadata"] |= {"labels": requests["labels"]} if "labels" in requests else {}
+    honest, outcome = (evaluate(table, requested(job)) for job in (plain, forged(**requests)))
     for path in (WORKER, LAUNCHER):
         template = get(outcome.after, path)
         assert record.claims(template) == record.claims(get(honest.after, path))

@@ -105,7 +105,7 @@ UNSENT: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("what", UNSENT)
-def test_a_preview_says_what_the_default_installation_does_not_send(what: str) -> None:
+def test_a_preview_names_what_the_default_installation_does_not_send(what: str) -> None:
     """Protects from the belief that a job is placed that the webhook never gets."""
     obj, part = UNSENT[what]
     notes = _notes(obj)

@@ -59,13 +59,13 @@ def type_in(
         AssertionError: It shows no command there, or one fails.
     """
     printed = ""
-    found = steps(document, heading)
-    assert found, f"{document} shows no command under {heading!r}"
-    for step in found:
+    result = steps(document, heading)
+    assert result, f"{document} shows no command under {heading!r}"
+    for step in result:
         command = step.command
         for word, other in (renamed or {}).items():
             command = command.replace(word, other)
-        said, status = run(command, folder, kubectl)
-        assert status == 0, f"{step.where}\n{said}"
-        printed += said
+        output, status = run(command, folder, kubectl)
+        assert status == 0, f"{step.where}\n{output}"
+        printed += output
     return printed

@@ -38,8 +38,8 @@ class Person:
     def serves(self) -> str:
         """The image that the release's manifest has the serving Pods run."""
         text = (self.folder / "install.yaml").read_text(encoding="utf-8")
-        (found,) = {*re.findall(r" image: (ultraserver-webhook:.*)", text)}
-        return str(found)
+        (result,) = {*re.findall(r" image: (ultraserver-webhook:.*)", text)}
+        return str(result)
 
     def types(self, heading: str) -> None:
         """Runs what the document shows under a heading, in the folder."""

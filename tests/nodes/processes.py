@@ -16,15 +16,15 @@ def about(process: int, file: str) -> str:
 
 def spaces(process: int) -> set[str]:
     """Returns the namespaces of a process that this one does not share; none where they cannot be seen."""
-    found = set()
+    result = set()
     for space in SPACES:
         try:
             link = Path(f"/proc/{process}/ns/{space}").readlink()
         except OSError:  # It has ended meanwhile, or is the machine's first.
             return set()
         if link != Path(f"/proc/self/ns/{space}").readlink():
-            found.add(str(link))
-    return found
+            result.add(str(link))
+    return result
 
 
 def processes() -> Iterator[int]:

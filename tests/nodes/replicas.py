@@ -77,8 +77,8 @@ def metrics(own: Kubectl, pod: str) -> str:
 
 def values(own: Kubectl, pods: Iterable[Object], name: str) -> set[str]:
     """Returns what Pods of the product say under the name of a metric: labels and value of each, as text."""
-    said = "\n".join(metrics(own, pod["metadata"]["name"]) for pod in pods)
-    return set(re.findall(rf"^ultraserver_webhook_{name}(.*)$", said, re.MULTILINE))
+    text = "\n".join(metrics(own, pod["metadata"]["name"]) for pod in pods)
+    return set(re.findall(rf"^ultraserver_webhook_{name}(.*)$", text, re.MULTILINE))
 
 
 def put_table(own: Kubectl, text: str) -> str:
@@ -114,8 +114,8 @@ class Product:
             NotYetError: not in time.
         """
 
-        def settled(found: Object) -> bool:
-            return [*map(ready, found["items"])] == [True] * replicas
+        def settled(obj: Object) -> bool:
+            return [*map(ready, obj["items"])] == [True] * replicas
 
         pods: list[Object] = self.own.wait_for(settled, *SERVING, timeout=story.SECONDS)["items"]
         return pods

@@ -31,8 +31,8 @@ def sections() -> Iterator[tuple[str, str]]:
 
 
 def _kubectl(plane: RealPlane, command: str) -> str:
-    said = plane.kubectl.run("--request-timeout=20s", *command.split(), check=False)
-    return said.stdout + said.stderr
+    output = plane.kubectl.run("--request-timeout=20s", *command.split(), check=False)
+    return output.stdout + output.stderr
 
 
 def _read(log: Path) -> str:

@@ -69,8 +69,8 @@ def test_no_image_has_a_second_python(image: Image, base: Image) -> None:
     library = re.compile(r"(^|/)lib/python3[^/]*/os\.py$")
     assert [path for path in base.files() if interpreter.search(path)]
     assert [path for path in base.files() if library.search(path)]
-    for found in (interpreter, library):
-        assert not [path for path in own(image, base) if found.search(path)]
+    for value in (interpreter, library):
+        assert not [path for path in own(image, base) if value.search(path)]
 
 
 def test_an_image_runs_as_its_own_user_by_number(image: Image) -> None:

@@ -30,9 +30,9 @@ def images_of(manifest: Path) -> set[str]:
 def member(archive: Path, name: str) -> bytes:
     """Returns a file of an archive."""
     with tarfile.open(archive) as tar:
-        found = tar.extractfile(name)
-        assert found is not None
-        return found.read()
+        result = tar.extractfile(name)
+        assert result is not None
+        return result.read()
 
 
 def test_a_release_has_a_file_for_the_default_and_for_every_recommended_set(release_folder: Path) -> None:
@@ -117,17 +117,17 @@ def test_the_bill_of_materials_names_what_is_installed(release_folder: Path) -> 
 
 
 def test_the_provenance_names_every_file_every_image_and_every_package(release_folder: Path) -> None:
-    said = json.loads((release_folder / provenance.NAME).read_text(encoding="utf-8"))
+    data = json.loads((release_folder / provenance.NAME).read_text(encoding="utf-8"))
     lines = (release_folder / release.SUMS).read_text(encoding="utf-8").splitlines()
     sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    subjects = {each["name"]: each["digest"]["sha256"] for each in said["subject"]}
+    subjects = {each["name"]: each["digest"]["sha256"] for each in data["subject"]}
     images = {f"{image}@sha256:{digest}" for image, digest in subjects.items() if image not in sums}
     assert images == images_of(release_folder / "install.yaml")
     assert {name: subjects.get(name) for name in sums if name != provenance.NAME}.items() <= sums.items()
     # What pip said that it installed is what the lock allows, and all of it.
     wheels = {
         each["digest"]["sha256"]
-        for each in said["predicate"]["buildDefinition"]["resolvedDependencies"]
+        for each in data["predicate"]["buildDefinition"]["resolvedDependencies"]
         if each["name"].endswith(".whl")
     }
     text = (REPOSITORY / "locks" / "controllers.txt").read_text(encoding="utf-8")

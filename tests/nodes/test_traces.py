@@ -97,12 +97,12 @@ def plane(tools: Path, node_tools: Path, tmp_path: Path) -> Iterator[Plane]:
     """A plane with one node, and processes, mounts, interfaces and control groups of a container."""
     assert node_tools.is_dir()
     with started(tmp_path) as starter:
-        said = starter.stdout
-        assert said is not None
-        config = next(line.partition("=")[2].strip() for line in said if "export KUBECONFIG=" in line)
+        text = starter.stdout
+        assert text is not None
+        config = next(line.partition("=")[2].strip() for line in text if "export KUBECONFIG=" in line)
         kubectl = Kubectl(tools / "kubectl", Path(config), "default")
         kubectl.create(POD)
-        kubectl.wait_for(lambda found: found["status"]["phase"] == "Running", "pod", "runs", timeout=PATIENCE)
+        kubectl.wait_for(lambda obj: obj["status"]["phase"] == "Running", "pod", "runs", timeout=PATIENCE)
         family = offspring(starter.pid)
         held = keeper_among(family)
         inside = set().union(*(spaces(process) for process in offspring(held.first)))

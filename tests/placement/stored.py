@@ -139,7 +139,7 @@ def pods(api: FakeApi, name: str = "") -> Iterator[Object]:
             yield raw
 
 
-def told(api: FakeApi) -> list[tuple[str, str, str]]:
+def stored_events(api: FakeApi) -> list[tuple[str, str, str]]:
     """Returns the Events that are stored: pod, reason, message."""
     return [
         (raw["involvedObject"]["name"], raw["reason"], raw["message"])

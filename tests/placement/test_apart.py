@@ -100,14 +100,14 @@ def test_a_unit_that_a_pod_without_devices_keeps_others_off_is_none_for_them(
 
 def test_a_wider_key_than_the_units_counts() -> None:
     nodes = {
-        name: replace(found, labels={**found.labels, "zone": "a" if name < "n2" else "b"})
-        for name, found in servers(3).items()
+        name: replace(server, labels={**server.labels, "zone": "a" if name < "n2" else "b"})
+        for name, server in servers(3).items()
     }
     pod = sitting("sleep", "n2-0", EVERYBODY | {"topologyKey": "zone"})
     assert where(pod, workers("a", 4), workers("b", 4), nodes=nodes) == {"a": "us-01"}
 
 
-def test_where_all_units_are_closed_the_job_waits_and_is_told_by_whom() -> None:
+def test_if_all_units_are_held_the_job_waits_with_the_holders() -> None:
     decision = decide(
         Topology(TWO.values()),
         [sitting("s1", "n1-0", EVERYBODY), sitting("s2", "n2-3", EVERYBODY), *workers("a", 4)],
@@ -149,7 +149,7 @@ def test_a_jobs_own_term_counts_whatever_label_of_others_it_selects_by(
 
 
 def test_a_jobs_own_term_counts_against_workers_that_have_other_units_to_themselves() -> None:
-    nodes = {name: replace(found, labels={**found.labels, "zone": "a"}) for name, found in TWO.items()}
+    nodes = {name: replace(each, labels={**each.labels, "zone": "a"}) for name, each in TWO.items()}
     beside = [replace(pod, labels={"app": "x"}) for pod in job("b", 4)]
     there = bound(beside, on(nodes, *(f"n1-{at}" for at in range(4))), started=True)
     own = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
@@ -214,9 +214,9 @@ def of_application(number: int, **reach: Any) -> list[dict[str, Any]]:
 
 def compared(*pods: Pod | list[Pod]) -> int:
     """Returns how many pods are compared with terms until jobs are placed, which these do not hinder."""
-    with mock.patch.object(repel, "selects", side_effect=selects) as asked:
+    with mock.patch.object(repel, "selects", side_effect=selects) as requests:
         assert where(*pods, workers("a", 4), workers("b", 4)).keys() == {"a", "b"}
-    return asked.call_count
+    return requests.call_count
 
 
 def test_terms_about_their_own_namespace_cost_others_nothing() -> None:
@@ -327,10 +327,10 @@ def test_a_worker_that_selects_only_another_one_of_its_block_counts() -> None:
 
 
 def test_a_job_with_more_terms_than_are_looked_at_waits() -> None:
-    said = [{"labelSelector": {"matchLabels": {"x": str(at)}}, "topologyKey": "k"} for at in range(17)]
-    pods = workers("a", 4, *said[:16])
+    texts = [{"labelSelector": {"matchLabels": {"x": str(at)}}, "topologyKey": "k"} for at in range(17)]
+    pods = workers("a", 4, *texts[:16])
     assert where(pods) == {"a": "us-01"}
-    more = replace(pods[3], apart=terms(said[16]))
+    more = replace(pods[3], apart=terms(texts[16]))
     decision = decide(Topology(TWO.values()), [*pods[:3], more], NOW)
     assert "17 terms of anti-affinity" in waiting(decision)["a"]
 
@@ -368,11 +368,11 @@ def test_a_long_term_keeps_off_no_namespace_and_no_label_that_it_does_not_name(
     term: dict[str, Any], namespace: str, labels: dict[str, str], *, counts: bool
 ) -> None:
     """The guard accepts such a Pod from everybody: it is not about other namespaces."""
-    [found] = terms(term | {"topologyKey": SERVER_4})
-    assert selects(found, "other", namespace, labels) == counts
+    [result] = terms(term | {"topologyKey": SERVER_4})
+    assert selects(result, "other", namespace, labels) == counts
 
 
-def test_of_a_pod_that_keeps_nobody_off_yet_no_terms_are_kept() -> None:
+def test_terms_of_a_pod_that_repels_no_pod_yet_are_not_kept() -> None:
     """Anybody can have ten thousand of them: they need no node."""
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [EVERYBODY]}}
     raw: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"affinity": affinity}}
@@ -386,19 +386,19 @@ def test_of_a_pod_that_keeps_nobody_off_yet_no_terms_are_kept() -> None:
 
 
 def test_of_a_pod_of_no_job_only_labels_that_the_table_selects_by_are_kept() -> None:
-    found = read_pod({"metadata": {"name": "p", "labels": {ROLE: "worker", "app": "x"}}, "spec": {}})
-    assert found
-    assert found.labels == {ROLE: "worker"}
+    read = read_pod({"metadata": {"name": "p", "labels": {ROLE: "worker", "app": "x"}}, "spec": {}})
+    assert read
+    assert read.labels == {ROLE: "worker"}
 
 
 def test_of_a_worker_with_too_many_labels_no_more_are_kept() -> None:
     """Protects the program's memory: 300 workers with a megabyte of labels took all that it may have."""
     made = worker("train", 0, 4)
     made["metadata"]["labels"] |= {ROLE: "worker", **{f"l{number}": "x" * 63 for number in range(100)}}
-    found = read_pod(made)
-    assert found
-    assert f"at most {MOST_TEXT} are looked at" in problem(found)
-    assert not {key for key in found.labels if key.startswith("l")}
+    read = read_pod(made)
+    assert read
+    assert f"at most {MOST_TEXT} are looked at" in problem(read)
+    assert not {key for key in read.labels if key.startswith("l")}
 
 
 # ---- Admitted in vain --------------------------------------------------------------------------------------
@@ -442,11 +442,11 @@ def test_nothing_is_reserved_for_a_job_that_its_own_namespace_keeps_off() -> Non
 def test_a_term_of_one_namespace_costs_waiting_jobs_of_others_nothing() -> None:
     """A decision about 1,000 nodes took 2.7 times as long for looking at each unit for each waiting job."""
     lock = replace(foreign("lock", "n1-0", neuron=False), namespace="evil", apart=terms(OF_EVIL))
-    with mock.patch.object(Cluster, "repelled_at_home", return_value=False) as asked:
+    with mock.patch.object(Cluster, "repelled_at_home", return_value=False) as requests:
         decide(Topology(ZONED.values()), [lock, *(pod for at in range(9) for pod in job(f"w{at}", 20))], NOW)
-        assert not asked.called
+        assert not requests.called
         decide(Topology(ZONED.values()), [lock, *big("big", 20, MINUTE)], NOW)
-        assert asked.called
+        assert requests.called
 
 
 def test_a_job_that_its_own_namespace_keeps_off_a_free_unit_gets_no_older() -> None:

@@ -74,7 +74,7 @@ def test_all_are(api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["team/a", "--all"]])
-def test_which_has_to_be_said(api: FakeApi, arguments: list[str]) -> None:
+def test_one_job_or_all_must_be_named(api: FakeApi, arguments: list[str]) -> None:
     done = call("open", *arguments)
     assert done.exit_code == 2
     assert "name one job as namespace/name, or use --all" in done.output
@@ -105,7 +105,7 @@ def test_pods_that_cannot_be_listed_are_an_error_in_words(api: FakeApi) -> None:
     assert done.output.startswith("Error: GET /api/v1/pods: 403 forbidden")
 
 
-def test_without_a_cluster_it_says_so(tmp_path: Path) -> None:
+def test_without_a_cluster_an_error_is_printed(tmp_path: Path) -> None:
     for command in (["open", "--all"], ["run"]):
         done = call(*command, f"--kubeconfig={tmp_path}/none")
         assert done.exit_code == 1

@@ -12,7 +12,16 @@ from placement.decide.fit import lacking
 from placement.observe.inventory import API, read_claim, read_class, read_slice
 from placement.observe.model import Ask, Device
 from tests.kube.fake import FakeApi
-from tests.placement.stored import INDEX, Program, path_of, state, store_job, store_nodes, told, worker
+from tests.placement.stored import (
+    INDEX,
+    Program,
+    path_of,
+    state,
+    store_job,
+    store_nodes,
+    stored_events,
+    worker,
+)
 from tests.placement.stored import pods as stored
 
 WHOLE = f"device.attributes['{DRIVER}'].resourceType == 'neuron_node'"
@@ -47,9 +56,9 @@ def slice_of(node: str, **changes: Any) -> Object:
 def put(api: FakeApi, kind: str, name: str, namespace: str = "", **content: Any) -> Object:
     """Stores an object of resource.k8s.io."""
     where = f"namespaces/{namespace}/" if namespace else ""
-    found = {"metadata": {"name": name, "namespace": namespace, **content.pop("metadata", {})}, **content}
-    api.put(f"{API}/{where}{kind}/{name}", found)
-    return found
+    result = {"metadata": {"name": name, "namespace": namespace, **content.pop("metadata", {})}, **content}
+    api.put(f"{API}/{where}{kind}/{name}", result)
+    return result
 
 
 def put_template(api: FakeApi, name: str = TEMPLATE, **changes: Any) -> None:
@@ -95,9 +104,9 @@ def claiming(name: str, workers: int = 4, entry: Object | None = None) -> list[O
     return made
 
 
-def store(api: FakeApi, found: list[Object]) -> list[Object]:
+def store(api: FakeApi, objects: list[Object]) -> list[Object]:
     """Stores pods, and the claims that kube-controller-manager makes of templates for them."""
-    for pod in found:
+    for pod in objects:
         pod.setdefault("status", {})["resourceClaimStatuses"] = [
             {"name": entry["name"], "resourceClaimName": f"{pod['metadata']['name']}-{entry['name']}"}
             for entry in pod["spec"]["resourceClaims"]
@@ -110,7 +119,7 @@ def store(api: FakeApi, found: list[Object]) -> list[Object]:
                 spec = template["spec"]["spec"]
                 metadata = made_for(pod, entry["name"])
                 put(api, "resourceclaims", name, "team", metadata=metadata, spec=spec)
-    return found
+    return objects
 
 
 def made_for(pod: Object, entry: str = "neurons") -> Object:
@@ -121,7 +130,7 @@ def made_for(pod: Object, entry: str = "neurons") -> Object:
 
 def pinned(api: FakeApi, name: str) -> set[str]:
     """Returns the UltraServers that a job's workers are pinned to; an empty text where one waits."""
-    return {found[0] or "" for found in state(api, name).values()}
+    return {each[0] or "" for each in state(api, name).values()}
 
 
 def test_a_mixed_fleet_places_both_kinds_of_jobs_where_they_can_be(api: FakeApi) -> None:
@@ -137,10 +146,10 @@ def test_a_mixed_fleet_places_both_kinds_of_jobs_where_they_can_be(api: FakeApi)
         "plugin": {"us-01"},
         "waits": {""},
     }
-    assert "offers too few devices for ResourceClaimTemplate us-4-node-config" in told(api)[-1][2]
+    assert "offers too few devices for ResourceClaimTemplate us-4-node-config" in stored_events(api)[-1][2]
 
 
-def test_a_node_whose_devices_are_claimed_is_held_whoever_claimed_them(api: FakeApi) -> None:
+def test_a_node_with_claimed_devices_is_held_for_every_kind_of_claim(api: FakeApi) -> None:
     put_template(api)
     put_claim(api, "strangers", "n2-3")
     store(api, claiming("first"))
@@ -148,10 +157,10 @@ def test_a_node_whose_devices_are_claimed_is_held_whoever_claimed_them(api: Fake
     Program(api).run()
     assert pinned(api, "first-worker") == {"us-03"}
     assert pinned(api, "second-worker") == {""}
-    assert "us-02: held by claim team/strangers" in told(api)[-1][2]
+    assert "us-02: held by claim team/strangers" in stored_events(api)[-1][2]
 
 
-def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what_it_says(
+def test_a_job_holds_its_unit_by_allocated_claims_and_not_by_its_annotation(
     api: FakeApi,
 ) -> None:
     put_template(api)
@@ -177,7 +186,7 @@ def test_a_job_holds_its_unit_once_its_claims_have_devices_and_no_longer_by_what
     assert pinned(api, "next-b-worker") == {"us-02"}
 
 
-def test_a_job_that_was_opened_keeps_its_unit_whatever_becomes_of_its_claims(api: FakeApi) -> None:
+def test_an_admitted_job_keeps_its_unit_after_a_change_of_its_claims(api: FakeApi) -> None:
     put_template(api)
     first = store(api, claiming("first"))
     program = Program(api)
@@ -193,9 +202,7 @@ def test_a_job_that_was_opened_keeps_its_unit_whatever_becomes_of_its_claims(api
 
 
 @pytest.mark.parametrize("namespace", ["evil", "team"])
-def test_what_a_claim_says_of_a_pod_for_which_it_was_not_made_counts_for_nothing(
-    namespace: str, api: FakeApi
-) -> None:
+def test_a_claim_that_was_not_created_for_a_pod_is_ignored(namespace: str, api: FakeApi) -> None:
     """Protects units from an editor whose own claims say that a job's empty claims ask for devices."""
     put_template(api)
     for pod in store(api, claiming("a")):
@@ -229,7 +236,7 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
 
 
 @pytest.mark.parametrize(
-    ("spec", "entry", "said"),
+    ("spec", "entry", "text"),
     [
         (
             None,
@@ -261,8 +268,8 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
         (claim_spec(request(), request(f"device.driver == '{DRIVER}'")), {}, "offers too few devices"),
     ],
 )
-def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
-    api: FakeApi, spec: Object | None, entry: Object, said: str
+def test_a_claim_that_cannot_be_compared_makes_its_job_wait_with_a_reason(
+    api: FakeApi, spec: Object | None, entry: Object, text: str
 ) -> None:
     """Without a spec no claim is made of the template, which is there: by a quota, say."""
     if spec is not None:
@@ -272,7 +279,7 @@ def test_a_claim_that_cannot_be_compared_makes_its_job_wait_and_is_told(
     store_job(api, "other", 4)
     Program(api).run()
     assert pinned(api, "a-worker") == {""}
-    assert said in next(message for name, _, message in told(api) if name.startswith("a-"))
+    assert text in next(message for name, _, message in stored_events(api) if name.startswith("a-"))
     assert pinned(api, "other-worker") == {"us-01"}
 
 
@@ -286,20 +293,20 @@ def test_a_job_of_which_a_worker_claims_nothing_waits(api: FakeApi) -> None:
     store(api, [first, *others])
     Program(api).run()
     assert pinned(api, "a-worker") == {""}
-    assert "a-worker-1 asks for no aws.amazon.com/neuron" in told(api)[-1][2]
+    assert "a-worker-1 asks for no aws.amazon.com/neuron" in stored_events(api)[-1][2]
 
 
 def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:
     """Each is met next to the others, on every node."""
     put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(*[request()] * 4)})
-    for count, parts, said in ((1, 40, "few devices"), (2, 200, "few devices"), (3, 0, "12 requests for d")):
+    for count, parts, text in ((1, 40, "few devices"), (2, 200, "few devices"), (3, 0, "12 requests for d")):
         pods = claiming("a")
         for pod in pods:
             (entry,) = pod["spec"]["resourceClaims"]
             pod["spec"]["resourceClaims"] = [entry | {"name": f"c{number}"} for number in range(count)]
         store(api, pods)
         (waiting,) = Program(api).run._decide().waiting  # noqa: SLF001 - as it is compared
-        assert said in waiting.why
+        assert text in waiting.why
         assert waiting.job.pods[0].demand.parts >= parts
 
 
@@ -312,16 +319,16 @@ def test_devices_that_are_not_chosen_yet_may_be_any_of_their_node(api: FakeApi) 
     assert nodes == ["n2-0", "n2-1"]
 
 
-def single(api: FakeApi, name: str, asked: Object) -> None:
+def single(api: FakeApi, name: str, value: Object) -> None:
     """Stores the pod of a job of one node."""
-    put(api, "resourceclaimtemplates", name, "team", spec={"spec": claim_spec(asked, mode=1)})
+    put(api, "resourceclaimtemplates", name, "team", spec={"spec": claim_spec(value, mode=1)})
     (pod,) = claiming(name, 1, {"resourceClaimTemplateName": name})
     place = f"placer=gate workers=1 size=1 unit={HOSTNAME} index=labels/{INDEX}"
     pod["metadata"]["annotations"][PLACE] = place
     store(api, [pod])
 
 
-def test_a_job_of_one_node_that_was_opened_keeps_that_whatever_becomes_of_its_claim(api: FakeApi) -> None:
+def test_an_admitted_job_of_one_node_keeps_it_after_a_change_of_its_claim(api: FakeApi) -> None:
     single(api, "a", request())
     program = Program(api)
     program.run()
@@ -344,9 +351,7 @@ def test_a_job_of_one_node_that_was_opened_keeps_that_whatever_becomes_of_its_cl
         ([("", 0)], False),
     ],
 )
-def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
-    asks: list[tuple[str, int]], *, fits: bool
-) -> None:
+def test_requests_of_a_pod_are_met_together_or_not_at_all(asks: list[tuple[str, int]], *, fits: bool) -> None:
     """Two devices, one of which is a and b, and a tainted one, without which no one has all."""
     devices = [Device("one", frozenset({("a", 1), ("b", 1)})), Device("two", frozenset({("a", 1)}))]
     devices.append(Device("three", frozenset({("c", 1)}), tainted=True))
@@ -362,9 +367,7 @@ def test_what_a_pod_asks_for_is_had_together_or_not_at_all(
         {"name": "nic", "firstAvailable": [{"deviceClassName": "efa"}]},
     ],
 )
-def test_what_a_claim_asks_for_beside_of_other_drivers_is_left_to_the_scheduler(
-    api: FakeApi, more: Object
-) -> None:
+def test_requests_of_a_claim_for_other_drivers_are_left_to_the_scheduler(api: FakeApi, more: Object) -> None:
     put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": claim_spec(request(), more)})
     store(api, claiming("a"))
     Program(api).run()
@@ -396,7 +399,8 @@ def test_a_unit_of_which_some_nodes_have_the_driver_and_some_the_plugin_is_not_w
     Program(api).run()
     assert (pinned(api, "first-worker"), pinned(api, "second-worker")) == ({"us-01"}, {""})
     assert (
-        "us-02: node n2-0 has no devices of the Neuron DRA driver, and others of it have" in told(api)[-1][2]
+        "us-02: node n2-0 has no devices of the Neuron DRA driver, and others of it have"
+        in stored_events(api)[-1][2]
     )
 
 
@@ -443,7 +447,7 @@ def test_devices_that_are_had_by_another_resource_of_theirs_are_taken(
     assert "n2-3" in cluster.holders
 
 
-def test_of_a_pool_that_is_not_all_there_nobody_gets_a_device(api: FakeApi) -> None:
+def test_an_incomplete_pool_allocates_no_device(api: FakeApi) -> None:
     spec = slice_of("n2-0", pool={"name": "n2-0", "generation": 1, "resourceSliceCount": 2})
     put(api, "resourceslices", f"n2-0-{DRIVER}", spec=spec)
     put_template(api)
@@ -452,7 +456,7 @@ def test_of_a_pool_that_is_not_all_there_nobody_gets_a_device(api: FakeApi) -> N
     assert pinned(api, "a-worker") == {"us-03"}
 
 
-def test_a_claim_that_nobody_waits_for_is_kept_without_what_it_asks_for() -> None:
+def test_a_claim_for_which_no_pod_waits_is_kept_without_its_requests() -> None:
     mine = {"ownerReferences": [{"kind": "Pod", "uid": "u"}]}
     status = {"allocation": {"devices": {"results": [{"driver": DRIVER, "pool": "n", "device": "d"}]}}}
     kept = [
@@ -476,7 +480,7 @@ def test_where_claims_cannot_be_followed_jobs_without_claims_go_on(api: FakeApi)
         "plugin": {"us-01"},
         "too-many": {""},
     }
-    assert any("claims cannot be followed: 403 Forbidden" in message for _, _, message in told(api))
+    assert any("claims cannot be followed: 403 Forbidden" in message for _, _, message in stored_events(api))
     program.claims[2].lost = ""
     program.run()
     assert pinned(api, "claims-worker") == {"us-02"}
@@ -490,8 +494,8 @@ def test_devices_of_a_pool_are_those_of_its_newest_slices_that_are_not_tainted(a
     tainted["devices"][0]["taints"] = [{"key": "sick", "effect": "NoExecute"}]
     put(api, "resourceslices", f"n3-0-{DRIVER}", spec=tainted)
     nodes = Program(api).run._decide().cluster.topology.nodes  # noqa: SLF001 - the nodes as they are compared
-    found = [[device.tainted for device in nodes[name].devices] for name in ("n1-0", "n2-0", "n3-0")]
-    assert found == [[], [False], [True]]
+    matching = [[device.tainted for device in nodes[name].devices] for name in ("n1-0", "n2-0", "n3-0")]
+    assert matching == [[], [False], [True]]
 
 
 @pytest.mark.parametrize(
@@ -506,8 +510,8 @@ def test_devices_of_a_pool_are_those_of_its_newest_slices_that_are_not_tainted(a
     ],
 )
 def test_selectors_as_documents_have_them_are_understood(expression: str, conditions: set[object]) -> None:
-    found = read_class({"spec": {"selectors": [{"cel": {"expression": expression}}]}})
-    assert (set(found.conditions), found.fault) == (conditions, None)
+    result = read_class({"spec": {"selectors": [{"cel": {"expression": expression}}]}})
+    assert (set(result.conditions), result.fault) == (conditions, None)
 
 
 def test_objects_of_any_content_are_read() -> None:

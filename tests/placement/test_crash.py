@@ -64,7 +64,7 @@ def test_a_plan_does_not_count_for_workers_that_came_later(workers: int) -> None
     assert placed(decision) == {"a": "us-03" if place.size > 1 else "n2-1 n1-2"}
 
 
-def test_a_plan_does_not_count_for_a_block_that_stands_elsewhere() -> None:
+def test_a_plan_does_not_count_for_a_block_on_another_unit() -> None:
     pods = job("a", 8)
     first = pinned(pods[0], SERVER_4, "us-01", plan="1=us-02")
     (there,) = bound([pods[4]], on(NODES, "n3-0"))
@@ -99,7 +99,7 @@ def test_a_worker_that_failed_comes_back_although_others_have_ended(
         assert waiting(decide(TOPOLOGY, [pods[0], *there, *known], NOW)) == waits
 
 
-def test_of_a_job_that_is_made_anew_the_first_pod_waits_for_those_whose_last_is_still_there() -> None:
+def test_a_recreated_job_waits_until_the_old_pods_are_gone() -> None:
     """All failed, or the job was deleted and created: its pods come one by one, after those from before."""
     pods = job("a", 8, age=timedelta(seconds=119))
     ended = [Ended(pods[0].key, number) for number in range(8)]

@@ -509,10 +509,10 @@ CASES = [
 def test_decided(case: Case) -> None:
     decision = ask(case.nodes, case.pods)
     assert placed(decision) == case.placed
-    found = waiting(decision)
-    assert found.keys() == case.waiting.keys()
+    result = waiting(decision)
+    assert result.keys() == case.waiting.keys()
     for name, part in case.waiting.items():
-        assert part in found[name]
+        assert part in result[name]
     assert not decision.deletions
 
 
@@ -552,7 +552,7 @@ def test_the_launcher_is_not_deleted() -> None:
     assert deleted(decision) == [pod.name for pod in ADRIFT]
 
 
-def test_time_begins_anew_with_every_change() -> None:
+def test_the_time_restarts_with_every_change() -> None:
     decision = ask(SICK, HALF, remembered(0, HOUR))
     assert not decision.deletions
     assert decision.memory.unsettled["team", "team.a"].since == NOW
@@ -610,7 +610,7 @@ def test_a_running_job_that_lost_a_worker_loses_no_more() -> None:
     assert not decision.deletions
 
 
-def test_a_worker_that_comes_back_is_let_in_however_late() -> None:
+def test_a_worker_that_returns_is_admitted_at_any_time() -> None:
     pods = bound(job("a", 4), ONE.values(), started=True)[:3] + job("a", 4)[3:]
     assert placed(ask(ONE.values(), pods, remembered(3, HOUR))) == {"a": "us-01"}
 
@@ -662,8 +662,8 @@ def test_a_job_that_was_evicted_is_no_started_one_though_a_worker_of_it_survived
     assert "admitted 2 times without getting its nodes" in waiting(decision)["a"]
     once = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND, frozenset({"us-01"}))})
     order = [
-        name_of(found.job.key)
-        for found in ask(TWO.values(), [*evil, *job("b", 4, priority=2)], once).openings
+        name_of(opening.job.key)
+        for opening in ask(TWO.values(), [*evil, *job("b", 4, priority=2)], once).openings
     ]
     assert order == ["b", "a"]
 

@@ -102,7 +102,7 @@ def test_one_taint_that_is_not_tolerated_is_enough() -> None:
     assert misfit(demand, node) == ("tainted", "node n taint sick")
 
 
-def test_a_node_that_is_cordoned_or_not_ready_suits_nobody() -> None:
+def test_a_node_that_is_cordoned_or_not_ready_suits_no_pod() -> None:
     everything = Toleration("", "Exists", "", "")
     assert misfit(Demand(tolerations=(everything,)), NODE) is None
     assert unusable(NODE) is None

@@ -75,8 +75,8 @@ class Tenant:
 
     def place(self) -> dict[str, str]:
         """Returns what it says about its place."""
-        said = {key: found for key, among in PLACE.items() if (found := self.one(*among)) is not None}
-        return self.one({}, *[{keys.PLACE: " ".join(f"{key}={value}" for key, value in said.items())}] * 4)
+        fields = {key: found for key, among in PLACE.items() if (found := self.one(*among)) is not None}
+        return self.one({}, *[{keys.PLACE: " ".join(f"{key}={value}" for key, value in fields.items())}] * 4)
 
     def term(self) -> dict[str, Any]:
         """Returns a node selector term."""
@@ -90,7 +90,7 @@ class Tenant:
         ]
         return self.part({"matchExpressions": (expressions, None), "matchFields": (expressions, None)})
 
-    def pod(self, asked: Sequence[dict[str, str]]) -> dict[str, Any]:
+    def pod(self, value: Sequence[dict[str, str]]) -> dict[str, Any]:
         """Returns a Pod as the API server could have it, and some that it would refuse."""
         terms = {"nodeSelectorTerms": [self.term() for _ in range(self.one(0, 1, 2))]}
         affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
@@ -111,15 +111,15 @@ class Tenant:
                 "affinity": self.one(affinity, None, {}),
                 "priority": self.one(0, -(10**9), 2 * 10**9),
                 "tolerations": self.some(({}, {"key": None, "operator": "Exists"}, {"key": "k"})),
-                "containers": [{"resources": {"requests": self.one(*asked)}, "ports": self.some(PORTS)}],
+                "containers": [{"resources": {"requests": self.one(*value)}, "ports": self.some(PORTS)}],
             },
             "status": {"phase": self.one("Pending", "Running")},
         }
 
-    def pods(self, asked: Sequence[dict[str, str]]) -> list[Pod]:
+    def pods(self, terms: Sequence[dict[str, str]]) -> list[Pod]:
         """Returns some, as they are read."""
-        found = [self.pod(asked) for _ in range(self._random.randint(0, 12))]
-        unique = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in found}
+        matching = [self.pod(terms) for _ in range(self._random.randint(0, 12))]
+        unique = {(raw["metadata"]["namespace"], raw["metadata"]["name"]): raw for raw in matching}
         return [pod for raw in unique.values() if (pod := read_pod(raw)) is not None]
 
     def memory(self) -> Memory:
@@ -149,7 +149,7 @@ def tenants(request: pytest.FixtureRequest, seed: int) -> Each:
     return each
 
 
-def test_whatever_stands_on_pods_a_decision_comes_about_and_gives_no_node_twice(tenants: Each) -> None:
+def test_with_any_annotations_a_decision_is_made_and_no_node_given_twice(tenants: Each) -> None:
     def holds(tenant: Tenant) -> None:
         hostile = tenant.pods(WITHOUT_DEVICES + WITH_DEVICES)
         decision = decide(TOPOLOGY, [*hostile, *VICTIM], NOW, memory=tenant.memory())

@@ -62,8 +62,8 @@ class Fleet:
     def decide(self, after: timedelta = MINUTE, **states: Any) -> Decision:
         """Decides twice, since a failure counts only after a time, with some nodes in other states."""
         for _ in range(2):
-            seen = Topology(changed(self.nodes, **states))
-            decision = decide(seen, self.pods, self.now, None, self.memory)
+            before = Topology(changed(self.nodes, **states))
+            decision = decide(before, self.pods, self.now, None, self.memory)
             self.memory, self.now = decision.memory, self.now + after
             if decision.deletions:
                 break

@@ -43,15 +43,15 @@ def test_a_job_of_which_a_worker_is_at_work_goes_before_no_other_for_the_units_t
     assert "reserved" not in waiting(ask(at_work, again, job("a", 12)))["evil/evil"]
 
 
-def test_a_job_goes_first_for_what_it_has() -> None:
+def test_jobs_that_have_units_or_a_plan_go_first() -> None:
     """A worker that comes back to its block, and what an opening that was cut short has planned."""
     urgent = job("urgent", 16, priority=1)
     back = [*bound(job("a", 8)[:7], [*FOUR.values()][:7], started=True), *job("a", 8, age=SECOND)[7:]]
-    assert [found.job.key[1] for found in ask(back, urgent).openings] == ["team.a"]
+    assert [opening.job.key[1] for opening in ask(back, urgent).openings] == ["team.a"]
     first, *others = job("b", 8, age=MINUTE)
     cut = [pinned(first, SERVER_4, "us-01", plan="1=us-02"), *others]
     decision = ask(cut, job("c", 8, priority=1))
-    assert [found.job.key[1] for found in decision.openings] == ["team.b", "team.c"]
+    assert [value.job.key[1] for value in decision.openings] == ["team.b", "team.c"]
     assert placed(decision) == {"b": "us-01 us-02", "c": "us-03 us-04"}
 
 

@@ -142,7 +142,7 @@ def test_pods_that_the_scheduler_has_still_to_bind_find_nodes_whichever_others_t
     assert placed(decided(kind, nodes, there, job("three", 3))) == {"three": "a"}
 
 
-def test_pods_without_devices_and_pods_of_nobody_take_what_they_take() -> None:
+def test_pods_without_devices_and_without_a_job_use_cpu_and_memory() -> None:
     kind, nodes = KINDS["18 of which 16 count"], rack("a", 18)
     idle = [
         Pod("other", f"cpu-{at}", f"cpu/{at}", demand=Demand(requests={"cpu": 1_000}), node=node.name)
@@ -159,8 +159,8 @@ def test_a_job_that_has_a_unit_to_itself_may_use_some_of_its_nodes_only(size: in
     kind = Kind(4, 4)
     nodes = [*rack("a", 4, sick=1), *rack("b", 4)]
     others = job("other", 1, created=NOW.replace(second=1))
-    found = placed(decided(kind, nodes, job("mine", size), others))
-    assert found == ({"mine": "a", "other": "b"} if size < 4 else {"mine": "b", "other": "a"})
+    result = placed(decided(kind, nodes, job("mine", size), others))
+    assert result == ({"mine": "a", "other": "b"} if size < 4 else {"mine": "b", "other": "a"})
     runs = bound(job("runs", size), nodes[4 : 4 + size], started=True)
     assert placed(decided(kind, nodes[4:], runs, others)) == {}
 
@@ -195,11 +195,11 @@ def test_a_part_is_reserved_from_when_enough_nodes_of_the_unit_are_free() -> Non
 
 
 def test_what_units_are_follows_from_the_rows() -> None:
-    found = units_of([NVL72])
-    assert found.kinds[LABEL] == Kind(18, 16, shared=True, resource="nvidia.com/gpu")
-    assert "nvidia.com/gpu" in found.devices
+    result = units_of([NVL72])
+    assert result.kinds[LABEL] == Kind(18, 16, shared=True, resource="nvidia.com/gpu")
+    assert "nvidia.com/gpu" in result.devices
     apart = [{**shape, "apart": "required"} for shape in NVL72["shapes"]]
-    assert units_of([{**NVL72, "shapes": apart}]).kinds[LABEL] == found.kinds[LABEL]._replace(shared=False)
+    assert units_of([{**NVL72, "shapes": apart}]).kinds[LABEL] == result.kinds[LABEL]._replace(shared=False)
     assert units_of([{**NVL72, "mode": False}]) == UNITS
     with pytest.raises(ValueError, match="a row of the rule table is invalid: KeyError: 'nodes'"):
         units_of([{"name": "broken", "units": [{"label": LABEL}]}])

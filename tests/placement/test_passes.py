@@ -25,7 +25,7 @@ from tests.placement.stored import (
     state,
     store_job,
     store_nodes,
-    told,
+    stored_events,
     worker,
 )
 
@@ -45,7 +45,7 @@ def test_a_job_is_pinned_and_opened_with_its_launcher(api: FakeApi) -> None:
     assert [pod["metadata"]["annotations"][OPENED] for pod in pods(api, "a-worker")] == [
         "2026-11-21T12:00:00Z"
     ] * 4
-    assert told(api) == [
+    assert stored_events(api) == [
         ("a-worker-0", "Admitted", "admitted to us-01"),
         ("a-launcher", "Admitted", "admitted to us-01"),
     ]
@@ -145,7 +145,7 @@ def test_who_cannot_see_does_nothing(api: FakeApi) -> None:
     assert program.run.sees()
 
 
-def test_a_write_that_is_refused_is_tried_after_a_pause_and_people_are_told(
+def test_a_refused_write_is_retried_after_a_pause_with_an_event(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_job(api, "a", 4)
@@ -158,7 +158,7 @@ def test_a_write_that_is_refused_is_tried_after_a_pause_and_people_are_told(
     program.run()
     program.run()
     assert len(patched) == tried
-    [text] = [text for name, _, text in told(api) if name == "a-worker-0"]
+    [text] = [text for name, _, text in stored_events(api) if name == "a-worker-0"]
     assert "refused to change its pods: PATCH /api/v1/namespaces/team/pods/a-worker-0" in text
     store_job(api, "b", 8)  # all there is: nothing is held by what was pinned already
     program.run()
@@ -204,10 +204,10 @@ def test_a_conflict_is_a_refusal_and_the_next_job_has_the_units_in_the_same_pass
     assert {gates for _, gates in state(api, "b-").values()} == {0}
     program.run()
     assert sum("/a-" in path for path in patched) == 1
-    assert "refused to change its pods: PATCH: 409" in told(api)[-1][2]
+    assert "refused to change its pods: PATCH: 409" in stored_events(api)[-1][2]
 
 
-def test_whoever_changes_a_pod_all_the_time_has_no_say_in_what_is_written(
+def test_constant_changes_of_a_pod_do_not_prevent_a_write(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An annotation fifty times a second kept a unit empty, and a job without nodes from deletion."""
@@ -280,7 +280,7 @@ def test_workers_without_a_node_are_deleted_in_time_and_made_anew_elsewhere(api:
         "a-worker-0",
         "Recreated",
         "admitted, but not whole within 120 s: not every worker got a node",
-    ) in told(api)
+    ) in stored_events(api)
     for index in range(4):
         again = worker("a", index, 4)
         again["metadata"]["uid"] += "/again"
@@ -347,14 +347,14 @@ def test_the_figures(api: FakeApi) -> None:
 # ---- Events ------------------------------------------------------------------------------------------------
 
 
-def test_a_reason_is_told_once_and_again_when_it_changes_or_long_after(api: FakeApi) -> None:
+def test_a_reason_is_an_event_once_and_again_after_a_change_or_a_long_time(api: FakeApi) -> None:
     store_job(api, "a", 12)
     program = Program(api)
 
     def news() -> list[tuple[str, str, str]]:
-        before = len(told(api))
+        before = len(stored_events(api))
         program.run()
-        return told(api)[before:]
+        return stored_events(api)[before:]
 
     assert [(name, reason) for name, reason, _ in news()] == [
         ("a-worker-0", "Waiting"),
@@ -377,10 +377,10 @@ def test_a_job_whose_pods_are_being_made_is_not_worth_telling(api: FakeApi) -> N
     api.put(path_of(young), young)
     program = Program(api)
     program.run()
-    assert not told(api)
+    assert not stored_events(api)
     program.clock.forward(timedelta(seconds=1))
     program.run()
-    assert told(api) == [("a-worker-0", "Waiting", "1 of 4 workers exist")]
+    assert stored_events(api) == [("a-worker-0", "Waiting", "1 of 4 workers exist")]
 
 
 def test_a_burst_of_jobs_is_not_one_of_events_and_keeps_no_other_namespace_waiting(api: FakeApi) -> None:
@@ -392,10 +392,10 @@ def test_a_burst_of_jobs_is_not_one_of_events_and_keeps_no_other_namespace_waiti
         api.put(path_of(pod), pod)
     program = Program(api)
     program.run()
-    assert sum(name.startswith("j") for name, _, _ in told(api)) == PER_NAMESPACE
-    assert len(told(api)) == PER_PASS
+    assert sum(name.startswith("j") for name, _, _ in stored_events(api)) == PER_NAMESPACE
+    assert len(stored_events(api)) == PER_PASS
     program.run()
-    assert len(told(api)) == PER_PASS + 2 * PER_NAMESPACE
+    assert len(stored_events(api)) == PER_PASS + 2 * PER_NAMESPACE
 
 
 def test_an_event_that_cannot_be_written_stops_nothing(api: FakeApi) -> None:
@@ -404,7 +404,7 @@ def test_an_event_that_cannot_be_written_stops_nothing(api: FakeApi) -> None:
     api.refuse = "/events/"
     Program(api).run()
     assert {gates for _, gates in state(api, "a-").values()} == {0}
-    assert not told(api)
+    assert not stored_events(api)
 
 
 def test_events_that_fail_slowly_are_not_tried_one_after_the_other(
@@ -427,7 +427,7 @@ def test_events_that_fail_slowly_are_not_tried_one_after_the_other(
     monkeypatch.setattr(api, "create", working)
     program.clock.forward(LEAST)
     program.run()
-    assert len(told(api)) == 5
+    assert len(stored_events(api)) == 5
 
 
 def test_events_that_one_namespace_refuses_are_written_in_others(
@@ -445,7 +445,7 @@ def test_events_that_one_namespace_refuses_are_written_in_others(
 
     monkeypatch.setattr(api, "create", refuse_first)
     Program(api).run()
-    assert len(told(api)) == 1
+    assert len(stored_events(api)) == 1
 
 
 # ---- Single writes -----------------------------------------------------------------------------------------
@@ -456,7 +456,7 @@ def stored(api: FakeApi, raw: dict[str, Any]) -> Any:
     return read_pod(api.objects[path_of(raw)])
 
 
-def test_a_pod_made_anew_under_the_same_name_is_not_meant(api: FakeApi) -> None:
+def test_a_recreated_pod_of_the_same_name_is_another_pod(api: FakeApi) -> None:
     old = stored(api, worker("a", 0, 4))
     anew = worker("a", 0, 4)
     anew["metadata"]["uid"] = "another"
@@ -504,7 +504,7 @@ def test_events_that_are_slow_end_before_the_lease_does(
     assert now[0] < 5
     for _ in range(10):
         program.run()
-    assert len(told(api)) == 20
+    assert len(stored_events(api)) == 20
 
 
 def test_a_worker_that_started_stays_and_the_others_are_deleted_several_at_a_time(

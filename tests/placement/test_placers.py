@@ -31,13 +31,13 @@ def worker(
     if words["placer"] != "gate":
         del spec["schedulingGates"]
     spec["nodeName"] = node
-    found = read_pod(made)
-    assert found
-    return found
+    read = read_pod(made)
+    assert read
+    return read
 
 
 @pytest.mark.parametrize("placer", ["affinity", "kueue"])
-def test_a_pod_that_others_place_holds_its_unit_and_its_job_is_nobodys_here(placer: str) -> None:
+def test_a_pod_of_another_placer_holds_its_unit_and_its_job_is_not_placed(placer: str) -> None:
     pods = [worker(0, placer=placer, node="n1-2"), *(worker(index, placer=placer) for index in (1, 2, 3))]
     others = [*job("two", 2), *job("eight", 8, age=MINUTE)]
     first = decide(TWO, [*pods, *others], NOW)
@@ -62,8 +62,8 @@ def test_where_others_place_a_job_neither_a_gate_nor_an_opening_is_ours(placer: 
     """A row's author, or a Pod's where no guard is, wrote them: nothing is opened, and nothing deleted."""
     made: list[dict[str, Any]] = [stored.worker("a", index, 4) for index in range(4)]
     for raw in made:
-        said = raw["metadata"]["annotations"]
-        said[keys.PLACE] = said[keys.PLACE].replace("gate", placer)
+        annotations = raw["metadata"]["annotations"]
+        annotations[keys.PLACE] = annotations[keys.PLACE].replace("gate", placer)
     gated = [pod for raw in made if (pod := read_pod(raw))]
     decision = decide(TWO, gated, NOW)
     assert not decision.openings
@@ -92,26 +92,26 @@ def test_the_groups_of_an_object_are_jobs_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("annotations", "why"),
     [
         ({"index": ""}, "its place says no index: placement needs the number of each pod"),
         ({"index": "labels/none"}, "label none is None: it must be the pod's number, from 0"),
     ],
 )
-def test_a_pod_without_a_number_waits_and_is_told_unless_others_place_it(
-    said: dict[str, str], why: str
+def test_a_pod_without_a_number_waits_with_a_reason_unless_others_place_it(
+    annotations: dict[str, str], why: str
 ) -> None:
-    decision = decide(TWO, [worker(index, **said) for index in range(4)], NOW)
+    decision = decide(TWO, [worker(index, **annotations) for index in range(4)], NOW)
     assert waiting(decision) == {"a": f"a-worker-0: {why}"}
     assert not decision.openings
-    there = worker(0, placer="affinity", node="n1-0", **said)
+    there = worker(0, placer="affinity", node="n1-0", **annotations)
     assert (problem(there), there.number) == ("", 0)
     assert placed(decide(TWO, [there, *job("b", 4)], NOW)) == {"b": "us-02"}
 
 
 def of_before(form: str, name: str, unit: str = "", pins: int = 0, bound: int = 0) -> list[Pod]:
     """Returns the workers of a job as they were before the label had the kind; some with pin or node."""
-    found = []
+    result = []
     for index in range(4):
         raw: dict[str, Any] = stored.worker(name, index, 4)
         metadata, spec = raw["metadata"], raw["spec"]
@@ -124,8 +124,8 @@ def of_before(form: str, name: str, unit: str = "", pins: int = 0, bound: int = 
         if index < bound:
             spec |= {"nodeName": f"n{unit[-1]}-{index}", "schedulingGates": []}
             raw["status"]["phase"] = "Running"
-        found.append(read_pod(raw))
-    return [pod for pod in found if pod]
+        result.append(read_pod(raw))
+    return [pod for pod in result if pod]
 
 
 @pytest.mark.parametrize("form", ["PyTorchJob", "LeaderWorkerSet"])
@@ -139,8 +139,8 @@ def test_jobs_of_a_release_before_are_placed_opened_to_the_end_and_hold_what_the
     ]
     new = job("runs_PyTorchJob.kubeflow.org", 4, age=SECOND)
     decision = decide(Topology(servers(4).values()), [*new, *pods], NOW)
-    found = {name.partition("/")[0]: units for name, units in placed(decision).items()}
-    assert found == {"again": "us-01", "half": "us-02", "waits": "us-03"}
+    result = {name.partition("/")[0]: units for name, units in placed(decision).items()}
+    assert result == {"again": "us-01", "half": "us-02", "waits": "us-03"}
     assert not decision.doubted
     (why,) = waiting(decision).values()
     assert "us-04: held by team/runs" in why

@@ -44,7 +44,7 @@ def clusters(draw: st.DrawFn) -> list[Node]:
 @st.composite
 def tenants(draw: st.DrawFn) -> list[Pod]:
     """Returns pods on nodes: running jobs on whole units of theirs, and pods of no one we know."""
-    found: list[Pod] = []
+    pods: list[Pod] = []
     taken: set[str] = set()
     for number in range(draw(st.integers(0, 3))):
         size = draw(st.sampled_from([1, 2, 4]))
@@ -53,36 +53,36 @@ def tenants(draw: st.DrawFn) -> list[Pod]:
         if taken.isdisjoint(names):
             taken.update(names)
             nodes = [node(int(name[1]), int(name[3])) for name in names]
-            found += bound(job(f"r{number}", size), nodes, started=draw(st.booleans()))
+            pods += bound(job(f"r{number}", size), nodes, started=draw(st.booleans()))
     for name in draw(st.sets(st.sampled_from(NAMES), max_size=2)) - taken:
-        found.append(foreign(f"x{name}", name))
-    return found
+        pods.append(foreign(f"x{name}", name))
+    return pods
 
 
 @st.composite
 def queues(draw: st.DrawFn) -> list[Pod]:
     """Returns jobs that wait, young enough that nothing is reserved for any."""
-    found: list[Pod] = []
+    pods_of_queue: list[Pod] = []
     for number in range(draw(st.integers(1, 5))):
         workers = draw(st.sampled_from([1, 1, 2, 3, 4, 4, 6, 8, 12]))
         age = draw(st.integers(0, 300)) * SECOND
         pods = job(
             f"w{number}", workers, age=age, priority=draw(st.integers(0, 1)), launcher=draw(st.booleans())
         )
-        found += pods if draw(st.integers(0, 5)) else pods[1:]
-    return found
+        pods_of_queue += pods if draw(st.integers(0, 5)) else pods[1:]
+    return pods_of_queue
 
 
 def free_nodes(nodes: Iterable[Node], pods: Iterable[Pod]) -> frozenset[str]:
     taken = {pod.node for pod in pods}
     return frozenset(
-        found.name for found in nodes if found.ready and not found.cordoned and found.name not in taken
+        each.name for each in nodes if each.ready and not each.cordoned and each.name not in taken
     )
 
 
 def units(size: int, free: frozenset[str]) -> list[frozenset[str]]:
-    found = [frozenset(NAMES[start : start + size]) for start in range(0, len(NAMES), size)]
-    return [unit for unit in found if unit <= free]
+    matching = [frozenset(NAMES[start : start + size]) for start in range(0, len(NAMES), size)]
+    return [unit for unit in matching if unit <= free]
 
 
 @cache
@@ -120,32 +120,34 @@ def test_every_opening_is_whole_and_nothing_is_given_twice(
         assert all(len(block) == size and block <= free for block in blocks)
         given_away += [name for block in blocks for name in block]
     assert len(given_away) == len(set(given_away))
-    told = {found.job.key for found in decision.openings} | {found.job.key for found in decision.waiting}
-    assert told == {pod.key for pod in waiting}
+    known = {admitted.job.key for admitted in decision.openings} | {
+        value.job.key for value in decision.waiting
+    }
+    assert known == {pod.key for pod in waiting}
 
 
 @examples(50)
 @given(clusters(), tenants(), queues())
-def test_no_job_waits_that_could_have_been_placed_beside_those_before_it(
+def test_no_job_waits_that_fits_next_to_those_before_it(
     nodes: list[Node], there: list[Pod], waiting: list[Pod]
 ) -> None:
     decision = decide(Topology(nodes), there + waiting, NOW)
     free = free_nodes(nodes, there)
     opened = {opening.job.key for opening in decision.openings}
     before: list[tuple[int, int]] = []
-    for found in sorted(jobs(waiting), key=lambda job: job.order):
-        if found.trouble(UNITS):
+    for each in sorted(jobs(waiting), key=lambda job: job.order):
+        if each.trouble(UNITS):
             continue
-        place = found.place
+        place = each.place
         need = (place.workers // place.size, place.size)
-        if found.key in opened:
+        if each.key in opened:
             before.append(need)
         else:
             assert not possible((*before, need), free)
 
 
 def let_through(pods: list[Pod]) -> set[JobKey]:
-    return {found.key for found in jobs(pods) if not found.gated}
+    return {one_job.key for one_job in jobs(pods) if not one_job.gated}
 
 
 @examples(50)
@@ -160,14 +162,14 @@ def test_after_a_crash_at_any_write_the_same_jobs_are_placed_each_whole_on_units
     after = carry_out(left, decide(topology, left, NOW))
     assert let_through(after) == let_through(carry_out(pods, decision))
     given_away = [pod.node for pod in there]
-    for found in jobs(after):
-        if found.key not in {pod.key for pod in waiting}:
+    for one_job in jobs(after):
+        if one_job.key not in {pod.key for pod in waiting}:
             continue
-        for block in found.blocks.values():
+        for block in one_job.blocks.values():
             pins = {pod.pin for pod in block}
             assert len(pins) == 1, "all of a block, or none"
-            assert (pins == {None}) is (found.key not in let_through(after))
-            by_id = topology.units_by(found.place.unit)
+            assert (pins == {None}) is (one_job.key not in let_through(after))
+            by_id = topology.units_by(one_job.place.unit)
             given_away += [one.name for pin in pins - {None} for one in by_id[pin].nodes]
     assert len(given_away) == len(set(given_away))
     assert not decide(topology, after, NOW).openings
@@ -175,14 +177,14 @@ def test_after_a_crash_at_any_write_the_same_jobs_are_placed_each_whole_on_units
 
 @examples(200)
 @given(clusters(), queues(), st.integers(1, 60), st.sets(st.sampled_from(NAMES)), st.lists(st.booleans()))
-def test_a_leader_that_writes_on_beside_the_next_one_splits_no_block(
+def test_an_old_leader_that_still_writes_splits_no_block(
     nodes: list[Node], waiting: list[Pod], writes: int, sick: set[str], turns: list[bool]
 ) -> None:
     """One that was stopped for longer than its Lease, and nodes turned sick meanwhile."""
     decision = decide(Topology(nodes), waiting, NOW)
     done = min(writes, writes_of(decision))
     world = {pod.uid: pod for pod in carry_out(waiting, decision, writes=done)}
-    after = Topology(replace(found, ready=found.ready and found.name not in sick) for found in nodes)
+    after = Topology(replace(value, ready=value.ready and value.name not in sick) for value in nodes)
     leaders = [writes_to(decision)[done:], writes_to(decide(after, world.values(), NOW))]
     late: set[tuple[bool, JobKey]] = set()
     for turn in [*turns, *(len(leaders[0]) * [False]), *(len(leaders[1]) * [True])]:
@@ -197,8 +199,8 @@ def test_a_leader_that_writes_on_beside_the_next_one_splits_no_block(
             continue
         now = pinned(now, pod.place.unit, unit, NOW, plan) if unit and pod.place else now
         world[pod.uid] = opened(now) if is_open else now
-    for found in jobs(world.values()):
-        for block in found.blocks.values():
+    for one_job in jobs(world.values()):
+        for block in one_job.blocks.values():
             assert len({pod.pin for pod in block} - {None}) <= 1
 
 
@@ -209,7 +211,7 @@ def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in
 ) -> None:
     decision = decide(Topology(nodes), there + waiting, NOW)
     pods = carry_out(there + waiting, decision, writes=writes % (writes_of(decision) + 1))
-    topology = Topology(replace(found, ready=found.ready and found.name not in sick) for found in nodes)
+    topology = Topology(replace(value, ready=value.ready and value.name not in sick) for value in nodes)
     memory = None
     for passed in (0 * SECOND, MINUTE, HOUR):
         later = decide(topology, pods, NOW + passed, memory=memory)
@@ -218,8 +220,8 @@ def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in
         pods, memory = carry_out(pods, later, NOW + passed), later.memory
     assert not any(opening.job.begun for opening in later.openings)
     new = {opening.job.key for opening in later.openings}  # on what was given back
-    for found in jobs(pods):
-        if found.key in new:
+    for one_job in jobs(pods):
+        if one_job.key in new:
             continue
-        running = any(member.pod.started for member in found.workers)
-        assert running or found.settled or not any(member.pod.opened for member in found.workers)
+        running = any(member.pod.started for member in one_job.workers)
+        assert running or one_job.settled or not any(member.pod.opened for member in one_job.workers)

@@ -158,7 +158,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("part", LONG)
-def test_what_a_worker_asks_of_nodes_is_kept_up_to_a_length(part: str) -> None:
+def test_conditions_of_a_worker_on_nodes_are_kept_up_to_a_length(part: str) -> None:
     worker = read_pod(pod(spec={part: LONG[part]}))
     assert worker
     assert f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared" in problem(worker)
@@ -208,7 +208,7 @@ def test_host_ports_are_kept_very_many_as_one(sidecars: int, kept: int) -> None:
     assert worker.demand.requests.get("host port 22/UDP" if kept > 1 else "host port") == 1000
 
 
-def test_a_pod_of_very_many_gates_waits_and_says_so() -> None:
+def test_a_pod_with_very_many_gates_waits_with_a_reason() -> None:
     gates = [{"name": keys.GATE}, *({"name": f"example.com/{number}"} for number in range(MOST_GATES))]
     worker = read_pod(pod(spec={"schedulingGates": gates}))
     assert worker
@@ -216,14 +216,14 @@ def test_a_pod_of_very_many_gates_waits_and_says_so() -> None:
     assert f"at most {MOST_GATES}" in problem(worker)
 
 
-def test_what_people_ask_of_nodes_is_compared() -> None:
+def test_node_conditions_of_users_are_compared() -> None:
     names = {"matchExpressions": [{"key": HOSTNAME, "values": [f"n{number}" for number in range(100)]}]}
     worker = read_pod(pod(spec=node_affinity(names)))
     assert worker
     assert not problem(worker)
 
 
-def test_what_a_pod_asks_of_a_node() -> None:
+def test_the_conditions_of_a_pod_on_its_node() -> None:
     containers = [{"resources": {"requests": {"aws.amazon.com/neuron": "16", "cpu": "500m"}}}]
     spec = {"nodeSelector": {"a": "b"}, "containers": containers}
     worker, again, plain = (read_pod(pod(spec=fields)) for fields in (spec, spec, {}))
@@ -257,7 +257,7 @@ def test_a_node() -> None:
 
 
 @pytest.mark.parametrize("status", [{}, {"conditions": [{"type": "Ready", "status": "Unknown"}]}])
-def test_a_node_that_does_not_say_it_is_ready_is_not(status: dict[str, Any]) -> None:
+def test_a_node_without_a_ready_condition_is_not_ready(status: dict[str, Any]) -> None:
     assert not read_node({"metadata": {"name": "n1"}, "status": status}).ready
 
 

@@ -22,12 +22,12 @@ def required(*terms: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("raw", ABSENT)
-def test_a_node_that_says_nothing(raw: dict[str, Any]) -> None:
+def test_a_node_without_optional_fields(raw: dict[str, Any]) -> None:
     assert read_node(raw) == Node("", {}, ready=False)
 
 
 @pytest.mark.parametrize("raw", ABSENT)
-def test_a_pod_that_says_nothing(raw: dict[str, Any]) -> None:
+def test_a_pod_without_optional_fields(raw: dict[str, Any]) -> None:
     pod = read_pod(raw)
     assert pod
     assert pod == Pod("", "", "", demand=pod.demand, created=EPOCH)
@@ -73,9 +73,9 @@ def test_terms_arrive_with_each_of_their_parts_and_none_selects_nothing() -> Non
 
 @pytest.mark.parametrize("kind", ["initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"])
 @pytest.mark.parametrize("state", ["state", "lastState"])
-@pytest.mark.parametrize("seen", ["running", "terminated"])
-def test_any_container_that_runs_or_ran_is_a_start(kind: str, state: str, seen: str) -> None:
-    for statuses, started in (([{}, {state: {seen: {}}}], True), ([{}, {state: None}], False)):
+@pytest.mark.parametrize("value", ["running", "terminated"])
+def test_any_container_that_runs_or_ran_is_a_start(kind: str, state: str, value: str) -> None:
+    for statuses, started in (([{}, {state: {value: {}}}], True), ([{}, {state: None}], False)):
         pod = read_pod({"status": {kind: statuses}})
         assert pod
         assert pod.started is started

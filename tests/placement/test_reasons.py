@@ -54,13 +54,13 @@ def test_it_is_the_same_in_every_run_however_nodes_and_pods_come() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 64])
 def test_a_reason_fits_into_an_event_whatever_names_there_are(workers: int) -> None:
-    nodes = [replace(found, name=f"{name}-{'x' * 240}", cordoned=True) for name, found in MANY.items()]
+    nodes = [replace(each, name=f"{name}-{'x' * 240}", cordoned=True) for name, each in MANY.items()]
     text = why(nodes, job("a" * 200, workers), name="a" * 200)
     assert len(text.encode()) <= 1024
     assert len(text) <= LONGEST
 
 
-def test_the_one_that_units_are_reserved_for_hears_of_it_and_the_others_too() -> None:
+def test_reasons_name_the_job_that_units_are_reserved_for() -> None:
     pods = [*running("train", 1), *job("a", 8, age=HOUR), *job("b", 4)]
     nodes = on(MANY, *(f"n{number}-{index}" for number in (1, 2) for index in range(4)))
     assert why(nodes, pods) == (
@@ -89,7 +89,7 @@ def test_units_have_names(count: int, size: int, text: str) -> None:
     assert units(count, size) == text
 
 
-def test_a_size_that_nobody_has_is_said_plainly() -> None:
+def test_a_size_that_no_unit_has_is_reported() -> None:
     pods = [replace(pod, place=Place(Placer.WHOLE_JOB, 8, 8, "rack")) for pod in job("a", 8)]
     assert why(MANY.values(), pods) == (
         "needs 1 free unit of 8 nodes; 0 free; at most 0 can become free as things are"
@@ -114,9 +114,9 @@ def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.Monk
     memory = Memory().refused(("team", "team.refused"), "a quota", NOW)
     trouble = Job.trouble
 
-    def broken(found: Job, units: Units) -> str | None:
-        assert found.key[1] != "team.odd"
-        return trouble(found, units)
+    def broken(one_job: Job, units: Units) -> str | None:
+        assert one_job.key[1] != "team.odd"
+        return trouble(one_job, units)
 
     monkeypatch.setattr(Job, "trouble", broken)
     decision = decide(Topology(nodes.values()), pods, NOW, memory=memory)
@@ -130,8 +130,8 @@ def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.Monk
     }
     # Without the reservation, too few units would be free as well.
     larger = [*busy, *job("first", 12, age=2 * HOUR), *job("behind", 12, age=HOUR)]
-    found = decide(Topology(nodes.values()), larger, NOW)
-    assert [each.reason for each in found.waiting] == [Reason.UNITS, Reason.UNITS]
+    later = decide(Topology(nodes.values()), larger, NOW)
+    assert [each.reason for each in later.waiting] == [Reason.UNITS, Reason.UNITS]
 
 
 def test_a_unit_is_in_one_state() -> None:

@@ -146,12 +146,12 @@ def test_the_decision_about_a_snapshot_is_the_one_that_was_seen(
     tmp_path_factory: pytest.TempPathFactory, snapshot: Snapshot
 ) -> None:
     file = tmp_path_factory.getbasetemp() / "snapshot.json"
-    seen = first_decision(snapshot)
+    decision = first_decision(snapshot)
     for hidden in (False, True):
         again = replayed(snapshot, file, hidden=hidden)
-        assert outcome(decided(again), again) == outcome(seen, snapshot)
+        assert outcome(decided(again), again) == outcome(decision, snapshot)
         if not hidden:
-            assert [each.why for each in decided(again).waiting] == [each.why for each in seen.waiting]
+            assert [each.why for each in decided(again).waiting] == [each.why for each in decision.waiting]
 
 
 def claimed() -> Snapshot:
@@ -185,10 +185,10 @@ def claimed() -> Snapshot:
 @pytest.mark.parametrize("hidden", [False, True])
 def test_device_claims_faults_and_plans_are_part_of_it(tmp_path: Path, *, hidden: bool) -> None:
     snapshot = claimed()
-    seen = first_decision(snapshot)
-    assert [opening.units for opening in seen.openings] == [("us-02",)]
+    decision = first_decision(snapshot)
+    assert [opening.units for opening in decision.openings] == [("us-02",)]
     again = replayed(snapshot, tmp_path / "s.json", hidden=hidden)
-    assert outcome(decided(again), again) == outcome(seen, snapshot)
+    assert outcome(decided(again), again) == outcome(decision, snapshot)
     if not hidden:
         assert as_json(again) == as_json(snapshot)
         assert again.pods[0].demand is again.pods[1].demand
@@ -203,9 +203,9 @@ def test_labels_that_anti_affinity_selects_are_part_of_it(tmp_path: Path, *, hid
         pods += [replace(pod, labels={"team": team, "other": "x"}) for pod in job(team, 4)]
     snapshot = taken(racks, pods)
     again = replayed(snapshot, tmp_path / "s.json", hidden=hidden)
-    seen = first_decision(snapshot)
-    assert [each.units for each in seen.openings] == [("us-02",), ("us-01",)]
-    assert outcome(decided(again), again) == outcome(seen, snapshot)
+    decision = first_decision(snapshot)
+    assert [each.units for each in decision.openings] == [("us-02",), ("us-01",)]
+    assert outcome(decided(again), again) == outcome(decision, snapshot)
     assert "other" not in {key for pod in again.pods for key in pod.labels}
     assert "other" not in {key for each in again.nodes for key in each.labels}
 
@@ -223,10 +223,10 @@ def test_numbers_and_addresses_are_hidden_in_order_and_those_that_are_compared_s
     racks = [replace(each, labels=each.labels | {"rank": each.name[1], "rack": "10-0-0-1"}) for each in NODES]
     terms = (Terms((Expression("rank", "Gt", ("1",)), Expression("rack", "In", ("10-0-0-1", "5"))), ()),)
     pods = [replace(pod, demand=replace(DEMAND, terms=terms)) for pod in job("a", 4)]
-    found = as_json(taken(racks, pods), hidden=True)
-    rank, rack = found["pods"][0]["demand"]["terms"][0]["labels"]
+    data = as_json(taken(racks, pods), hidden=True)
+    rank, rack = data["pods"][0]["demand"]["terms"][0]["labels"]
     assert rank["values"] == ["1"]
-    assert {each["labels"]["rank"] for each in found["nodes"]} == {"1", "2", "3"}
+    assert {each["labels"]["rank"] for each in data["nodes"]} == {"1", "2", "3"}
     assert rack["values"] == sorted(rack["values"])
     assert all(value.startswith("n") for value in rack["values"])
 
@@ -235,21 +235,21 @@ def test_a_guarantee_without_a_namespace_keeps_one_that_is_hidden() -> None:
     rows = Guarantee(("secret-*", "b"), SERVER_4, 1), Guarantee(("team",), SERVER_4, 1)
     units = replace(UNITS, guarantees=rows)
     claim = Claim((), None, 0, "", ((DRIVER, "n1-0", "all"),), ("gone",), extended=False)
-    found = as_json(taken(NODES, (), units=units, claims=((("team", "c"), claim),)), hidden=True)
-    none, team = (each["namespaces"] for each in found["units"]["guarantees"])
+    data = as_json(taken(NODES, (), units=units, claims=((("team", "c"), claim),)), hidden=True)
+    none, team = (each["namespaces"] for each in data["units"]["guarantees"])
     assert [len(none), len(team)] == [1, 1]
-    assert team == [found["claims"][0][0][0]]
-    assert "secret" not in json.dumps(found)
+    assert team == [data["claims"][0][0][0]]
+    assert "secret" not in json.dumps(data)
 
 
 def test_other_gates_and_what_is_no_plan_are_hidden() -> None:
     plan = "1=us-03 our secret 2= x=y"
     pods = [replace(pod, gates=(GATE, "secret.example/gate"), plan=plan) for pod in job("a", 4)]
-    found = as_json(taken(NODES, pods), hidden=True)
-    assert "secret" not in json.dumps(found)
-    assert found["pods"][0]["gates"][0] == GATE
-    units = {each["labels"][SERVER_4] for each in found["nodes"][-4:]}
-    assert {found["pods"][0]["plan"]} == {f"1={unit}" for unit in units}
+    data = as_json(taken(NODES, pods), hidden=True)
+    assert "secret" not in json.dumps(data)
+    assert data["pods"][0]["gates"][0] == GATE
+    units = {each["labels"][SERVER_4] for each in data["nodes"][-4:]}
+    assert {data["pods"][0]["plan"]} == {f"1={unit}" for unit in units}
 
 
 def test_of_each_text_of_a_pod_or_node_it_is_known_whether_it_is_a_name() -> None:
@@ -275,9 +275,9 @@ def test_the_command_prints_a_sentence_and_then_the_jobs(tmp_path: Path) -> None
         "note: the user who took it could not list all pods and claims",
         "note: it was taken with release 0",
     ]
-    found = json.loads(call(str(file), "-o", "json").stdout)
-    assert found["admit"] == [{"job": "team/small", "text": "to us-02"}]
-    assert found["wait"][0]["reason"] == "nodes"
+    data = json.loads(call(str(file), "-o", "json").stdout)
+    assert data["admit"] == [{"job": "team/small", "text": "to us-02"}]
+    assert data["wait"][0]["reason"] == "nodes"
 
 
 WRONG = {

@@ -37,7 +37,7 @@ from tests.placement.world import (
 
 ZONE = "topology.kubernetes.io/zone"
 PLAIN = replace(node(9, 0), labels={HOSTNAME: "n9-0", ZONE: "a"})
-FOUR = {name: replace(found, labels={**found.labels, ZONE: "a"}) for name, found in servers(4).items()}
+FOUR = {name: replace(server, labels={**server.labels, ZONE: "a"}) for name, server in servers(4).items()}
 EVIL: dict[str, Any] = {"namespace": "evil"}
 TUNING = Tuning()
 
@@ -65,12 +65,12 @@ def test_a_pod_that_names_a_zone_its_unit_holds_no_node_of_it() -> None:
     )
     decision = ask([*FOUR.values(), PLAIN], [sleeper], job("a", 16))
     assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
-    [told] = decision.doubted
-    assert ZONE in told.why
-    assert told.job.pods[0].pod.name == "sleep"
+    [message] = decision.doubted
+    assert ZONE in message.why
+    assert message.job.pods[0].pod.name == "sleep"
 
 
-def test_what_a_tenant_wrote_is_told_without_its_escape_sequences() -> None:
+def test_text_of_a_tenant_is_shown_without_its_escape_sequences() -> None:
     sleeper = replace(
         foreign("sleep", "n1-0", neuron=False), place=Place(Placer.WHOLE_JOB, 4, 4, "\x1b[2Jzone")
     )
@@ -128,7 +128,7 @@ def test_pods_of_one_job_that_disagree_on_a_node_end_no_pass() -> None:
         assert not decision.errors
 
 
-def test_a_mistake_about_one_job_is_said_and_the_others_go_on() -> None:
+def test_an_error_about_one_job_is_reported_and_the_others_are_placed() -> None:
     class Odd(dict[str, str]):
         def items(self) -> Any:
             raise RuntimeError("odd")
@@ -136,11 +136,13 @@ def test_a_mistake_about_one_job_is_said_and_the_others_go_on() -> None:
     odd = job("evil", 4, demand=Demand(Odd(), requests=WHOLE_NODE), **EVIL)
     decision = ask(FOUR.values(), odd, job("a", 4))
     assert placed(decision) == {"a": "us-01"}
-    assert [(found.key, str(error)) for found, error in decision.errors] == [(("evil", "evil.evil"), "odd")]
+    assert [(failure.key, str(error)) for failure, error in decision.errors] == [
+        (("evil", "evil.evil"), "odd")
+    ]
     assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
 
 
-def test_a_mistake_about_where_a_pod_stands_is_one_about_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_about_the_place_of_a_pod_is_reported_for_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = bound(job("evil", 4, **EVIL), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"))
     honest = Cluster.unit_of
 
@@ -152,7 +154,9 @@ def test_a_mistake_about_where_a_pod_stands_is_one_about_its_job(monkeypatch: py
     monkeypatch.setattr(Cluster, "unit_of", unit_of)
     decision = ask(FOUR.values(), odd, job("a", 12))
     assert placed(decision) == {"a": "us-02 us-03 us-04"}
-    assert [(found.key, str(error)) for found, error in decision.errors] == [(("evil", "evil.evil"), "odd")]
+    assert [(failure.key, str(error)) for failure, error in decision.errors] == [
+        (("evil", "evil.evil"), "odd")
+    ]
     assert "RuntimeError('odd')" in waiting(decision)["evil/evil"]
 
 
@@ -233,7 +237,7 @@ def test_a_job_whose_writes_are_refused_pauses_longer_each_time_and_holds_nothin
         assert "evil/evil" in placed(again)
 
 
-def test_what_a_refused_job_was_pinned_to_is_given_up_once_somebody_else_has_it() -> None:
+def test_a_pin_of_a_refused_job_is_given_up_once_another_job_has_the_unit() -> None:
     evil = [pinned(pod, SERVER_4, "us-01", NOW - HOUR) for pod in job("evil", 4, **EVIL)]
     running = bound(job("a", 4), on(FOUR, *(f"n1-{place}" for place in range(4))), started=True)
     memory = refused(3, HOUR)
@@ -264,7 +268,7 @@ def test_nothing_is_reserved_against_others_for_a_job_that_waits_for_its_own_nam
 
 def test_nothing_is_reserved_against_others_for_a_job_whose_room_other_pods_of_its_namespace_take() -> None:
     port = {"host port 22/TCP": 1000}
-    for namespace, found in (("evil", "us-01 us-02 us-03"), ("team", "")):
+    for namespace, reserved in (("evil", "us-01 us-02 us-03"), ("team", "")):
         lodger = replace(
             foreign("port", "n1-0", neuron=False),
             namespace=namespace,
@@ -273,7 +277,7 @@ def test_nothing_is_reserved_against_others_for_a_job_whose_room_other_pods_of_i
         )
         large = job("all", 16, age=HOUR, demand=Demand(requests=WHOLE_NODE | port), **EVIL)
         decision = ask(FOUR.values(), [lodger], large, job("a", 12))
-        assert placed(decision).get("a", "") == found
+        assert placed(decision).get("a", "") == reserved
 
 
 def terms(number: int, count: int) -> Demand:
@@ -286,9 +290,9 @@ def test_conditions_of_one_namespace_are_compared_up_to_a_bound_and_it_waits_alo
     each = 100 - OF_A_KIND
     evil = [job(f"j{number}", 4, age=HOUR, demand=terms(number, each), **EVIL) for number in range(12)]
     decision = ask(FOUR.values(), *evil, job("a", 16, age=2 * HOUR), job("b", 4, demand=terms(99, each)))
-    told = [why for why in waiting(decision).values() if "conditions on nodes" in why]
-    assert len(told) == 12 - MOST_COMPARED // (each - 1 + OF_A_KIND)
-    assert f"at most {MOST_COMPARED}" in told[0]
+    messages = [why for why in waiting(decision).values() if "conditions on nodes" in why]
+    assert len(messages) == 12 - MOST_COMPARED // (each - 1 + OF_A_KIND)
+    assert f"at most {MOST_COMPARED}" in messages[0]
     assert "conditions" not in waiting(decision)["b"]
 
 
@@ -298,11 +302,11 @@ def test_kinds_of_node_without_any_condition_count_as_well() -> None:
         for number in range(2 * MOST_COMPARED // OF_A_KIND)
     ]
     evil = [job(f"j{number}", 1, age=HOUR, demand=kind, **EVIL) for number, kind in enumerate(kinds)]
-    told = [why for why in waiting(ask([], *evil)).values() if "conditions on nodes" in why]
-    assert len(told) == len(kinds) // 2
+    messages = [why for why in waiting(ask([], *evil)).values() if "conditions on nodes" in why]
+    assert len(messages) == len(kinds) // 2
 
 
-def test_workers_of_many_different_demands_wait_and_are_told() -> None:
+def test_workers_with_many_different_demands_wait_with_a_reason() -> None:
     pods = [
         replace(pod, demand=terms(number % (MOST_DEMANDS + 1), 5))
         for number, pod in enumerate(job("evil", 8, **EVIL))

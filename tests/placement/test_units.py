@@ -16,7 +16,7 @@ BROKEN = ["families: [", "# a comment only", "families: [{name: !!int ''}]", "[]
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_table_that_breaks_or_goes_takes_no_unit_from_jobs_that_stand_in_it(
+def test_a_broken_or_missing_table_takes_no_unit_from_placed_jobs(
     broken: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     rows = tmp_path / "rules.yaml"
@@ -33,7 +33,7 @@ def test_a_table_that_breaks_or_goes_takes_no_unit_from_jobs_that_stand_in_it(
     assert units() == UNITS | Units({"example.com/rack": Kind(18)})
 
 
-def test_a_file_that_the_webhook_does_not_read_says_nothing_here(tmp_path: Path) -> None:
+def test_a_file_that_the_webhook_does_not_read_has_no_effect(tmp_path: Path) -> None:
     (tmp_path / "racks.yxml").write_text(RACKS)
     assert followed(tmp_path).refresh() == UNITS
 

@@ -42,15 +42,15 @@ def passed_on() -> None:
 @pytest.fixture(scope="session")
 def control_plane_nodes(control_plane: ControlPlane) -> dict[str, dict[str, str]]:
     """The labels of every node, by its name."""
-    found = control_plane.kubectl.get_json("nodes")["items"]
-    return {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
+    items = control_plane.kubectl.get_json("nodes")["items"]
+    return {node["metadata"]["name"]: node["metadata"]["labels"] for node in items}
 
 
 @pytest.fixture(scope="module")
 def servers(plane: ControlPlane) -> dict[str, str]:
     """The UltraServer of every node that is in one, by the node's name, on a package's own control plane."""
-    found = plane.kubectl.get_json("nodes")["items"]
-    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in found}
+    items = plane.kubectl.get_json("nodes")["items"]
+    labels = {node["metadata"]["name"]: node["metadata"]["labels"] for node in items}
     return {name: each[nodes.SERVER_ID_4] for name, each in labels.items() if nodes.SERVER_ID_4 in each}
 
 

@@ -13,6 +13,6 @@ def assert_changed(inside: Kubectl, *names: str) -> None:
     """Creates files as a dry run, strictly: the API server knows every field, and the webhook changes all."""
     for name in names:
         path = REPOSITORY / "examples" / f"{name}.yaml"
-        said = inside.run("create", "--dry-run=server", "--validate=strict", "-o", "yaml", "-f", str(path))
-        for each in yaml.safe_load_all(said.stdout):
+        output = inside.run("create", "--dry-run=server", "--validate=strict", "-o", "yaml", "-f", str(path))
+        for each in yaml.safe_load_all(output.stdout):
             assert ADDED in json.dumps(each), f"{name}: {each['metadata']['name']}"

@@ -20,10 +20,10 @@ CONTAINER = ("spec", "containers", 0)
 def pods_of(namespace: Kubectl, name: str, count: int) -> list[Object]:
     """Returns the Pods of a job, which its operator calls after it, once so many are there."""
 
-    def of_job(found: Object) -> list[Object]:
-        return [item for item in found["items"] if item["metadata"]["name"].startswith(f"{name}-")]
+    def of_job(obj: Object) -> list[Object]:
+        return [item for item in obj["items"] if item["metadata"]["name"].startswith(f"{name}-")]
 
-    return of_job(namespace.wait_for(lambda found: len(of_job(found)) == count, "pods"))
+    return of_job(namespace.wait_for(lambda obj: len(of_job(obj)) == count, "pods"))
 
 
 def blocks(pods: list[Object]) -> set[str]:
@@ -59,10 +59,10 @@ def got(pod: Object, names: Collection[str]) -> str:
     """Returns what the webhook may have added to a Pod; only variables with its own names."""
     mounts = {item["mountPath"]: item["name"] for item in maps_at(pod, (*CONTAINER, "volumeMounts"))}
     ours = {path: name for path, name in mounts.items() if name == "ultraserver-init"}
-    said = {name: value for name, value in env(pod).items() if name in names}
+    variables = {name: value for name, value in env(pod).items() if name in names}
     spec = {key: pod["spec"].get(key) for key in ("nodeSelector", "schedulingGates")}
     spec["affinity"] = unmerged(pod["spec"].get("affinity"))
-    return canonical([pod["metadata"]["labels"].get(keys.BLOCK), spec, ours, said])
+    return canonical([pod["metadata"]["labels"].get(keys.BLOCK), spec, ours, variables])
 
 
 def unmerged(affinity: Any) -> Any:

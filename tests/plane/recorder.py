@@ -32,8 +32,8 @@ def patching(patch: Callable[[Review], Patch]) -> Callable[[Review], Review]:
 
 def mutating(review: Review) -> Review:
     """Answers as the webhook does, with the packaged table."""
-    found = decode(json.dumps(review).encode(), 0)
-    answered: Review = json.loads(encode(found.uid, mutate(load_default(), found)))
+    decoded = decode(json.dumps(review).encode(), 0)
+    answered: Review = json.loads(encode(decoded.uid, mutate(load_default(), decoded)))
     return answered
 
 

@@ -28,16 +28,16 @@ def short_run(stage: Stage, mode: str, seed: int, patience: float = 0.0) -> tupl
     make_sick(stage, 0.3, chance)
     if stage.policy in PLACING:
         stage.start_program()
-    said: list[str] = []
+    texts: list[str] = []
     if mode == "one":
-        result = one_by_one(stage, 8, chance, said.append, settle=patience or QUIET_SECONDS)
+        result = one_by_one(stage, 8, chance, texts.append, settle=patience or QUIET_SECONDS)
     else:
-        result = burst(stage, chance, said.append, settle=4, patience=patience)
-    return result, said
+        result = burst(stage, chance, texts.append, settle=4, patience=patience)
+    return result, texts
 
 
 def assert_all_whole(stage: Stage, mode: str, seed: int) -> None:
     """Every job is placed whole, nothing straddles, and nothing is held in part."""
-    result, said = short_run(stage, mode, seed, PATIENCE)
-    assert mode == "one" or not result.overlooked, said
-    assert result.line() == f"whole {result.jobs} straddle 0 stuck 0 held 0 of {result.jobs}", said
+    result, text = short_run(stage, mode, seed, PATIENCE)
+    assert mode == "one" or not result.overlooked, text
+    assert result.line() == f"whole {result.jobs} straddle 0 stuck 0 held 0 of {result.jobs}", text

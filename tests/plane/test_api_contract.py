@@ -49,8 +49,8 @@ def test_the_words_that_a_fragment_may_have_are_those_of_the_api_server(control_
     """Protects rule tables from words that this release does not take, or takes and lint refuses."""
     served = json.loads(control_plane.kubectl.run("get", "--raw", "/openapi/v3/api/v1").stdout)
     types = {name.rpartition(".")[2]: body for name, body in served["components"]["schemas"].items()}
-    found = {
+    result = {
         (name, key): sorted(types.get(name, {}).get("properties", {}).get(key, {}).get("enum", values))
         for (name, key), values in podschema.VALUES.items()
     }
-    assert found == {place: sorted(values) for place, values in podschema.VALUES.items()}
+    assert result == {place: sorted(values) for place, values in podschema.VALUES.items()}

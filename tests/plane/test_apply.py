@@ -34,7 +34,7 @@ def test_kubectl_diff_finds_no_difference_after_apply(way: tuple[str, ...], name
 
 
 @way
-def test_a_changed_file_changes_what_it_says_and_leaves_the_webhooks_terms(
+def test_a_changed_file_changes_its_own_fields_and_leaves_the_webhooks_terms(
     way: tuple[str, ...], namespace: Kubectl
 ) -> None:
     first = namespace.apply(mpijob(4), *way)

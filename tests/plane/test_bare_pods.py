@@ -88,11 +88,11 @@ def namespace(asked: None, plain_namespace: Kubectl) -> Kubectl:
 def test_a_pod_with_several_devices_gets_the_scheduler_unless_it_names_one(namespace: Kubectl) -> None:
     """The API server has written ``default-scheduler`` into each of them before it asks."""
     cases = {"several": (4, {}), "one": (1, {}), "own": (4, {"schedulerName": "volcano"})}
-    found = {
+    result = {
         name: namespace.create(pod(name, {NEURON: number}, **more))["spec"]["schedulerName"]
         for name, (number, more) in cases.items()
     }
-    assert found == {"several": "my-scheduler", "one": "default-scheduler", "own": "volcano"}
+    assert result == {"several": "my-scheduler", "one": "default-scheduler", "own": "volcano"}
 
 
 def test_a_job_of_kubernetes_own_is_as_its_pods_would_be(namespace: Kubectl) -> None:
@@ -103,7 +103,7 @@ def test_a_job_of_kubernetes_own_is_as_its_pods_would_be(namespace: Kubectl) -> 
     stored = namespace.create(batch_job("eight", 8))["spec"]["template"]["spec"]
     assert (stored["schedulerName"], stored["nodeSelector"]) == ("my-scheduler", ON_TRN1["nodeSelector"])
     assert "affinity" not in stored
-    (made,) = namespace.wait_for(lambda found: found["items"], "pods", "-l", "job-name=eight")["items"]
+    (made,) = namespace.wait_for(lambda obj: obj["items"], "pods", "-l", "job-name=eight")["items"]
     assert made["spec"]["schedulerName"] == "my-scheduler"
     assert webhook.requests(namespace, BARE_PODS) == sent
 
@@ -125,7 +125,7 @@ MIX: dict[str, tuple[Object, bool]] = {
 }
 
 
-def test_of_a_mix_of_pods_only_those_are_sent_that_ask_for_devices(namespace: Kubectl) -> None:
+def test_only_pods_that_request_devices_are_sent(namespace: Kubectl) -> None:
     sent = {}
     for case, (each, _) in MIX.items():
         before = webhook.requests(namespace, BARE_PODS)
@@ -142,7 +142,7 @@ def test_the_other_scheduler_puts_a_job_on_one_ultraserver(
     namespace.create(mpijob())
     workers = ("pods", "-l", "training.kubeflow.org/job-role=worker")
     bound = namespace.wait_for(
-        lambda found: [bool(each["spec"].get("nodeName")) for each in found["items"]] == [True] * 4, *workers
+        lambda obj: [bool(each["spec"].get("nodeName")) for each in obj["items"]] == [True] * 4, *workers
     )["items"]
     assert {each["spec"]["schedulerName"] for each in bound} == {"my-scheduler"}
     assert len({control_plane_nodes[each["spec"]["nodeName"]][nodes.SERVER_ID_4] for each in bound}) == 1

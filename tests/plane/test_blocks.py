@@ -60,24 +60,24 @@ def numbered(pods: list[Object]) -> list[Object]:
 
 def servers(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
     """Returns the UltraServers of each block of a job, by the pods' numbers and not by our label."""
-    found: defaultdict[int, set[str]] = defaultdict(set)
+    by_block: defaultdict[int, set[str]] = defaultdict(set)
     for pod in numbered(stage.pods(key)):
         if "nodeName" in pod["spec"]:
             block = int(pod["metadata"]["labels"][INDEX]) // size
-            found[block].add(stage.labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4])
-    return dict(found)
+            by_block[block].add(stage.labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4])
+    return dict(by_block)
 
 
 def bound(stage: Stage, key: Key, count: int) -> list[Object]:
     """Returns the pods of a job that take nodes, once so many have one."""
-    pods = stage.follow(key, lambda found: sum("nodeName" in pod["spec"] for pod in numbered(found)) == count)
+    pods = stage.follow(key, lambda obj: sum("nodeName" in pod["spec"] for pod in numbered(obj)) == count)
     return numbered(pods)
 
 
 def judged(pods: list[Object]) -> bool:
     """Returns whether the scheduler has a node for each of eight pods, or has reported that there is none."""
-    found = numbered(pods)
-    return len(found) == 8 and all("nodeName" in pod["spec"] or has_none(pod) for pod in found)
+    result = numbered(pods)
+    return len(result) == 8 and all("nodeName" in pod["spec"] or has_none(pod) for pod in result)
 
 
 def has_none(pod: Object) -> bool:
@@ -87,23 +87,23 @@ def has_none(pod: Object) -> bool:
 def assert_whole(stage: Stage, key: Key, blocks: int) -> None:
     on = servers(stage, key)
     assert len(on) == blocks
-    assert all(len(found) == 1 for found in on.values()), on
+    assert all(len(each) == 1 for each in on.values()), on
     assert len(set.union(*on.values())) == blocks, on
 
 
 @pytest.mark.limit(60, "jobs for one and a half times the nodes, until all have ended")
 @modes
 def test_with_sick_nodes_about_no_job_straddles(mode: str, stage: Stage, seed: int) -> None:
-    result, seen = short_run(stage, mode, seed)
+    result, before = short_run(stage, mode, seed)
     # Who comes first is chance: jobs that each have a part of their blocks keep each other from the rest.
     assert result.whole or result.held, "no job has any node"
-    assert result.straddle == 0, seen
+    assert result.straddle == 0, before
     # Nor does a block of a job that waits: when a node comes back the job goes on where it is.
     for key in stage.jobs:
-        assert all(len(found) == 1 for found in servers(stage, key).values()), (key, seen)
+        assert all(len(server) == 1 for server in servers(stage, key).values()), (key, before)
 
 
-def test_a_block_that_lacks_a_node_waits_and_goes_on_where_it_is_when_the_node_comes_back(
+def test_a_block_waits_for_its_missing_node_and_continues_when_the_node_returns(
     stage: Stage,
 ) -> None:
     by_server: defaultdict[str, list[str]] = defaultdict(list)
@@ -117,12 +117,12 @@ def test_a_block_that_lacks_a_node_waits_and_goes_on_where_it_is_when_the_node_c
     stage.follow(key, judged)
     assert not stage.standings()[key].placed, "one UltraServer is whole, and the job needs two"
     on = servers(stage, key)
-    assert all(len(found) == 1 for found in on.values()), on
+    assert all(len(on_servers) == 1 for on_servers in on.values()), on
     for server in others:
         stage.cordon(min(by_server[server]), cordoned=False)
     bound(stage, key, 8)
     assert_whole(stage, key, 2)
-    assert {block: found for block, found in servers(stage, key).items() if block in on} == on
+    assert {block: value for block, value in servers(stage, key).items() if block in on} == on
 
 
 def test_a_job_without_a_name_of_its_own_is_in_blocks_by_the_name_that_it_got(stage: Stage) -> None:

@@ -92,9 +92,9 @@ def test_two_replicas_repair_what_strangers_break(
 def versions(installed: Installation) -> dict[str, str]:
     """Returns the versions of all that is stored, by what it is."""
     name = installed.name
-    found = {kind: installed.admin.get(objects.webhook_configuration(kind, name)) for kind in HOOKS}
-    found |= {kind: installed.secret(kind) for kind in ("tls", "ca")}
-    return {kind: each["metadata"]["resourceVersion"] if each else "" for kind, each in found.items()}
+    result = {kind: installed.admin.get(objects.webhook_configuration(kind, name)) for kind in HOOKS}
+    result |= {kind: installed.secret(kind) for kind in ("tls", "ca")}
+    return {kind: each["metadata"]["resourceVersion"] if each else "" for kind, each in result.items()}
 
 
 def wait_whole(installed: Installation, broken: dict[str, str]) -> None:

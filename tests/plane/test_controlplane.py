@@ -14,7 +14,7 @@ from testbed.plane.kubectl import Kubectl, KubectlError, objects
 from testbed.waiting import until
 
 
-def test_the_server_says_which_version_it_is(control_plane: ControlPlane) -> None:
+def test_the_server_reports_its_version(control_plane: ControlPlane) -> None:
     answer = json.loads(control_plane.kubectl.run("version", "-o", "json").stdout)
     assert answer["serverVersion"]["gitVersion"] == build.CONTROL_PLANE.version()
     assert answer["clientVersion"]["gitVersion"] == build.CONTROL_PLANE.version()
@@ -22,11 +22,11 @@ def test_the_server_says_which_version_it_is(control_plane: ControlPlane) -> Non
 
 
 def test_every_ultraserver_has_four_ready_nodes(control_plane: ControlPlane) -> None:
-    found = control_plane.kubectl.get_json("nodes", "-l", nodes.MODE)["items"]
-    servers = [node["metadata"]["labels"][nodes.SERVER_ID_4] for node in found]
+    items = control_plane.kubectl.get_json("nodes", "-l", nodes.MODE)["items"]
+    servers = [node["metadata"]["labels"][nodes.SERVER_ID_4] for node in items]
     assert {servers.count(server) for server in servers} == {4}
-    assert all(node["status"]["capacity"]["aws.amazon.com/neuron"] == "16" for node in found)
-    assert not any(node["spec"].get("taints") for node in found)
+    assert all(node["status"]["capacity"]["aws.amazon.com/neuron"] == "16" for node in items)
+    assert not any(node["spec"].get("taints") for node in items)
 
 
 def test_kubectl_still_reads_yaml_as_recorded(control_plane: ControlPlane, tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_kubectl_still_reads_yaml_as_recorded(control_plane: ControlPlane, tmp_p
 def test_an_operator_that_ended_is_started_again_and_makes_pods(
     control_plane: ControlPlane, plain_namespace: Kubectl
 ) -> None:
-    (program,) = [found for found in control_plane.programs.running if found.name == "mpi-operator"]
+    (program,) = [each for each in control_plane.programs.running if each.name == "mpi-operator"]
 
     def operators() -> set[int]:
         tasks = Path(f"/proc/{program.pid}/task/{program.pid}/children").read_text(encoding="utf-8")
@@ -64,10 +64,10 @@ def test_an_operator_that_ended_is_started_again_and_makes_pods(
     until(lambda: operators() - {before}, "a new mpi-operator")
     # In less than the time for which the lease of one that was killed still counts.
     plain_namespace.create(mpijob(1))
-    plain_namespace.wait_for(lambda found: len(found["items"]) == 2, "pods", timeout=10)
+    plain_namespace.wait_for(lambda obj: len(obj["items"]) == 2, "pods", timeout=10)
 
 
-def test_who_comes_late_creates_nothing_where_a_test_is_over(plain_namespace: Kubectl) -> None:
+def test_a_late_thread_creates_nothing_after_the_end_of_a_test(plain_namespace: Kubectl) -> None:
     # What a slow operator does with a job that has gone; the Pods would hold nodes for ever.
     jobs.leave(plain_namespace)
     container = {"name": "worker", "image": "registry.example/worker"}

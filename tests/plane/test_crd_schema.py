@@ -37,8 +37,8 @@ def schema_of(folder: Path) -> Object:
     """Returns the schema of MPIJob v2beta1 as mpi-operator's own CRD has it."""
     crd = yaml.safe_load((folder / build.CRD).read_text(encoding="utf-8"))
     (version,) = crd["spec"]["versions"]
-    found: Object = version["schema"]["openAPIV3Schema"]
-    return found
+    schema: Object = version["schema"]["openAPIV3Schema"]
+    return schema
 
 
 def below(schema: Object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Object]]:
@@ -58,7 +58,7 @@ def without_nulls(node: Json) -> Json:
     return [without_nulls(item) for item in node] if isinstance(node, list) else node
 
 
-def test_lists_are_merged_by_the_keys_that_the_schema_says(tools: Path) -> None:
+def test_lists_are_merged_by_the_keys_of_the_schema(tools: Path) -> None:
     spec = schema_of(tools)["properties"]["spec"]
     by_key, whole = {}, set()
     for path, schema in below(spec):
@@ -89,16 +89,16 @@ def two_namespaces(
 
 def gathered() -> list[Object]:
     """Returns generated jobs, always the same ones, in one List, because kubectl is slow."""
-    found: list[Object] = []
+    schemas: list[Object] = []
 
     @given(jobs(named=True))
     @example(mpijob(4, namespace="default", launcher_spec=TAKEN))
     @settings(max_examples=JOBS, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate])
     def gather(job: Object) -> None:
-        found.append(numbered(job, len(found)))
+        schemas.append(numbered(job, len(schemas)))
 
     gather()
-    return found
+    return schemas
 
 
 def numbered(job: Object, number: int) -> Object:
@@ -121,7 +121,7 @@ def outside(job: Object) -> Object:
     return {"metadata": metadata, "spec": {**job["spec"], "mpiReplicaSpecs": None}}
 
 
-def test_the_api_server_makes_of_any_job_what_the_engine_says(
+def test_the_api_server_stores_what_the_engine_computes_for_any_job(
     two_namespaces: tuple[Kubectl, Kubectl],
 ) -> None:
     mutated, plain = two_namespaces

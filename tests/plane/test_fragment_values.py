@@ -10,8 +10,8 @@ from tests.rules.fragments import QUOTING, REFUSED, TAKEN, whole
 def refused(kubectl: Kubectl, fragment: Any) -> bool:
     """Returns whether the API server refuses a pod template with a fragment in it."""
     made = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}, "template": whole(fragment)}
-    asked = ("create", "--dry-run=server", "--validate=false", "-f", "-")
-    done = kubectl.run(*asked, stdin=json.dumps(made), check=False)
+    requests = ("create", "--dry-run=server", "--validate=false", "-f", "-")
+    done = kubectl.run(*requests, stdin=json.dumps(made), check=False)
     assert done.returncode == 0 or "is invalid" in done.stderr or "cannot be handled" in done.stderr
     return done.returncode != 0
 

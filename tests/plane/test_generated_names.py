@@ -22,22 +22,22 @@ Seen = list[tuple[Review, Review]]
 
 
 def label(job: Object) -> str:
-    found: str = template(job, "Worker")["metadata"]["labels"][keys.JOB]
-    return found
+    text: str = template(job, "Worker")["metadata"]["labels"][keys.JOB]
+    return text
 
 
 def values_in_selectors(job: Object) -> list[str]:
     """Returns every value of the job label that the workers' affinity names."""
     affinity = template(job, "Worker")["spec"]["affinity"]
-    found = []
+    result = []
     for kind in ("podAffinity", "podAntiAffinity"):
         for term in affinity[kind]["requiredDuringSchedulingIgnoredDuringExecution"]:
             selector = term["labelSelector"]
-            found += [value for key, value in selector["matchLabels"].items() if key == keys.JOB]
+            result += [value for key, value in selector["matchLabels"].items() if key == keys.JOB]
             for expression in selector.get("matchExpressions", ()):
                 assert expression["key"] == keys.JOB, "no selector by a name that is not known yet"
-                found += expression["values"]
-    return found
+                result += expression["values"]
+    return result
 
 
 def test_its_terms_go_by_a_label_of_its_own_and_place_every_job_whole(
@@ -49,7 +49,7 @@ def test_its_terms_go_by_a_label_of_its_own_and_place_every_job_whole(
         assert len(label(job)) <= 63
     assert len({label(job) for job in made}) == 3
     pods = namespace.wait_for(
-        lambda found: sum(bool(pod["spec"].get("nodeName")) for pod in found["items"]) == 12,
+        lambda obj: sum(bool(pod["spec"].get("nodeName")) for pod in obj["items"]) == 12,
         *("pods", "-l", f"{jobs.ROLE}=worker"),
     )["items"]
     servers = {}
@@ -82,11 +82,11 @@ def called_twice(
 
     What ours was asked and answered is kept.
     """
-    seen: Seen = []
+    preview: Seen = []
 
     def ours(review: Review) -> Review:
         answered = mutating(review)
-        seen.append((review["request"], answered["response"]))
+        preview.append((review["request"], answered["response"]))
         return answered
 
     labels = {webhook.INJECT: "disabled", "asked": "called-twice"}
@@ -98,7 +98,7 @@ def called_twice(
             running = webhook.RunningWebhook(registered_webhook.program, url, registered_webhook.ca)
             registration = webhook.configuration(running, name, {"matchLabels": {"asked": "called-twice"}})
             stack.enter_context(webhook.registered(inside, registration))
-        yield inside, seen
+        yield inside, preview
 
 
 def with_sidecar(obj: Object) -> list[dict[str, Any]]:
@@ -124,10 +124,10 @@ def with_sidecar(obj: Object) -> list[dict[str, Any]]:
 def test_a_second_call_for_the_same_object_has_nothing_to_change(
     job: Object, called_twice: tuple[Kubectl, Seen]
 ) -> None:
-    kubectl, seen = called_twice
-    seen.clear()
+    kubectl, before = called_twice
+    before.clear()
     stored = kubectl.create(job)
-    mine = [pair for pair in seen if pair[0]["object"]["kind"] == "MPIJob"]
+    mine = [pair for pair in before if pair[0]["object"]["kind"] == "MPIJob"]
     (first, answered), (second, answered_again) = mine
     assert patch_of(answered)
     assert patch_of(answered_again) == []

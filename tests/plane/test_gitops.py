@@ -75,13 +75,13 @@ def settled(job: Object) -> bool:
 def synced(inside: Kubectl, files: list[Object], way: tuple[str, ...]) -> list[Object]:
     """Returns the stored jobs of files that were applied, as soon as the operator has started them."""
     inside.apply(together(*files), *way)
-    inside.wait_for(lambda found: all(map(settled, found["items"])), "mpijobs")
+    inside.wait_for(lambda obj: all(map(settled, obj["items"])), "mpijobs")
     return stored(inside, files)
 
 
 def stored(inside: Kubectl, files: list[Object]) -> list[Object]:
-    found = {job["metadata"]["name"]: job for job in inside.get_json("mpijobs")["items"]}
-    return [found[file["metadata"]["name"]] for file in files]
+    result = {job["metadata"]["name"]: job for job in inside.get_json("mpijobs")["items"]}
+    return [result[file["metadata"]["name"]] for file in files]
 
 
 def foreseen(inside: Kubectl, files: list[Object]) -> list[Object]:
@@ -96,12 +96,12 @@ def merged(lives: list[Object], files: list[Object]) -> list[Object]:
 
 def differences(lives: list[Object], others: list[Object]) -> dict[str, set[str]]:
     """Returns the fields of the pod specs that differ, by the jobs' names; no job differs elsewhere."""
-    found = {}
+    result = {}
     for job, other in zip(lives, others, strict=True):
         pair = [copy.deepcopy({"spec": each["spec"]}) for each in (job, other)]
-        found[job["metadata"]["name"]] = set(_taken_from(pair))
+        result[job["metadata"]["name"]] = set(_taken_from(pair))
         assert pair[0] == pair[1]
-    return found
+    return result
 
 
 def _taken_from(pair: list[Object]) -> Iterator[str]:

@@ -22,8 +22,8 @@ def launcher(kubectl: Kubectl, job: dict[str, Any]) -> dict[str, Any]:
     chosen = (
         f"training.kubeflow.org/job-name={job['metadata']['name']},training.kubeflow.org/job-role=launcher"
     )
-    found = kubectl.wait_for(lambda pods: pods["items"], "pods", "-l", chosen)
-    pod: dict[str, Any] = found["items"][0]
+    obj = kubectl.wait_for(lambda pods: pods["items"], "pods", "-l", chosen)
+    pod: dict[str, Any] = obj["items"][0]
     return pod
 
 
@@ -54,16 +54,16 @@ def test_every_mpi_takes_the_new_hostfile_although_the_operator_names_its_own(
         assert mounted == {"/root/ultraserver_init", "/ultraserver_init"}
 
 
-def test_a_quota_that_wants_every_container_to_ask_counts_the_launcher_once(namespace: Kubectl) -> None:
+def test_a_quota_that_needs_requests_in_every_container_counts_the_launcher_once(namespace: Kubectl) -> None:
     quota = {"requests.cpu": "5", "limits.memory": "5Gi"}
     namespace.run(
         "create", "quota", "small", f"--hard={','.join(f'{key}={most}' for key, most in quota.items())}"
     )
-    namespace.wait_for(lambda found: found.get("status", {}).get("hard"), "resourcequota", "small")
+    namespace.wait_for(lambda obj: obj.get("status", {}).get("hard"), "resourcequota", "small")
     job = mpijob(4)
     for group in job["spec"]["mpiReplicaSpecs"].values():
         asks = group["template"]["spec"]["containers"][0].setdefault("resources", {})
         asks.setdefault("limits", {})["memory"] = "1Gi"
         asks["requests"] = {"cpu": "1"}
     launcher(namespace, job)
-    namespace.wait_for(lambda found: found["status"]["used"] == quota, "resourcequota", "small")
+    namespace.wait_for(lambda obj: obj["status"]["used"] == quota, "resourcequota", "small")

@@ -19,9 +19,9 @@ def test_a_job_is_verified_by_the_labels_of_its_nodes(
     namespace: Kubectl, control_plane_nodes: Labels
 ) -> None:
     namespace.create(mpijob(8))
-    found = eventually(namespace, ["verify", "mpijob/train"], lambda found: found["whole"])
-    assert found["text"] == "placed whole: 8 workers on 2 UltraServers, as node config 4 needs"
-    rows = found["rows"]
+    value = eventually(namespace, ["verify", "mpijob/train"], lambda obj: obj["whole"])
+    assert value["text"] == "placed whole: 8 workers on 2 UltraServers, as node config 4 needs"
+    rows = value["rows"]
     assert [row["rank"] for row in rows] == list(range(8))
     for row in rows:
         assert len(row["labels"]) == 5
@@ -33,19 +33,21 @@ def test_a_job_is_verified_by_the_labels_of_its_nodes(
 
 def test_a_quota_is_named_by_the_operators_own_event(namespace: Kubectl) -> None:
     namespace.run("create", "quota", "few", "--hard=count/pods=2")
-    namespace.wait_for(lambda found: found.get("status", {}).get("hard"), "resourcequota", "few")
+    namespace.wait_for(lambda obj: obj.get("status", {}).get("hard"), "resourcequota", "few")
     namespace.create(mpijob(4))
 
-    def named(found: Any) -> bool:
-        missing = [item for item in found["findings"] if "of 4 workers exist" in item["text"]]
+    def named(stored: Any) -> bool:
+        missing = [item for item in stored["findings"] if "of 4 workers exist" in item["text"]]
         return any("exceeded quota: few" in str(item["details"]) for item in missing)
 
     eventually(namespace, ["why", "train"], named)
 
 
-def test_the_documented_rights_are_enough_and_what_lacks_is_said(namespace: Kubectl, tmp_path: Path) -> None:
+def test_the_documented_rights_are_enough_and_missing_ones_are_named(
+    namespace: Kubectl, tmp_path: Path
+) -> None:
     namespace.create(mpijob(1))
-    eventually(namespace, ["verify", "train"], lambda found: found["whole"])
+    eventually(namespace, ["verify", "train"], lambda obj: obj["whole"])
     person = account(namespace, "ada", tmp_path)
     done = plugin(namespace, "verify", "train", kubeconfig=person)
     assert done.returncode == 2

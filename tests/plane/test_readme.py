@@ -71,9 +71,7 @@ def all_placed(inside: Kubectl) -> None:
 
     inside.wait_for(placed, "pods")
     # kubectl diff reads a job twice; a status that the operator writes in between is a difference.
-    inside.wait_for(
-        lambda found: all("conditions" in job.get("status", {}) for job in found["items"]), "mpijobs"
-    )
+    inside.wait_for(lambda obj: all("conditions" in job.get("status", {}) for job in obj["items"]), "mpijobs")
 
 
 def with_kubectl(step: Step) -> bool:
@@ -83,7 +81,7 @@ def with_kubectl(step: Step) -> bool:
 @pytest.mark.usefixtures("served")
 @pytest.mark.limit(40, "kubectl and its plugin are what is shown: six processes")
 @pytest.mark.parametrize("document", session.documents_with(with_kubectl))
-def test_a_session_goes_as_shown(
+def test_a_session_prints_what_the_document_shows(
     document: str, control_plane: ControlPlane, default_namespace: Kubectl, tmp_path: Path
 ) -> None:
     folder = session.folder_with_examples(tmp_path)
@@ -107,7 +105,7 @@ def test_make_cluster_prints_what_is_shown_does_what_an_installation_does_and_st
 ) -> None:
     (shown,) = steps("README.md", "make cluster")
     with session.make("Ctrl-C stops everything", "--old-file=.venv/.dev", "cluster") as made:
-        (exported,) = re.findall(r"export KUBECONFIG=(\S+)", made.said)
+        (exported,) = re.findall(r"export KUBECONFIG=(\S+)", made.output)
         inside = Kubectl(tools / "kubectl", Path(exported)).in_namespace("default")
         inside.run("apply", "-f", str(REPOSITORY / "examples" / "four-node.yaml"))
         all_placed(inside)
@@ -116,5 +114,5 @@ def test_make_cluster_prints_what_is_shown_does_what_an_installation_does_and_st
         people.give_rights(inside)
         people.wait_refusal(inside, people.WORKER)
     assert "nothing is left running" in made.rest
-    session.assert_printed(shown, made.said, MASKS)
-    assert str(tools) in made.said
+    session.assert_printed(shown, made.output, MASKS)
+    assert str(tools) in made.output

@@ -54,7 +54,7 @@ CLAIMS = {
 # The API server itself reads these words, and asks the webhook about such a job for its claims only.
 @pytest.mark.parametrize(("role", "word"), [("Launcher", "false"), ("Worker", "disabled")])
 @pytest.mark.parametrize("claim", CLAIMS.values(), ids=CLAIMS)
-def test_an_opted_out_job_loses_what_it_says_that_its_pods_hold(
+def test_an_opted_out_job_loses_its_placement_annotation(
     claim: dict[str, Any], role: str, word: str, namespace: Kubectl
 ) -> None:
     job = mpijob(4, annotations={keys.INJECT: word})
@@ -66,7 +66,7 @@ def test_an_opted_out_job_loses_what_it_says_that_its_pods_hold(
     assert template(json.loads(done.stdout), role) == plain
 
 
-def test_a_job_label_that_a_person_set_is_replaced_and_they_are_told(namespace: Kubectl) -> None:
+def test_a_job_label_that_the_user_set_is_replaced_with_a_warning(namespace: Kubectl) -> None:
     job = mpijob(4)
     template(job, "Worker")["metadata"] = {"labels": {keys.JOB: "default.another-users", "team": "research"}}
     done = namespace.run("apply", "-f", "-", stdin=jobs.text(job))

@@ -15,13 +15,13 @@ Labels = dict[str, dict[str, str]]
 
 def settled(kubectl: Kubectl, workers: int) -> dict[str, list[Object]]:
     """Returns the workers of a namespace by their job, once all of them are bound."""
-    found = kubectl.wait_for(
+    obj = kubectl.wait_for(
         lambda pods: len([pod for pod in pods["items"] if pod["spec"].get("nodeName")]) == workers,
         *("pods", "-l", f"{jobs.ROLE}=worker"),
         timeout=60,
     )
     by_job: dict[str, list[Object]] = {}
-    for pod in found["items"]:
+    for pod in obj["items"]:
         by_job.setdefault(pod["metadata"]["labels"][JOB_NAME], []).append(pod)
     return by_job
 
@@ -44,12 +44,12 @@ def test_a_partly_taken_ultraserver_is_closed_to_a_job_of_another_namespace_and_
     second_namespace.create(mpijob(4, worker_spec=chosen))
 
     def kept_off(pods: Object) -> bool:
-        said = [
+        texts = [
             condition.get("message", "")
             for pod in pods["items"]
             for condition in pod["status"].get("conditions", ())
         ]
-        return sum("anti-affinity rules" in message for message in said) == 4
+        return sum("anti-affinity rules" in message for message in texts) == 4
 
     judged = second_namespace.wait_for(kept_off, "pods", "-l", f"{jobs.ROLE}=worker")["items"]
     assert not [pod for pod in judged if pod["spec"].get("nodeName")]
@@ -74,7 +74,7 @@ def test_jobs_of_every_size_from_two_namespaces_at_once_are_all_placed_and_keep_
     everybody = [pod for _, pods in placed for pod in pods]
     for size, key in ((4, nodes.SERVER_ID_4), (2, nodes.SERVER_ID_2)):
         there = units(everybody, control_plane_nodes, key)
-        for pods in (pods for found, pods in placed if found == size):
+        for pods in (pods for pods_of_job, pods in placed if pods_of_job == size):
             (unit,) = units(pods, control_plane_nodes, key)
             assert there[unit] == size, f"another job on the unit of a job of {size}"
     for (pod,) in (pods for size, pods in placed if size == 1):

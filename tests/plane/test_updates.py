@@ -33,7 +33,7 @@ def with_own_selector() -> Object:
 
 def is_suspended(job: Object) -> bool:
     conditions = job.get("status", {}).get("conditions", [])
-    return any((found["type"], found["status"]) == ("Suspended", "True") for found in conditions)
+    return any((condition["type"], condition["status"]) == ("Suspended", "True") for condition in conditions)
 
 
 def has_started(job: Object) -> bool:
@@ -68,7 +68,7 @@ def test_a_job_that_has_pods_is_not_touched(way: tuple[str, ...], namespace: Kub
 
 
 @pytest.mark.parametrize("workers", [4, 8])
-def test_replace_by_a_plain_file_does_to_a_suspended_job_what_the_preview_says(
+def test_replacing_a_suspended_job_has_the_result_of_the_preview(
     workers: int, namespace: Kubectl, tmp_path: Path
 ) -> None:
     first = namespace.apply(suspended(mpijob(4)))
@@ -109,7 +109,7 @@ def test_a_suspended_job_of_a_new_size_is_as_if_it_were_created_so_and_starts(
     fresh = namespace.apply(suspended(mpijob(8)), *way, "--dry-run=server")
     namespace.apply(suspended(mpijob(4)), *way)
     namespace.wait_for(is_suspended, "mpijob", "train")
-    namespace.wait_for(lambda found: bool(found["items"]), "jobs")
+    namespace.wait_for(lambda obj: bool(obj["items"]), "jobs")
     done = namespace.run("apply", *way, "-f", "-", stdin=text(suspended(mpijob(8))))
     assert "kubectl delete job train-launcher" in done.stderr
     resized = namespace.get_json("mpijob", "train")
@@ -118,18 +118,18 @@ def test_a_suspended_job_of_a_new_size_is_as_if_it_were_created_so_and_starts(
     # The launcher of the old size waits for 4 workers; the new one, made of the new template, for 8.
     # The operator sees the end of a launcher also before a new size: it made one of the old template then.
     namespace.wait_for(
-        lambda found: found["data"]["hostfile"].count("train-worker-") == 8, "configmap", "train-config"
+        lambda obj: obj["data"]["hostfile"].count("train-worker-") == 8, "configmap", "train-config"
     )
     old = namespace.get_json("job", "train-launcher")["metadata"]["uid"]
     namespace.run("delete", "job", "train-launcher")
     namespace.wait_for(
-        lambda found: [job["metadata"]["uid"] for job in found["items"]] not in ([], [old]), "jobs"
+        lambda obj: [job["metadata"]["uid"] for job in obj["items"]] not in ([], [old]), "jobs"
     )
     made = namespace.get_json("job", "train-launcher")["spec"]["template"]["spec"]["initContainers"]
     assert made[0]["env"][1] == {"name": "ULTRASERVER_WORKERS", "value": "8"}
     namespace.apply({**mpijob(8), "spec": {**mpijob(8)["spec"], "runPolicy": {"suspend": False}}}, *way)
     namespace.wait_for(
-        lambda found: [bool(pod["spec"].get("nodeName")) for pod in workers_of(found["items"])] == [True] * 8,
+        lambda obj: [bool(pod["spec"].get("nodeName")) for pod in workers_of(obj["items"])] == [True] * 8,
         "pods",
     )
 

@@ -46,9 +46,9 @@ def config_map(name: str, value: str) -> dict[str, Any]:
 
 def mirror(plane: ApiServerOnly, changed: threading.Event | None = None) -> Mirror[str]:
     path = f"{PATH}?labelSelector=of%3Dthe-test"
-    told = changed.set if changed else lambda: None
+    on_change = changed.set if changed else lambda: None
     api = connect(plane.kubeconfig)
-    return Mirror(api, path, lambda raw: raw["data"]["value"], told)
+    return Mirror(api, path, lambda raw: raw["data"]["value"], on_change)
 
 
 @pytest.mark.limit(40, "an API server starts again")

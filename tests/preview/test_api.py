@@ -113,7 +113,7 @@ def test_more_pods_than_can_be_looked_at_in_time_are_refused(client: Client) -> 
     )
 
 
-def test_a_form_has_what_is_stored_beside_what_is_to_update_it(client: Client) -> None:
+def test_a_form_has_the_stored_object_and_the_new_one(client: Client) -> None:
     """As a file (``curl -F old=@FILE``) and as a text (``curl -F 'old=<FILE'``)."""
     stored = dump_yaml(mpijob(annotations={"ultraserver-webhook.io/mode": "off"}))
     for old in ((_file(stored), "old.yaml"), stored):
@@ -252,6 +252,6 @@ DESCRIBED = schemathesis.openapi.from_wsgi("/v1/openapi.json", APP)["/v1/preview
 
 @given(case=DESCRIBED.as_strategy())
 @settings(max_examples=30, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-def test_requests_made_from_the_description_are_answered_as_it_says(case: schemathesis.Case) -> None:
+def test_requests_made_from_the_description_get_the_described_answers(case: schemathesis.Case) -> None:
     """Status, media type and schema, and no 5xx; which documents are refused no schema can say."""
     case.validate_response(case.call(), excluded_checks=[positive_data_acceptance])

@@ -103,7 +103,7 @@ USERS: dict[str, tuple[Json, Json, str]] = {
 
 
 @pytest.mark.parametrize("name", USERS)
-def test_workers_that_cannot_write_to_their_root_are_told_of(name: str) -> None:
+def test_workers_that_cannot_write_to_their_root_get_a_warning(name: str) -> None:
     """Protects jobs whose init script would fail once they have their nodes; container before pod."""
     pod, container, words = USERS[name]
     obj = job((*WORKER, "template", "spec"), {"securityContext": pod})
@@ -152,7 +152,7 @@ DEADLINES = {
 
 
 @pytest.mark.parametrize("name", DEADLINES)
-def test_a_deadline_that_runs_while_the_job_waits_is_told_of(name: str) -> None:
+def test_a_deadline_that_includes_the_wait_is_a_warning(name: str) -> None:
     """Protects a job from failing before it ran, of each kind whose clock starts with the object."""
     assert [text.endswith("activeDeadlineSeconds is 60") for text in warnings(DEADLINES[name])] == [True]
 
@@ -248,13 +248,13 @@ AMOUNTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "asked", "count"), AMOUNTS)
-def test_more_devices_than_a_node_has_are_told_of(name: str, asked: Any, count: int) -> None:
+@pytest.mark.parametrize(("name", "obj", "count"), AMOUNTS)
+def test_more_devices_than_a_node_has_are_a_warning(name: str, obj: Any, count: int) -> None:
     """Protects from jobs that wait forever; 128 cores are a node's with LNC=1."""
-    resources = {"limits": {f"aws.amazon.com/{name}": asked}}
+    resources = {"limits": {f"aws.amazon.com/{name}": obj}}
     texts = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": resources}))
     assert len(texts) == count
-    assert all(f"the job waits forever: a worker requests {asked}, and" in text for text in texts)
+    assert all(f"the job waits forever: a worker requests {obj}, and" in text for text in texts)
 
 
 KEYS = {
@@ -380,7 +380,7 @@ UNFINISHED = {
 
 
 @pytest.mark.parametrize("name", UNFINISHED)
-def test_what_kubectl_refuses_or_must_be_rendered_is_told_of(name: str, tmp_path: Path) -> None:
+def test_files_that_kubectl_refuses_or_that_need_rendering_are_reported(name: str, tmp_path: Path) -> None:
     """Protects from previews of objects that no cluster would take; in the warnings, for every output."""
     path, more, words = UNFINISHED[name]
     file = tmp_path / "job.json"

@@ -53,7 +53,7 @@ def parsed(report: str) -> Element:
 
 
 @given(CASES)
-def test_what_somebody_wrote_is_read_back_by_the_runner_and_commands_nothing(case: Case) -> None:
+def test_text_of_a_user_reaches_the_runner_and_runs_no_command(case: Case) -> None:
     """Protects workflows from commands in names: one line a finding, and nothing outside of its command."""
     text = PIPELINES["github"]([case])
     (line,) = re.split(r"[\r\n\x85\u2028\u2029]", text.removesuffix("\n"))
@@ -66,14 +66,14 @@ def test_what_somebody_wrote_is_read_back_by_the_runner_and_commands_nothing(cas
     }
 
 
-def test_line_ends_and_percent_signs_are_escaped_as_github_says() -> None:
+def test_line_ends_and_percent_signs_are_escaped_as_github_documents() -> None:
     """Protects a message's lines, and a file's name: what the runner reads is what was written."""
     exact = Case("a:b", 1, "a,b", [Finding("warning", 2, "a\r\nb%0A:,")])
     assert PIPELINES["github"]([exact]) == "::warning file=a%3Ab,line=2,title=a%2Cb::a%0D%0Ab%250A:,\n"
 
 
 @given(CASES)
-def test_junit_stays_well_formed_whatever_somebody_wrote(case: Case) -> None:
+def test_junit_stays_well_formed_with_any_text(case: Case) -> None:
     """Protects the parser of a report: control characters, surrogates and markup are text in it."""
     (suite,) = parsed(PIPELINES["junit"]([case]))
     (test,) = suite
@@ -81,7 +81,7 @@ def test_junit_stays_well_formed_whatever_somebody_wrote(case: Case) -> None:
     assert printable(case.findings[0].text) in (test.findtext("system-out") or "")
 
 
-def test_a_refusal_is_told_with_the_line_of_the_field_and_nowhere_else(tmp_path: Path) -> None:
+def test_a_refusal_is_reported_once_with_the_line_of_the_field(tmp_path: Path) -> None:
     """Protects the line of an annotation, here of a key with ``/``; the runner reads standard error, too."""
     text = dump_yaml(DENIED)
     (line,) = (at for at, line in enumerate(text.splitlines(), 1) if "/node-config" in line)
@@ -96,7 +96,7 @@ def test_a_refusal_is_told_with_the_line_of_the_field_and_nowhere_else(tmp_path:
     ("form", "sign"), [("github", "::error file={},line={},"), ("junit", '<error type="')]
 )
 @pytest.mark.parametrize(("text", "line"), [("a: [\n", 2), ("\nhello\n", 2), ("# nothing\n", 1)])
-def test_what_cannot_be_read_is_told_in_the_same_form(
+def test_unreadable_documents_are_reported_in_the_same_form(
     tmp_path: Path, form: str, sign: str, text: str, line: int
 ) -> None:
     """Protects a report from being empty, and the runner from commands in an error."""

@@ -24,7 +24,7 @@ JOBSET = {
 }
 
 
-def said(obj: Json) -> list[str]:
+def messages_of(obj: Json) -> list[str]:
     """Returns the messages of all hints."""
     return [text for _, text in hints(TABLE, obj)]
 
@@ -57,13 +57,13 @@ def test_a_misspelt_field_is_named_with_the_right_one(
 ) -> None:
     """Protects what a pipeline would else pass: a field that the API server or the webhook never looks at."""
     field = field_name((*path, new))
-    assert said(misspelt(path, old, new)) == [f"unknown field {field}; did you mean {old!r}?"]
+    assert messages_of(misspelt(path, old, new)) == [f"unknown field {field}; did you mean {old!r}?"]
 
 
 def test_fields_in_lists_are_looked_at() -> None:
     """Protects fields below lists, to whose elements a row's path leads."""
     field = "spec.replicatedJobs[0].template.spec.paralellism"
-    assert said(JOBSET) == [f"unknown field {field}; did you mean 'parallelism'?"]
+    assert messages_of(JOBSET) == [f"unknown field {field}; did you mean 'parallelism'?"]
 
 
 KINDS = {
@@ -83,12 +83,12 @@ def test_a_kind_is_named_with_the_nearest_of_the_table_and_another_kind_is_not(k
     """Protects kinds that differ by case from being passed over, and real other kinds from being accused."""
     version, _, name = kind.rpartition("/")
     expected = [f"no workload of the rule table is {kind!r}; did you mean {near!r}?"] if near else []
-    assert said({"apiVersion": version, "kind": name}) == expected
+    assert messages_of({"apiVersion": version, "kind": name}) == expected
 
 
 def test_what_is_no_object_is_named_with_the_key_that_was_meant() -> None:
     """Protects people who write `apiversion`: no rule looks at such an object."""
-    assert said({"kind": "Pod", "apiversion": "v1"}) == [
+    assert messages_of({"kind": "Pod", "apiversion": "v1"}) == [
         "this is not a Kubernetes object: it has no apiVersion; did you mean 'apiVersion' for 'apiversion'?"
     ]
 
@@ -97,9 +97,9 @@ def test_a_name_that_is_there_in_its_right_form_too_is_no_misspelling() -> None:
     """Protects jobs with fields that only look like known ones, such as those of a newer operator."""
     job = mpijob()
     job["spec"]["mpiReplicaSpecs"]["Worker"]["replica"] = 1
-    assert said(job) == []
+    assert messages_of(job) == []
     elastic = {"elasticPolicy": {"minReplicas": 1}}
-    assert said({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": elastic}) == []
+    assert messages_of({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "spec": elastic}) == []
 
 
 def test_documents_of_this_repository_have_none() -> None:
@@ -107,7 +107,7 @@ def test_documents_of_this_repository_have_none() -> None:
     files = [*REPOSITORY.glob("examples/**/*.yaml"), *REPOSITORY.glob("tests/data/*/*.yaml")]
     files = [file for file in files if file.name != "17-helm-template.yaml"]  # is none yet
     documents = [each for file in files for each in read_documents(file.read_bytes(), str(file))]
-    entries = [(each.source, text) for each in expand_lists(documents) for text in said(each.value)]
+    entries = [(each.source, text) for each in expand_lists(documents) for text in messages_of(each.value)]
     assert len(documents) > 4
     assert entries == []
 

@@ -86,7 +86,7 @@ LEFT: dict[str, tuple[Json, Json, str]] = {
 
 
 @pytest.mark.parametrize("what", LEFT)
-def test_of_an_update_that_is_left_alone_it_is_said_why(tmp_path: Path, what: str) -> None:
+def test_an_update_that_is_left_alone_has_a_reason(tmp_path: Path, what: str) -> None:
     """Each of the conditions of ADR 0021, in words."""
     stored, sent, why = LEFT[what]
     output = item(run(tmp_path, sent, old=[stored], words=("-o", "json")))
@@ -94,7 +94,7 @@ def test_of_an_update_that_is_left_alone_it_is_said_why(tmp_path: Path, what: st
     assert why in output["reason"]
 
 
-def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -> None:
+def test_a_table_in_shadow_changes_no_update_and_reports_it(tmp_path: Path) -> None:
     """With anything that it would put back."""
     (table := tmp_path / "t.yaml").write_text(f"{EXTENDS}mode: shadow\n")
     result = run(tmp_path, suspended(), old=[STORED], words=("--rules", str(table)))
@@ -105,7 +105,7 @@ def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("old", "words", "said"),
+    ("old", "words", "text"),
     [
         ([suspended(4, "other")], (), "--old has none: leave out --old for it"),
         ([STORED, STORED], (), "--old has several, at {old}:1, {old}:"),
@@ -114,12 +114,12 @@ def test_a_table_in_shadow_does_nothing_to_updates_and_says_so(tmp_path: Path) -
     ids=["none", "several", "--must-place"],
 )
 def test_what_cannot_be_an_update_is_an_error(
-    tmp_path: Path, old: list[Json], words: tuple[str, ...], said: str
+    tmp_path: Path, old: list[Json], words: tuple[str, ...], text: str
 ) -> None:
     """With the place of the document, and of what is stored."""
     result = run(tmp_path, suspended(), old=old, words=words)
     assert result.exit_code == 2
-    assert said.format(old=tmp_path / "old.yaml") in unfolded(result.stderr)
+    assert text.format(old=tmp_path / "old.yaml") in unfolded(result.stderr)
     if not words:
         assert "<stdin>:1:1: it would update kubeflow.org/v2beta1/MPIJob default/train, but" in unfolded(
             result.stderr

@@ -108,7 +108,7 @@ def test_a_large_file_is_read_where_no_file_can_be_written(
         ({"object": EXAMPLE, "namespace": "No_Name"}, "parameter namespace is &#39;No_Name&#39;"),
     ],
 )
-def test_what_cannot_be_shown_is_said_above_the_form(
+def test_what_cannot_be_previewed_is_reported_above_the_form(
     client: Client, form: dict[str, str], reason: str
 ) -> None:
     answer = ask(client, **form)

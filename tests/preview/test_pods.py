@@ -41,7 +41,7 @@ def lines(result: Result) -> list[str]:
     ]
 
 
-def test_of_many_pods_the_first_are_looked_at_and_it_is_said_meanwhile(
+def test_the_first_of_many_pods_are_examined_with_a_progress_message(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A job of 100,000 workers took half a minute without a word."""
@@ -104,7 +104,7 @@ def test_for_tools_every_part_is_there_with_the_pod_and_who_set_what() -> None:
     ]
 
 
-def test_as_yaml_each_pod_stands_below_what_it_is() -> None:
+def test_as_yaml_each_pod_follows_a_comment_with_its_share() -> None:
     """In one stream with its job; nothing is done to it a second time."""
     text = run("-o", "yaml", obj=mpijob(4)).stdout
     assert "---\n# Pod worker 0-3 of 4 of MPIJob default/train\n" in text
@@ -127,7 +127,7 @@ NOTES: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("what", NOTES)
-def test_where_pods_are_not_known_or_not_shown_it_is_said(what: str) -> None:
+def test_unknown_or_hidden_pods_are_reported(what: str) -> None:
     """Silence would say that there are none, or no others."""
     obj, note = NOTES[what]
     output = [line for line in lines(run(obj=obj)) if line.startswith("note")]
@@ -135,7 +135,7 @@ def test_where_pods_are_not_known_or_not_shown_it_is_said(what: str) -> None:
     assert entries == [] if not note else entries[0].startswith(f"note     {note}")
 
 
-def test_a_table_that_is_off_says_of_a_job_that_cannot_be_read_that_its_pods_are_unknown(
+def test_a_table_that_is_off_does_not_know_the_pods_of_an_unreadable_job(
     tmp_path: Path,
 ) -> None:
     """No one has read the job then."""

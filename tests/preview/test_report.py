@@ -67,7 +67,7 @@ def ours(tmp_path: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("options", [(), ("--all-rules",)])
-def test_what_is_printed_is_what_the_published_schema_says(options: tuple[str, ...]) -> None:
+def test_the_output_conforms_to_the_published_schema(options: tuple[str, ...]) -> None:
     """Every outcome validates; the schema knows every key, for it allows no other."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     document = json.loads(shown("json", *OBJECTS, options=options))
@@ -76,7 +76,7 @@ def test_what_is_printed_is_what_the_published_schema_says(options: tuple[str, .
     assert [item["outcome"] for item in document["items"]] == kinds
 
 
-def test_kind_namespace_and_name_stand_apart_and_numbers_are_numbers() -> None:
+def test_json_separates_kind_namespace_and_name_and_has_numbers() -> None:
     """No one has to take a title apart, or read a number out of a text."""
     (item,) = items(mpijob())
     assert item["object"] == {
@@ -97,7 +97,7 @@ def test_kind_namespace_and_name_stand_apart_and_numbers_are_numbers() -> None:
     }
 
 
-def test_a_rule_is_told_with_the_file_and_line_that_decided(ours: tuple[str, str]) -> None:
+def test_a_rule_is_shown_with_its_file_and_line(ours: tuple[str, str]) -> None:
     """A field by where what is added is written, a rule that is off by where it is switched off."""
     (item,) = items(mpijob(worker_spec={"hostname": "mine"}), options=ours)
     changes = {change["path"].rpartition("/")[2]: change for change in item["changes"]}
@@ -125,7 +125,7 @@ def test_people_read_of_skipped_rules_only_if_they_ask() -> None:
     assert ("\n  skipped  " in plain, "\n  skipped  " in every) == (False, True)
 
 
-def test_only_rules_for_such_an_object_are_told_unless_all_are_asked_for() -> None:
+def test_only_rules_for_the_kind_are_shown_unless_all_are_requested() -> None:
     """A job that is not a candidate has no list of all that would be done to candidates."""
     plain, other = mpijob(resource=None), {"apiVersion": "v1", "kind": "ConfigMap"}
     match = {rule.name: rule.match for rule in load_installed().rules}

@@ -83,7 +83,7 @@ def _shown(text: str) -> Any:
 
 @settings(max_examples=settings.default.max_examples // 5)
 @given(JOBS)
-def test_preview_says_the_same_as_mutate_for_the_same_object(obj: Any) -> None:
+def test_preview_agrees_with_mutate_for_the_same_object(obj: Any) -> None:
     text = json.dumps(obj)
     (document,) = read_documents(text)
     namespace = get(obj, ("metadata", "namespace"))
@@ -94,7 +94,7 @@ def test_preview_says_the_same_as_mutate_for_the_same_object(obj: Any) -> None:
 
 @settings(max_examples=settings.default.max_examples // 20)
 @given(JOBS)
-def test_the_command_line_says_the_same_as_the_preview(obj: Any) -> None:
+def test_the_command_line_agrees_with_the_preview(obj: Any) -> None:
     text = json.dumps(obj)
     result = CliRunner().invoke(main, ["preview", "-o", "json"], input=text)
     assert json.loads(result.stdout)["items"] == [{**_shown(text), "source": {"file": "<stdin>", "line": 1}}]

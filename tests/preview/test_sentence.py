@@ -242,7 +242,7 @@ SUCCEEDED: Json = RUNNING | {"conditions": [{"type": "Succeeded", "status": "Tru
     ],
     ids=["running", "ended"],
 )
-def test_an_update_of_a_job_with_pods_says_where_they_are(status: Json, text: str) -> None:
+def test_a_preview_of_an_update_of_a_job_with_pods_has_their_place(status: Json, text: str) -> None:
     """Protects from "not placed" of a job that runs, as its file says nothing of the place it has."""
     stored = {**shown(mpijob(4)).seen.outcome.after, "status": status}
     assert sentence(shown(mpijob(4), old=stored)) == text
@@ -258,7 +258,7 @@ def test_a_job_that_runs_keeps_the_place_of_its_first_size(workers: int) -> None
     )
 
 
-def test_a_set_without_groups_says_that_there_is_none() -> None:
+def test_a_set_without_groups_has_a_reason() -> None:
     """Protects from "placed" of Pods that nothing makes."""
     obj = put(leaderworkerset(1, 4), ("spec", "replicas"), 0)
     assert "each group, of which there is none now: 4 " in sentence(shown(obj))
@@ -299,7 +299,7 @@ def test_the_scheduler_keeps_only_what_the_terms_say(case: str, mode: str, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("asked", "where"),
+    ("requests", "where"),
     [
         ({}, "in blocks of 4 on 2 whole UltraServers"),
         ({"required-topology": "kubernetes.io/hostname"}, "on 8 nodes"),
@@ -314,11 +314,11 @@ def test_the_scheduler_keeps_only_what_the_terms_say(case: str, mode: str, tmp_p
     ],
     ids=["nothing", "nodes", "slices", "other slices"],
 )
-def test_kueue_keeps_only_what_the_workers_ask(asked: dict[str, str], where: str, tmp_path: Path) -> None:
+def test_kueue_keeps_only_what_the_workers_ask(requests: dict[str, str], where: str, tmp_path: Path) -> None:
     """Protects the sentence from the words of a warning, which here is switched off."""
     rows = "rules: [{name: kueue-chooses-nodes, mode: enforce}, {name: kueue-not-whole, mode: off}]\n"
     obj = put(mpijob(8), ("metadata", "labels"), {"kueue.x-k8s.io/queue-name": "team"})
-    annotations = {f"kueue.x-k8s.io/podset-{key}": value for key, value in asked.items()}
+    annotations = {f"kueue.x-k8s.io/podset-{key}": value for key, value in requests.items()}
     obj = put(
         obj, ("spec", "mpiReplicaSpecs", "Worker", "template", "metadata"), {"annotations": annotations}
     )
@@ -331,7 +331,7 @@ def test_a_last_line_counts_every_verdict() -> None:
     assert totals(items) == "13 placed, 10 not placed, 1 refused"
 
 
-def test_a_group_whose_claims_nobody_looks_at_is_not_said_to_be_alone() -> None:
+def test_a_group_with_unread_claims_is_not_reported_as_alone() -> None:
     """Its only anti-affinity is about other groups of the object: jobs of others may be next to it."""
     obj = annotated(leaderworkerset(1, 4))
     obj["metadata"]["annotations"] = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "x"}

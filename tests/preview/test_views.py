@@ -145,7 +145,7 @@ def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: Clie
     )
 
 
-def test_rules_for_other_objects_are_told_if_the_query_asks(client: Client) -> None:
+def test_rules_for_other_objects_are_shown_if_requested(client: Client) -> None:
     """``?all-rules=true`` tells of every rule of the table, as ``--all-rules`` does."""
     plain, every = (ask(client, mpijob(), query=query).get_json() for query in ("", "?all-rules=true"))
     assert len(every["items"][0]["rules"]) == len(load_installed().rules) > len(plain["items"][0]["rules"])

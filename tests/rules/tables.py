@@ -64,16 +64,16 @@ def with_component(name: str, text: str = "") -> Table:
 
 def outcome(table: Table, obj: dict[str, Any], **request: str) -> Outcome:
     """Returns what a table does to an object; its patch has been applied by jsonpatch and compared."""
-    found = evaluate(table, requested(obj, **request))
-    check_patch(obj, found)
-    return found
+    result = evaluate(table, requested(obj, **request))
+    check_patch(obj, result)
+    return result
 
 
 def after(table: Table, obj: dict[str, Any], **request: str) -> Any:
     """Returns the object as it would be stored; a test that uses it expects no denial."""
-    found = outcome(table, obj, **request)
-    assert not found.denials
-    return found.after
+    result = outcome(table, obj, **request)
+    assert not result.denials
+    return result.after
 
 
 def unrecorded(obj: Any) -> Any:
@@ -122,15 +122,17 @@ def problems(text: str) -> list[tuple[str, int, str, str]]:
     """Returns file, line, pointer and message of everything that is wrong with a table."""
     with pytest.raises(TableError) as refused:
         load_text(text, SOURCE)
-    return [(found.source, found.line, found.path, found.message) for found in refused.value.problems]
+    return [
+        (problem.source, problem.line, problem.path, problem.message) for problem in refused.value.problems
+    ]
 
 
 def same_problems(text: str, expected: Expected) -> None:
     """Asserts that a table has exactly these problems, all in its own file."""
-    found = problems(text)
+    messages = problems(text)
     agree(parsed(text))
-    assert [row[:3] for row in found] == [(SOURCE, line, path) for line, path, _ in expected]
-    for row, (_, _, message) in zip(found, expected, strict=True):
+    assert [row[:3] for row in messages] == [(SOURCE, line, path) for line, path, _ in expected]
+    for row, (_, _, message) in zip(messages, expected, strict=True):
         assert row[3].startswith(message)
 
 
@@ -151,9 +153,9 @@ UNSAYABLE = (
 
 def agree(raw: Any) -> None:
     """Asserts that the published schema takes what loading takes, and refuses what it refuses if it can."""
-    told = [message for _, message in violations(raw)]
-    sayable = [message for message in told if not any(part in message for part in UNSAYABLE)]
+    messages = [message for _, message in violations(raw)]
+    sayable = [message for message in messages if not any(part in message for part in UNSAYABLE)]
     if PUBLISHED.is_valid(raw):
         assert sayable == []
     else:
-        assert told != []
+        assert messages != []

@@ -24,7 +24,7 @@ INDEX = f"labels/{MPI}replica-index"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-def told(size: int = 4, placer: str = "affinity", index: str = INDEX) -> dict[str, str]:
+def annotated(size: int = 4, placer: str = "affinity", index: str = INDEX) -> dict[str, str]:
     """Returns the annotation that a job's template gives its Pods."""
     unit = f"{keys.ULTRASERVER}server-id-{size}"
     return {
@@ -69,7 +69,7 @@ def terms(obj: Json, kind: str) -> Json:
 def test_consecutive_workers_are_one_block_and_a_pod_is_of_the_block_that_it_selects(
     index: int, size: int
 ) -> None:
-    made = after(DEFAULT, pod(index, told(size)))
+    made = after(DEFAULT, pod(index, annotated(size)))
     block, unit = str(index // size), f"{keys.ULTRASERVER}server-id-{size}"
     job = {keys.JOB: "default.train"}
     assert block_of(made) == block
@@ -86,12 +86,12 @@ def test_consecutive_workers_are_one_block_and_a_pod_is_of_the_block_that_it_sel
 @examples(50)
 @given(
     index=st.integers(0, 99).map(str) | st.text(max_size=4),
-    said=st.sampled_from([told(), told(2), told(4, "gate")])
+    said=st.sampled_from([annotated(), annotated(2), annotated(4, "gate")])
     | st.text(max_size=60).map(lambda text: {keys.PLACE: f"placer=affinity {text}"}),
     role=st.sampled_from(["worker", "launcher", "other"]),
     taken=st.booleans(),
 )
-def test_whatever_a_pod_says_it_is_not_refused_and_a_second_evaluation_changes_nothing(
+def test_no_pod_is_refused_and_a_second_evaluation_changes_nothing(
     index: str, said: dict[str, str], role: str, *, taken: bool
 ) -> None:
     obj = pod(index, said | {keys.ADDED: "{}"}, role=role)
@@ -107,23 +107,23 @@ def test_whatever_a_pod_says_it_is_not_refused_and_a_second_evaluation_changes_n
 
 
 def test_the_label_is_the_webhooks_own_and_its_value_is_always_computed() -> None:
-    obj = pod(5, told())
+    obj = pod(5, annotated())
     obj["metadata"]["labels"][keys.BLOCK] = "0"
     assert block_of(outcome(DEFAULT, obj).after) == "1"
 
 
 def test_a_launcher_that_runs_ranks_is_in_the_first_block_and_keeps_its_host_file() -> None:
     hostfile = {OURS + "hostfile": "/root/ultraserver_init/new_hostfile"}
-    obj = pod(0, told() | hostfile, role="launcher", owner="Job")
+    obj = pod(0, annotated() | hostfile, role="launcher", owner="Job")
     obj["spec"]["volumes"] = [{"name": "ultraserver-init", "emptyDir": {}}]
-    found = outcome(DEFAULT, obj)
-    assert block_of(found.after) == "0"
-    assert {"blocks-whole", "hostfile"} <= set(found.fired())
+    result = outcome(DEFAULT, obj)
+    assert block_of(result.after) == "0"
+    assert {"blocks-whole", "hostfile"} <= set(result.fired())
 
 
 @pytest.mark.parametrize("runs_ranks", [False, True])
 @pytest.mark.parametrize(("workers", "config"), [(8, 4), (6, 2), (4, 4), (1, 1), (3, 1)])
-def test_the_templates_of_what_takes_nodes_say_how_it_is_placed(
+def test_templates_of_workers_get_a_placement_annotation(
     workers: int, config: int, *, runs_ranks: bool
 ) -> None:
     job = mpijob(workers - runs_ranks)
@@ -133,49 +133,51 @@ def test_the_templates_of_what_takes_nodes_say_how_it_is_placed(
     result = after(DEFAULT, job)
     for role in ("Worker", "Launcher"):
         metadata = get(result, ("spec", "mpiReplicaSpecs", role, "template", "metadata"))
-        found = place.read(metadata)
+        read = place.read(metadata)
         if role == "Launcher" and not runs_ranks:
-            assert found is None
+            assert read is None
             continue
-        assert found is not None
-        assert (found.placer, found.workers, found.size) == ("scheduler", workers, config)
-        assert found.unit == {4: keys.SERVER_4, 2: keys.SERVER_2, 1: keys.HOSTNAME}[config]
-        assert str(found.index) == INDEX
+        assert read is not None
+        assert (read.placer, read.workers, read.size) == ("scheduler", workers, config)
+        assert read.unit == {4: keys.SERVER_4, 2: keys.SERVER_2, 1: keys.HOSTNAME}[config]
+        assert str(read.index) == INDEX
 
 
-def test_what_the_author_says_about_the_place_does_not_survive() -> None:
+def test_the_authors_own_placement_annotation_is_replaced() -> None:
     job = mpijob(8, annotations={keys.NODE_CONFIG: "2"})
     template = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     mine = {keys.PLACE: "placer=gate workers=1 size=1 unit=zone", keys.OPENED: "0"}
     template["metadata"] = {"annotations": mine}
-    found = outcome(DEFAULT, job)
-    said = get(found.after, (*WORKER, "metadata", "annotations"))
-    assert said[keys.PLACE].startswith("placer=affinity workers=8 size=2 ")
-    assert keys.OPENED not in said
-    assert [text.partition(" ")[0] for text in found.warnings] == ["replaced", "removed"]
+    result = outcome(DEFAULT, job)
+    annotations = get(result.after, (*WORKER, "metadata", "annotations"))
+    assert annotations[keys.PLACE].startswith("placer=affinity workers=8 size=2 ")
+    assert keys.OPENED not in annotations
+    assert [text.partition(" ")[0] for text in result.warnings] == ["replaced", "removed"]
 
 
-def test_terms_of_the_author_stay_beside_those_of_the_block() -> None:
+def test_terms_of_the_author_stay_next_to_those_of_the_block() -> None:
     mine = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
-    made = after(DEFAULT, pod(5, told(), affinity={"podAffinity": {REQUIRED: [mine]}}))
+    made = after(DEFAULT, pod(5, annotated(), affinity={"podAffinity": {REQUIRED: [mine]}}))
     assert terms(made, "podAffinity")[0] == mine
     assert len(terms(made, "podAffinity")) == 2
 
 
 @pytest.mark.parametrize(
-    "said",
+    "annotations",
     [
-        told(placer="gate"),
-        told(placer="kueue"),
-        told() | {keys.PLACE: f"placer=affinity workers=4 size=4 unit={keys.SERVER_4} index={INDEX}"},
-        told() | {keys.PLACE: f"placer=affinity workers=3 size=1 unit={keys.HOSTNAME} index={INDEX}"},
-        told() | {keys.PLACE: f"placer=affinity workers=8 size=4 unit={keys.SERVER_4}"},
-        told(index="labels/no-such-label"),
+        annotated(placer="gate"),
+        annotated(placer="kueue"),
+        annotated() | {keys.PLACE: f"placer=affinity workers=4 size=4 unit={keys.SERVER_4} index={INDEX}"},
+        annotated() | {keys.PLACE: f"placer=affinity workers=3 size=1 unit={keys.HOSTNAME} index={INDEX}"},
+        annotated() | {keys.PLACE: f"placer=affinity workers=8 size=4 unit={keys.SERVER_4}"},
+        annotated(index="labels/no-such-label"),
     ],
     ids=["gate", "kueue", "one-unit", "single-nodes", "no-index", "no-number"],
 )
-def test_a_pod_that_something_else_places_or_that_is_of_no_block_is_left_alone(said: dict[str, str]) -> None:
-    assert outcome(DEFAULT, pod(5, said)).operations == ()
+def test_a_pod_that_something_else_places_or_that_is_of_no_block_is_left_alone(
+    annotations: dict[str, str],
+) -> None:
+    assert outcome(DEFAULT, pod(5, annotations)).operations == ()
 
 
 TYPE = {"key": INSTANCE_TYPE, "operator": "In", "values": ["trn1.32xlarge"]}

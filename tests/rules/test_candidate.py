@@ -27,10 +27,10 @@ OPTED_OUT = mpijob(annotations={"ultraserver-webhook.io/inject": "false"})
     [(GPU, "any false"), (TRN1, "any false"), (mpijob(), "any true"), (OPTED_OUT, "")],
     ids=["GPUs", "trn1", "UltraServers", "opted out"],
 )
-def test_a_rule_says_whether_it_is_about_candidates(obj: Any, fires_for: str) -> None:
+def test_a_rule_can_match_candidates_others_or_any(obj: Any, fires_for: str) -> None:
     for candidate in ("any", "true", "false"):
-        found = get(outcome(extended(PRIORITY.format(candidate=candidate)), obj).after, WORKER)
-        assert found == ("low-4" if candidate in fires_for.split() else None), candidate
+        priority = get(outcome(extended(PRIORITY.format(candidate=candidate)), obj).after, WORKER)
+        assert priority == ("low-4" if candidate in fires_for.split() else None), candidate
 
 
 def test_what_was_added_to_other_objects_is_taken_back_as_well() -> None:
@@ -40,9 +40,9 @@ def test_what_was_added_to_other_objects_is_taken_back_as_well() -> None:
     assert outcome(load_default(), stored).after == GPU
 
 
-def test_every_rule_says_of_other_objects_why_it_does_not_fire() -> None:
-    found = outcome(extended(PRIORITY.format(candidate="false")), mpijob())
-    assert {row.why for row in found.rules if row.name == "priority"} == {"it is a candidate"}
+def test_every_rule_has_a_reason_why_it_skips_other_objects() -> None:
+    result = outcome(extended(PRIORITY.format(candidate="false")), mpijob())
+    assert {row.why for row in result.rules if row.name == "priority"} == {"it is a candidate"}
     why = {row.name: row.why for row in outcome(load_default(), GPU).rules}
     assert why["ultraserver-nodes"] == why["job-label"] == "it is not a candidate"
 
@@ -51,8 +51,8 @@ def test_any_other_pod_is_opened_and_the_packaged_table_leaves_it_as_it_is() -> 
     template = mpijob()["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     labels = {"ultraserver-webhook.io/job": "default.train"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": labels}, **template}
-    found = outcome(load_default(), pod)
-    assert (found.facts["workload"], found.after) == ("pod", pod)
+    result = outcome(load_default(), pod)
+    assert (result.facts["workload"], result.after) == ("pod", pod)
 
 
 ROW = "rules:\n  - name: x\n    reason: r\n    match: {role: worker, candidate: any}\n"

@@ -26,8 +26,8 @@ def test_every_case_passes(folder: str) -> None:
     assert not failed, "\n".join(failed)
 
 
-def said(state: str) -> set[str]:
-    """Returns the rules of which a case says that this becomes of them."""
+def in_state(state: str) -> set[str]:
+    """Returns the rules that some case expects in this state."""
     return {
         name
         for folder in TABLES
@@ -44,7 +44,7 @@ RULES = {rule.name: rule for rule in components().rules} | OF_DOCUMENT
 @pytest.mark.parametrize("state", ["fired", "skipped"])
 def test_every_rule_has_a_case_that_fires_and_one_that_does_not(state: str) -> None:
     """A new rule comes with its cases."""
-    assert {rule.name for rule in RULES.values()} <= said(state)
+    assert {rule.name for rule in RULES.values()} <= in_state(state)
 
 
 def changed(value: Any) -> Iterator[tuple[str, Any]]:

@@ -101,14 +101,14 @@ def outcome(table: Table, request: Request, stored: Any) -> Any:
 @pytest.mark.limit(8, "four hundred requests by five tables")
 def test_the_tables_of_the_release_before_do_the_same_with_every_packaged_case() -> None:
     known = json.loads(OUTCOMES.read_text(encoding="utf-8"))
-    every, seen = tables(), 0
+    every, before = tables(), 0
     for request, stored in requests():
         key = digest([request.object, request.namespace, request.uid, stored])
         if key in known:  # a case that came later is not
             done = {name: outcome(table, request, stored) for name, table in every.items()}
             assert digest(done) == known[key], request.object
-            seen += 1
-    assert seen >= 0.8 * len(known)
+            before += 1
+    assert before >= 0.8 * len(known)
 
 
 def test_files_that_the_chart_of_the_release_laid_over_the_packaged_table_are_as_those_of_today() -> None:
@@ -223,7 +223,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_cannot_be_said_is_refused_with_the_way_out(text: str) -> None:
+def test_a_table_that_cannot_be_converted_is_refused_with_the_remedy(text: str) -> None:
     with pytest.raises(TableError) as refused:
         converted((SOURCE, OLD + text))
     assert REFUSED[text] in str(refused.value)

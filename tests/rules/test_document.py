@@ -13,41 +13,41 @@ TABLE = load_text(f"{HEAD}extends: aws-document\nvalues: {{initImage: {INIT_IMAG
 
 
 @pytest.mark.parametrize("workers", AFFINITY)
-def test_a_plain_job_becomes_the_documents_yaml_and_nothing_else(workers: int) -> None:
+def test_a_plain_job_gets_the_documents_yaml_and_nothing_else(workers: int) -> None:
     assert unrecorded(after(TABLE, mpijob(workers))) == documented(workers)
 
 
 @pytest.mark.parametrize("workers", AFFINITY)
 def test_the_documents_yaml_is_left_alone_without_a_warning(workers: int) -> None:
-    found = outcome(TABLE, documented(workers))
-    assert found.operations == ()
-    assert [text for text in found.warnings if not text.startswith(f"{workers} nodes form no pairs")] == []
+    result = outcome(TABLE, documented(workers))
+    assert result.operations == ()
+    assert [text for text in result.warnings if not text.startswith(f"{workers} nodes form no pairs")] == []
 
 
 @pytest.mark.parametrize("workers", [2, 4, 16])
 def test_the_packaged_table_adds_no_term_twice_to_the_documents_yaml(workers: int) -> None:
-    found = outcome(load_default(), documented(workers))
+    result = outcome(load_default(), documented(workers))
     plain = after(load_default(), mpijob(workers))
     place = (*WORKER, "spec", "affinity")
-    assert get(found.after, (*place, "podAffinity")) == get(plain, (*place, "podAffinity"))
+    assert get(result.after, (*place, "podAffinity")) == get(plain, (*place, "podAffinity"))
     apart = (*place, "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     theirs = get(documented(workers), apart)
-    assert get(found.after, apart) == [*theirs, *get(plain, apart)]
+    assert get(result.after, apart) == [*theirs, *get(plain, apart)]
 
 
-def test_the_packaged_table_keeps_the_documents_init_containers_and_says_so() -> None:
-    found = outcome(load_default(), documented(4))
+def test_the_packaged_table_keeps_the_documents_init_containers_with_a_warning() -> None:
+    result = outcome(load_default(), documented(4))
     names = [
         item["name"]
-        for item in found.after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["initContainers"]
+        for item in result.after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["initContainers"]
     ]
     assert names == ["wait-hostfilename", "ultraserver-init-container"]
-    assert ["[wait-hostfilename]" in text for text in found.warnings] == [True, False]
-    assert ["[ultraserver-init-container]" in text for text in found.warnings] == [False, True]
-    assert all(text.startswith("kept yours: ") for text in found.warnings)
+    assert ["[wait-hostfilename]" in text for text in result.warnings] == [True, False]
+    assert ["[ultraserver-init-container]" in text for text in result.warnings] == [False, True]
+    assert all(text.startswith("kept yours: ") for text in result.warnings)
 
 
-def test_odd_counts_are_told_that_they_form_no_pairs() -> None:
+def test_odd_numbers_of_workers_get_a_warning() -> None:
     for workers in (3, 5, 7, 4097):
         (warning,) = outcome(TABLE, mpijob(workers)).warnings
         assert warning.startswith(f"{workers} nodes form no pairs: each works alone, with node config 1")
@@ -55,7 +55,7 @@ def test_odd_counts_are_told_that_they_form_no_pairs() -> None:
         assert outcome(TABLE, mpijob(workers)).warnings == ()
 
 
-def test_the_documents_environment_variable_in_the_job_says_the_same_as_the_annotation() -> None:
+def test_the_documents_environment_variable_has_the_effect_of_the_annotation() -> None:
     env = [{"name": "NEURON_ULTRASERVER_NODE_CONFIG", "value": "2"}]
     job = put(mpijob(4), (*WORKER, "spec", "initContainers"), [{"name": "mine", "env": env}])
     assert outcome(TABLE, job).facts["nodeConfig"] == "2"
@@ -67,6 +67,6 @@ def test_the_documents_environment_variable_in_the_job_says_the_same_as_the_anno
 def test_hyperpods_instance_type_is_kept_where_the_job_selects_it() -> None:
     selector = {"node.kubernetes.io/instance-type": "ml.trn2u.48xlarge"}
     job = mpijob(4, worker_spec={"nodeSelector": selector}, resource=None)
-    found = outcome(TABLE, job)
-    assert get(found.after, (*WORKER, "spec", "nodeSelector")) == selector
-    assert found.warnings == ()
+    result = outcome(TABLE, job)
+    assert get(result.after, (*WORKER, "spec", "nodeSelector")) == selector
+    assert result.warnings == ()

@@ -26,9 +26,9 @@ def test_a_key_is_named_by_the_end_of_its_path_where_no_other_ends_so() -> None:
     ],
 )
 def test_another_name_is_answered_with_those_that_are_meant(path: str, message: str) -> None:
-    with pytest.raises(LookupError) as told:
+    with pytest.raises(LookupError) as messages:
         explained(path)
-    assert told.value.args == (message,)
+    assert messages.value.args == (message,)
 
 
 @pytest.mark.parametrize(

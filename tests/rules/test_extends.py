@@ -67,12 +67,12 @@ families:
     assert outcome(table, mpijob(16)).facts["nodeConfig"] == "2"
 
 
-def test_a_shape_may_refuse_and_say_why() -> None:
+def test_a_shape_may_deny_with_a_reason() -> None:
     deny = "'$(job.workers) workers: use 2 or a multiple of 4'"
     table = extended(f"families: [{{name: trn2u, shapes: [{{name: unpaired, deny: {deny}}}]}}]")
-    found = outcome(table, mpijob(3))
-    assert found.denials == ("3 workers: use 2 or a multiple of 4",)
-    assert found.operations == ()
+    result = outcome(table, mpijob(3))
+    assert result.denials == ("3 workers: use 2 or a multiple of 4",)
+    assert result.operations == ()
     assert outcome(table, mpijob(4)).denials == ()
 
 
@@ -161,11 +161,11 @@ rules:
 def test_a_new_workload_kind_needs_no_python() -> None:
     pods = _spec(mpijob())
     gang = {"apiVersion": "example.com/v1", "kind": "Gang", "spec": {"size": 4, "pods": {"spec": pods}}}
-    found = outcome(extended(KIND), gang)
-    spec = found.after["spec"]["pods"]["spec"]
+    result = outcome(extended(KIND), gang)
+    spec = result.after["spec"]["pods"]["spec"]
     assert spec["nodeSelector"] == {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
     assert spec["schedulerName"] == "batch"
-    assert "nodes-with-server-id" in found.fired()
+    assert "nodes-with-server-id" in result.fired()
     assert outcome(load_default(), gang).operations == ()
 
 
@@ -173,9 +173,9 @@ def test_a_whole_other_table_has_nothing_of_the_packaged_one() -> None:
     table = load_text(WHOLE, SOURCE)
     chip = {"containers": [{"name": "x", "resources": {"limits": {"example.com/chip": 1}}}]}
     gang = {"apiVersion": "example.com/v1", "kind": "Gang", "spec": {"size": 5, "pods": {"spec": chip}}}
-    found = outcome(table, gang)
-    assert found.fired() == ("label",)
-    assert found.after["spec"]["pods"]["metadata"]["labels"] == {"size": "5"}
+    result = outcome(table, gang)
+    assert result.fired() == ("label",)
+    assert result.after["spec"]["pods"]["metadata"]["labels"] == {"size": "5"}
     reason = "no workload of the rule table matches kind kubeflow.org/v2beta1/MPIJob"
     assert outcome(table, mpijob()).reason == reason
 

@@ -77,12 +77,12 @@ def test_a_job_is_of_the_first_family_whose_nodes_it_asks_for_and_does_not_exclu
 def test_a_larger_job_forms_equal_blocks_on_the_fewest_units(
     workers: int, shape: str | None, size: int | None
 ) -> None:
-    found = outcome(families(), gpus(workers))
+    result = outcome(families(), gpus(workers))
     if shape is None:
-        assert found.denials[0].startswith(f"{workers} workers form no equal blocks of 8 to 16")
+        assert result.denials[0].startswith(f"{workers} workers form no equal blocks of 8 to 16")
     else:
-        assert (found.facts["shape"], found.facts["nodeConfig"]) == (shape, str(size))
-        assert f"size={size} unit=nvidia.com/gpu.clique " in str(found.after)
+        assert (result.facts["shape"], result.facts["nodeConfig"]) == (shape, str(size))
+        assert f"size={size} unit=nvidia.com/gpu.clique " in str(result.after)
 
 
 def test_a_job_may_choose_smaller_blocks_but_no_part_of_a_unit_for_all() -> None:
@@ -92,20 +92,20 @@ def test_a_job_may_choose_smaller_blocks_but_no_part_of_a_unit_for_all() -> None
 
 
 @pytest.mark.parametrize(
-    ("workers", "asked"),
+    ("workers", "requests"),
     [
         (12, {"required-topology": "nvidia.com/gpu.clique"}),
         (24, {"slice-required-topology": "nvidia.com/gpu.clique", "slice-size": "12"}),
     ],
 )
 def test_kueue_is_asked_for_the_familys_units_and_for_equal_blocks(
-    workers: int, asked: dict[str, str]
+    workers: int, requests: dict[str, str]
 ) -> None:
     job = gpus(workers)
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
     marks = get(outcome(families(), job).after, (*WORKER, "metadata", "annotations"))
     named = {key.removeprefix("kueue.x-k8s.io/podset-"): value for key, value in marks.items()}
-    assert {key: value for key, value in named.items() if "/" not in key} == asked
+    assert {key: value for key, value in named.items() if "/" not in key} == requests
     assert sentence(job) == f"placed: {PLACES[workers]}; Kueue chooses the nodes and starts the job"
 
 
@@ -128,7 +128,7 @@ def test_no_python_and_no_template_of_the_product_names_a_family() -> None:
 
 
 @pytest.mark.parametrize("workers", PLACES)
-def test_a_preview_says_how_many_blocks_of_how_many(workers: int) -> None:
+def test_a_preview_has_the_number_and_size_of_blocks(workers: int) -> None:
     waits = f"the job waits until all {workers} nodes are free"
     assert sentence(gpus(workers)) == f"placed: {PLACES[workers]}; {waits}"
 

@@ -67,7 +67,7 @@ def field_file(name: str) -> Any:
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_gives_what_is_expected(name: str) -> None:
     expected, warnings = FILES[name]
-    found = outcome(TABLE, field_file(name))
-    assert not found.denials
-    assert {path: object_path(path).value(found.after) for path in expected} == expected
-    assert [text[: len(begins)] for text, begins in zip(found.warnings, warnings, strict=True)] == warnings
+    result = outcome(TABLE, field_file(name))
+    assert not result.denials
+    assert {path: object_path(path).value(result.after) for path in expected} == expected
+    assert [text[: len(begins)] for text, begins in zip(result.warnings, warnings, strict=True)] == warnings

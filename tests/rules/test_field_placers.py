@@ -80,40 +80,40 @@ def job(kind: str, workers: int = 4, *, spec: Json = None, **annotations: str) -
         ),
     }
     if kind == "MPIJob":
-        found = put(mpijob(workers), WORKER, pod)
+        result = put(mpijob(workers), WORKER, pod)
     else:
         version, found_spec = of_kind[kind]
-        found = {"apiVersion": version, "kind": kind, "metadata": {"name": "train"}, "spec": found_spec}
-    return json.loads(json.dumps(found))  # no part of it twice: patches are applied in place
+        result = {"apiVersion": version, "kind": kind, "metadata": {"name": "train"}, "spec": found_spec}
+    return json.loads(json.dumps(result))  # no part of it twice: patches are applied in place
 
 
 def queued(kind: str, workers: int = 4, **asked: str) -> Any:
     """Returns a job in a queue whose templates ask Kueue for something."""
-    found = job(kind, workers, **{PODSET + key.replace("_", "-"): value for key, value in asked.items()})
-    found["metadata"]["labels"] = QUEUE
-    return found
+    one_job = job(kind, workers, **{PODSET + key.replace("_", "-"): value for key, value in asked.items()})
+    one_job["metadata"]["labels"] = QUEUE
+    return one_job
 
 
-def maps(found: Outcome, kind: str, *inside: str) -> list[dict[str, Any]]:
+def maps(result: Outcome, kind: str, *inside: str) -> list[dict[str, Any]]:
     """Returns what each template that takes nodes has somewhere afterwards."""
-    return [map_at(found.after, (*path, *inside)) for path in TEMPLATES[kind]]
+    return [map_at(result.after, (*path, *inside)) for path in TEMPLATES[kind]]
 
 
-def asks(found: Outcome, kind: str) -> list[dict[str, str]]:
+def asks(result: Outcome, kind: str) -> list[dict[str, str]]:
     """Returns what each of these templates asks Kueue for."""
-    marks = maps(found, kind, "metadata", "annotations")
+    marks = maps(result, kind, "metadata", "annotations")
     return [{key.removeprefix(PODSET): mark[key] for key in mark if key.startswith(PODSET)} for mark in marks]
 
 
-def held(found: Outcome, kind: str) -> list[set[str]]:
+def held(result: Outcome, kind: str) -> list[set[str]]:
     """Returns those of each of these templates the affinity to Pods, and the gate, that it has."""
-    gates = [{"schedulingGates"} & spec.keys() for spec in maps(found, kind, "spec")]
-    terms = [affinity.keys() - {"nodeAffinity"} for affinity in maps(found, kind, "spec", "affinity")]
+    gates = [{"schedulingGates"} & spec.keys() for spec in maps(result, kind, "spec")]
+    terms = [affinity.keys() - {"nodeAffinity"} for affinity in maps(result, kind, "spec", "affinity")]
     return [term | gate for term, gate in zip(terms, gates, strict=True)]
 
 
-def warned(found: Outcome, words: str) -> bool:
-    return any(words in text for text in found.warnings)
+def warned(result: Outcome, words: str) -> bool:
+    return any(words in text for text in result.warnings)
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
@@ -121,15 +121,17 @@ def warned(found: Outcome, words: str) -> bool:
 @pytest.mark.parametrize("level", [LAYER, "example.com/rack", SERVER, HOST])
 def test_a_job_that_asks_kueue_for_a_topology_has_no_pod_affinity(kind: str, strict: str, level: str) -> None:
     """With one template it asks for slices, too, where Kueue takes them; else a warning says what lacks."""
-    asked = {"unconstrained_topology": "true"} if strict == "unconstrained" else {f"{strict}_topology": level}
-    found = outcome(KUEUE, queued(kind, **asked))
-    assert not any(held(found, kind))
-    for each in asks(found, kind):
-        assert each.items() >= {key.replace("_", "-"): value for key, value in asked.items()}.items()
+    requests = (
+        {"unconstrained_topology": "true"} if strict == "unconstrained" else {f"{strict}_topology": level}
+    )
+    result = outcome(KUEUE, queued(kind, **requests))
+    assert not any(held(result, kind))
+    for each in asks(result, kind):
+        assert each.items() >= {key.replace("_", "-"): value for key, value in requests.items()}.items()
     kept = kind != "PyTorchJob" and (strict == "unconstrained" or level != HOST)
     slices = kept and (strict, level) != ("required", SERVER)
-    assert all(("slice-size" in each) is slices for each in asks(found, kind))
-    assert warned(found, "nothing keeps the workers on whole UltraServers") is not kept
+    assert all(("slice-size" in each) is slices for each in asks(result, kind))
+    assert warned(result, "nothing keeps the workers on whole UltraServers") is not kept
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
@@ -142,8 +144,8 @@ def test_pod_affinity_of_the_author_is_a_warning_where_kueue_chooses_the_nodes(k
         document = queued(kind, required_topology=LAYER)
         for path in TEMPLATES[kind]:
             get(document, path)["spec"]["affinity"] = {term: json.loads(json.dumps(required))}
-        found = outcome(KUEUE, document)
-        assert warned(found, f"affinity.{term}.{REQUIRED}[0]") is warns
+        result = outcome(KUEUE, document)
+        assert warned(result, f"affinity.{term}.{REQUIRED}[0]") is warns
         assert not warned(outcome(PLAIN, document), "does not read the pod affinity")
 
 
@@ -160,21 +162,21 @@ NATIVE: Final = [
 @pytest.mark.parametrize("table", [PLAIN, KUEUE], ids=["whole-job", "kueue"])
 def test_native_gangs_of_every_kind_have_no_affinity_and_no_gate(kind: str, spec: Json, table: Table) -> None:
     for workers in (4, 8):
-        found = outcome(table, job(kind, workers, spec=spec))
-        assert not any(held(found, kind))
-        assert warned(found, "Kubernetes' own gang scheduling")
+        result = outcome(table, job(kind, workers, spec=spec))
+        assert not any(held(result, kind))
+        assert warned(result, "Kubernetes' own gang scheduling")
 
 
 def test_an_empty_group_is_none() -> None:
-    found = outcome(PLAIN, job("Job", spec={"schedulingGroup": {}}))
-    assert held(found, "Job") == [{"podAffinity", "podAntiAffinity", "schedulingGates"}]
+    result = outcome(PLAIN, job("Job", spec={"schedulingGroup": {}}))
+    assert held(result, "Job") == [{"podAffinity", "podAntiAffinity", "schedulingGates"}]
 
 
 def owned(kind: str, version: str, **metadata: Json) -> Any:
     owner = {"apiVersion": version, "kind": kind, "name": "s", "uid": "a", "controller": True}
-    found = job("Job")
-    found["metadata"] |= {"ownerReferences": [owner], **metadata}
-    return found
+    one_job = job("Job")
+    one_job["metadata"] |= {"ownerReferences": [owner], **metadata}
+    return one_job
 
 
 @pytest.mark.parametrize(
@@ -194,19 +196,19 @@ def test_a_job_of_a_controller_that_is_not_placed_itself_is_like_one_without_own
 
 
 @pytest.mark.parametrize("kind", ["MPIJob", "JobSet", "TrainJob", "PyTorchJob", "LeaderWorkerSet"])
-def test_a_job_of_a_kind_that_is_placed_says_where_to_opt_in(kind: str) -> None:
+def test_a_job_that_another_object_owns_names_where_to_opt_in(kind: str) -> None:
     """Also where it is opted in itself."""
-    found = outcome(PLAIN, owned(kind, "example.com/v1", annotations=INJECT))
-    assert not found.operations
-    assert f"its owner is {kind}" in found.reason
-    assert "ultraserver-webhook.io/inject counts there" in found.reason
+    result = outcome(PLAIN, owned(kind, "example.com/v1", annotations=INJECT))
+    assert not result.operations
+    assert f"its owner is {kind}" in result.reason
+    assert "ultraserver-webhook.io/inject counts there" in result.reason
 
 
-def test_a_mark_on_a_template_says_where_it_counts() -> None:
+def test_a_misplaced_key_on_a_template_gets_a_hint_with_the_right_place() -> None:
     document = job("Job", spec={"containers": [{"name": "w", "image": "train:1"}]}, **INJECT)
-    found = outcome(PLAIN, document)
-    assert not found.operations
-    assert "ultraserver-webhook.io/inject counts on the job's own metadata" in found.reason
+    result = outcome(PLAIN, document)
+    assert not result.operations
+    assert "ultraserver-webhook.io/inject counts on the job's own metadata" in result.reason
     document["metadata"]["annotations"] = INJECT
     assert outcome(PLAIN, document).operations
 
@@ -240,9 +242,9 @@ def test_no_more_pods_count_than_run_at_once(
         **{key: value for key, value in given.items() if value is not None},
         **more,
     }
-    found = outcome(PLAIN, document)
-    assert found.facts["workers"] == str(workers)
-    assert ("schedulingGates" in held(found, "Job")[0]) is gated
+    result = outcome(PLAIN, document)
+    assert result.facts["workers"] == str(workers)
+    assert ("schedulingGates" in held(result, "Job")[0]) is gated
 
 
 @pytest.mark.parametrize(
@@ -257,13 +259,13 @@ def test_jobs_of_a_jobset_count_so_as_well(
     (part,) = document["spec"]["replicatedJobs"]
     part["replicas"] = replicas
     part["template"]["spec"] |= {"parallelism": parallelism, "completions": completions}
-    found = outcome(PLAIN, document)
-    assert found.facts["workers"] == str(workers)
-    assert "schedulingGates" in held(found, "JobSet")[0]
+    result = outcome(PLAIN, document)
+    assert result.facts["workers"] == str(workers)
+    assert "schedulingGates" in held(result, "JobSet")[0]
     each = min(parallelism, completions)
     factor = f"*{each}" if each > 1 else ""
     place = get(
-        found.after, (*TEMPLATES["JobSet"][0], "metadata", "annotations", "ultraserver-webhook.io/place")
+        result.after, (*TEMPLATES["JobSet"][0], "metadata", "annotations", "ultraserver-webhook.io/place")
     )
     assert f"index=labels/jobset.sigs.k8s.io/job-index{factor}+labels/" in str(place)
 
@@ -277,7 +279,7 @@ def claiming(kind: str, workers: int, *names: str) -> Any:
 
 @pytest.mark.parametrize("kind", ["MPIJob", "Job", "JobSet", "LeaderWorkerSet"])
 @pytest.mark.parametrize(
-    ("workers", "names", "said"),
+    ("workers", "names", "line"),
     [
         (2, ["us-and-lnc-config"], "two-node"),
         (4, ["us-and-lnc-config"], "multi-pair"),
@@ -288,10 +290,10 @@ def claiming(kind: str, workers: int, *names: str) -> Any:
     ],
 )
 def test_claims_of_the_templates_of_aws_in_every_mix(
-    kind: str, workers: int, names: list[str], said: str
+    kind: str, workers: int, names: list[str], line: str
 ) -> None:
-    found = outcome(PLAIN, claiming(kind, workers, *names))
-    assert found.facts.get("shape") == said or any(said in text for text in found.denials)
+    result = outcome(PLAIN, claiming(kind, workers, *names))
+    assert result.facts.get("shape") == line or any(line in text for text in result.denials)
 
 
 @pytest.mark.parametrize(("status", "workers", "offset"), [("Complete", 2, ""), ("Ready", 4, "+2")])
@@ -303,8 +305,8 @@ def test_jobs_of_a_jobset_that_come_after_each_other_do_not_count_together(
     first = document["spec"]["replicatedJobs"][0]
     second = json.loads(json.dumps(first)) | {"name": "later", "dependsOn": [{"name": "w", "status": status}]}
     document["spec"]["replicatedJobs"].append(second)
-    found = outcome(PLAIN, document)
-    assert found.facts["workers"] == str(workers)
+    result = outcome(PLAIN, document)
+    assert result.facts["workers"] == str(workers)
     template = ("spec", "replicatedJobs", 1, "template", "spec", "template")
-    place = get(found.after, (*template, "metadata", "annotations", "ultraserver-webhook.io/place"))
+    place = get(result.after, (*template, "metadata", "annotations", "ultraserver-webhook.io/place"))
     assert str(place).endswith(f"+labels/batch.kubernetes.io/job-completion-index{offset}")

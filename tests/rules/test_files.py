@@ -70,11 +70,11 @@ def test_a_new_shape_of_a_later_file_is_tried_first(tmp_path: Path) -> None:
 def test_a_rule_may_need_one_of_an_earlier_file_and_none_of_a_later_one(tmp_path: Path) -> None:
     needing = ROW.format("b") + "    needs: a\n"
     assert own(load_installed(written(tmp_path / "x", **{"1": ROW.format("a"), "2": needing}))) == ["a", "b"]
-    told = problems(written(tmp_path / "y", **{"1": needing, "2": ROW.format("a")}))
-    assert told == ["1.yaml:9: rules[0].needs: must name rules that come before this one, not 'a'"]
+    messages = problems(written(tmp_path / "y", **{"1": needing, "2": ROW.format("a")}))
+    assert messages == ["1.yaml:9: rules[0].needs: must name rules that come before this one, not 'a'"]
 
 
-def test_a_mistake_is_told_by_the_file_and_line_that_it_is_in(tmp_path: Path) -> None:
+def test_an_error_names_its_file_and_line(tmp_path: Path) -> None:
     folder = written(
         tmp_path,
         **{
@@ -83,22 +83,22 @@ def test_a_mistake_is_told_by_the_file_and_line_that_it_is_in(tmp_path: Path) ->
             "3": "rules:\n  - name: a\n    reason: again\n",
         },
     )
-    told = problems(folder)
-    assert [line.split(": ")[:2] for line in told] == [
+    messages = problems(folder)
+    assert [line.split(": ")[:2] for line in messages] == [
         ["2.yaml:6", "rules[0].needs"],
         ["2.yaml:8", "rules[1].warn"],
     ]
 
 
-def test_broken_files_are_told_of_at_once(tmp_path: Path) -> None:
-    told = problems(written(tmp_path, a="mode: perhaps\n", b="modes: {}\n"))
-    assert [line.split(":")[:2] for line in told] == [["a.yaml", "4"], ["b.yaml", "4"]]
+def test_broken_files_are_reported_at_once(tmp_path: Path) -> None:
+    messages = problems(written(tmp_path, a="mode: perhaps\n", b="modes: {}\n"))
+    assert [line.split(":")[:2] for line in messages] == [["a.yaml", "4"], ["b.yaml", "4"]]
     (tmp_path / "0.yaml").write_text("a: b: c\n")
     (tmp_path / "c.yaml").write_text("")
     assert [line.split(":")[0] for line in problems(tmp_path)] == ["0.yaml", "a.yaml", "b.yaml", "c.yaml"]
     unnamed = "rules:\n  - name: unnamed\n    warn: x\n"
-    told = problems(written(tmp_path / "strays", a=unnamed, b=unnamed.replace("unnamed", "none")))
-    assert [line.split(": ")[:2] for line in told] == [["a.yaml:5", "rules[0]"], ["b.yaml:5", "rules[0]"]]
+    messages = problems(written(tmp_path / "strays", a=unnamed, b=unnamed.replace("unnamed", "none")))
+    assert [line.split(": ")[:2] for line in messages] == [["a.yaml:5", "rules[0]"], ["b.yaml:5", "rules[0]"]]
 
 
 def test_only_the_first_may_be_a_whole_table() -> None:

@@ -24,8 +24,8 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def required(*terms: list[dict[str, Any]]) -> dict[str, Any]:
     """Returns required node affinity of alternative terms."""
-    found = [{"matchExpressions": term} for term in terms]
-    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": found}}}}
+    matching = [{"matchExpressions": term} for term in terms]
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": matching}}}}
 
 
 def family(operator: str, *values: str) -> dict[str, Any]:
@@ -49,11 +49,11 @@ ELSEWHERE = {
 @pytest.mark.parametrize("spec", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_a_job_that_selects_other_nodes_by_any_known_label_is_left_alone(spec: dict[str, Any]) -> None:
     for annotations in ({}, {INJECT: "true"}):
-        found = outcome(TABLE, mpijob(worker_spec=spec, annotations=annotations))
-        assert found.operations == ()
-        assert found.reason.startswith("its own selection of nodes leaves out ")
+        result = outcome(TABLE, mpijob(worker_spec=spec, annotations=annotations))
+        assert result.operations == ()
+        assert result.reason.startswith("its own selection of nodes leaves out ")
     label = next(iter(spec.get("nodeSelector", {FAMILY: ""})))
-    assert f"({label})" in found.reason
+    assert f"({label})" in result.reason
 
 
 HERE = {
@@ -76,11 +76,11 @@ def test_two_labels_have_to_leave_ultraservers_open_in_the_same_term() -> None:
     here, there = (
         {"key": label, "operator": "In", "values": [name]} for name in ("trn2u.48xlarge", "trn1.2xlarge")
     )
-    found = outcome(
+    result = outcome(
         TABLE, mpijob(worker_spec=required([here, family("In", "trn1")], [there, family("Exists")]))
     )
-    assert found.operations == ()
-    assert found.reason == "its own selection of nodes leaves out nodes with all labels of an UltraServer"
+    assert result.operations == ()
+    assert result.reason == "its own selection of nodes leaves out nodes with all labels of an UltraServer"
 
 
 NODE_GROUPS = """
@@ -91,12 +91,12 @@ families:
 
 
 @pytest.mark.parametrize(("group", "placed"), [("ultra-a", True), ("trn1", False)])
-def test_a_cluster_can_say_what_its_own_labels_are_on_ultraservers(group: str, *, placed: bool) -> None:
+def test_a_table_can_define_the_clusters_own_labels_of_ultraservers(group: str, *, placed: bool) -> None:
     spec = {"nodeSelector": {"eks.amazonaws.com/nodegroup": group}}
     listed = required([{"key": "eks.amazonaws.com/nodegroup", "operator": "In", "values": [group, "other"]}])
     table = extended(NODE_GROUPS)
-    for found in (spec, listed):
-        assert bool(outcome(table, mpijob(worker_spec=found)).operations) is placed
+    for one in (spec, listed):
+        assert bool(outcome(table, mpijob(worker_spec=one)).operations) is placed
 
 
 QUEUES = """
@@ -136,10 +136,10 @@ def test_a_queue_or_toleration_of_other_nodes_leaves_a_job_alone_unless_it_is_op
 ) -> None:
     job = mpijob(worker_spec=spec)
     job["metadata"]["labels"] = labels
-    found = outcome(extended(QUEUES), job)
-    assert bool(found.operations) is not bool(reason)
+    result = outcome(extended(QUEUES), job)
+    assert bool(result.operations) is not bool(reason)
     if reason:
-        assert found.reason == f"{reason}, which is for other nodes than UltraServers; {INJECT} opts it in"
+        assert result.reason == f"{reason}, which is for other nodes than UltraServers; {INJECT} opts it in"
     job["metadata"]["annotations"] = {INJECT: "true"}
     assert outcome(extended(QUEUES), job).operations
     assert outcome(TABLE, mpijob(worker_spec=spec)).operations, "the packaged table knows of no such nodes"
@@ -151,17 +151,17 @@ def test_what_awss_ultraserver_operator_made_is_left_alone(kind: str) -> None:
     for group, alone in (("neuron.aws.com", True), ("example.com", False)):
         job = mpijob()
         job["metadata"]["ownerReferences"] = [{"apiVersion": f"{group}/v1beta1", "kind": kind, "name": "w"}]
-        found = outcome(TABLE, job)
-        assert bool(found.operations) is not alone
-        assert (f"it was made by a {kind} of {group}, which chooses its nodes" in found.reason) is alone
+        result = outcome(TABLE, job)
+        assert bool(result.operations) is not alone
+        assert (f"it was made by a {kind} of {group}, which chooses its nodes" in result.reason) is alone
 
 
-def test_a_job_of_fewer_devices_than_a_node_has_is_left_alone_unless_it_or_the_table_says_otherwise() -> None:
+def test_a_job_of_less_than_a_node_is_left_alone_unless_opted_in() -> None:
     small = mpijob(amount=8)
-    found = outcome(TABLE, small)
-    assert found.operations == ()
+    result = outcome(TABLE, small)
+    assert result.operations == ()
     assert (
-        found.reason == f"its workers ask for less than the 16 {NEURON} that a node has; {INJECT} opts it in"
+        result.reason == f"its workers ask for less than the 16 {NEURON} that a node has; {INJECT} opts it in"
     )
     chosen = {"nodeSelector": {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}}
     assert outcome(TABLE, mpijob(amount=8, worker_spec=chosen)).operations == ()
@@ -232,12 +232,12 @@ def test_two_containers_that_share_a_node_make_a_candidate() -> None:
 
 def bare(number: int | None = 1, metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     """Returns a Pod of no job; None for one without devices."""
-    asked = container(number) if number is not None else {"name": "x", "image": "i"}
+    one = container(number) if number is not None else {"name": "x", "image": "i"}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "bare", **(metadata or {})},
-        "spec": {"containers": [asked], **spec},
+        "spec": {"containers": [one], **spec},
     }
 
 
@@ -256,7 +256,7 @@ def of_pytorchjob(index: str) -> dict[str, Any]:
     [{}, owned("ReplicaSet"), owned("Job"), owned("PyTorchJob") | of_pytorchjob("0")],
     ids=["bare", "ReplicaSet", "Job", "PyTorchJob"],
 )
-def test_a_pod_of_no_placed_job_keeps_off_ultraservers_of_jobs_and_says_what_it_is(metadata: Any) -> None:
+def test_a_pod_of_no_placed_job_avoids_ultraservers_of_jobs_and_has_a_label(metadata: Any) -> None:
     mine = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
     made = after(PODS, bare(1, metadata, affinity={"podAntiAffinity": {REQUIRED: [mine]}}))
     assert made["metadata"]["labels"] == {**metadata.get("labels", {}), LOOSE: "true"}
@@ -283,8 +283,8 @@ def test_the_pods_of_a_mutated_template_come_out_unchanged() -> None:
     assert get(template, (*ANNOTATIONS, "ultraserver-webhook.io/added"))
     pod = {"apiVersion": "v1", "kind": "Pod", **template}
     pod["metadata"] |= owned("Job")
-    found = outcome(PODS, pod)
-    assert (found.facts["workload"], found.operations) == ("pod", ())
+    result = outcome(PODS, pod)
+    assert (result.facts["workload"], result.operations) == ("pod", ())
 
 
 def test_a_term_against_jobs_is_for_pods_without_the_label_only() -> None:

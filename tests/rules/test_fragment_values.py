@@ -62,7 +62,7 @@ def test_an_unknown_placeholder_is_named_with_the_nearest(quoted: str, near: str
     assert message == f"unknown placeholder $({quoted}); did you mean {near!r}?"
 
 
-def test_a_table_without_extends_is_told_of_it_once() -> None:
+def test_a_table_without_extends_gets_one_error() -> None:
     """Protects from three messages that do not say what to do."""
     with pytest.raises(TableError) as caught:
         load_text(HEAD + "rules: []\n", "mine.yaml")

@@ -42,7 +42,7 @@ def test_launcher_and_worker_get_the_pull_secret_and_nothing_else() -> None:
     assert outcome(hyperpod(PULL), stored).operations == ()
 
 
-def test_a_secret_of_the_job_stays_beside_it_and_the_same_one_is_there_once() -> None:
+def test_a_pull_secret_of_the_job_stays_and_an_equal_one_is_added_once() -> None:
     mine = [{"name": "mine"}, {"name": "regcred-nccl-test"}]
     job = put(JOB, (*WORKER, "spec", "imagePullSecrets"), mine)
     assert get(after(hyperpod(PULL), job), (*WORKER, "spec", "imagePullSecrets")) == mine
@@ -59,7 +59,7 @@ def test_healthy_nodes_beside_a_choice_of_its_own() -> None:
     assert get(after(hyperpod(HEALTHY), JOB), SELECTOR) == {TYPE: "ml.p5.48xlarge", HEALTH: "Schedulable"}
 
 
-def test_huge_pages_alone_are_nobodys_business() -> None:
+def test_huge_pages_alone_make_no_candidate() -> None:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

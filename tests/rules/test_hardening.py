@@ -38,13 +38,13 @@ def test_off_means_off_however_yaml_reads_it(spelling: str) -> None:
     assert "nodes-with-server-id" not in outcome(table, mpijob(4)).fired()
 
 
-def test_a_job_without_a_name_is_told_apart_and_kept_together_by_the_webhooks_own_label() -> None:
+def test_a_job_with_a_generated_name_is_placed_by_a_label_of_the_webhook() -> None:
     for workers, rows in (
         (4, ["apart-across-namespaces", "together-required"]),
         (16, ["apart-across-namespaces", "together-preferred"]),
     ):
-        found = outcome(DEFAULT, mpijob(workers, generate_name="gen-"))
-        assert set(rows) <= set(found.fired())
-        assert "training.kubeflow.org/job-name" not in str(found.after)
-        label = get(found.after, (*WORKER, "metadata", "labels", "ultraserver-webhook.io/job"))
+        result = outcome(DEFAULT, mpijob(workers, generate_name="gen-"))
+        assert set(rows) <= set(result.fired())
+        assert "training.kubeflow.org/job-name" not in str(result.after)
+        label = get(result.after, (*WORKER, "metadata", "labels", "ultraserver-webhook.io/job"))
         assert label.startswith(("default.gen-_", "default.gen_"))

@@ -50,7 +50,7 @@ def test_it_waits_until_the_operator_lists_every_worker(tmp_path: Path, first: s
 @pytest.mark.parametrize(
     "asks", ["warn: at $(field.home)", "match: {role: worker, fields: {home: '*'}}\n    warn: w"]
 )
-def test_a_rule_that_speaks_of_a_field_is_skipped_for_kinds_without_it(asks: str) -> None:
+def test_a_rule_with_a_field_is_skipped_for_kinds_without_it(asks: str) -> None:
     match = "" if "match" in asks else "match: {role: worker}\n    "
     table = extended(f"rules:\n  - name: mine\n    reason: r\n    {match}{asks}\n")
     assert "mine" in outcome(table, mpijob()).fired()
@@ -58,14 +58,14 @@ def test_a_rule_that_speaks_of_a_field_is_skipped_for_kinds_without_it(asks: str
     assert row.why in {"the job has nothing for $(field.home)", "a mpijob-v1 has no field home"}
 
 
-def test_a_jobset_whose_pods_ask_for_no_devices_is_told_so() -> None:
+def test_a_jobset_without_device_requests_gets_a_warning() -> None:
     job = {"name": "trainers", "template": {"spec": {"template": {"spec": {"containers": []}}}}}
-    found = outcome(
+    result = outcome(
         load_default(),
         {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {"replicatedJobs": [job]}},
     )
-    assert found.operations == ()
-    assert "spec.replicatedJobs[*].template.spec.template asks for a node's devices" in found.reason
+    assert result.operations == ()
+    assert "spec.replicatedJobs[*].template.spec.template asks for a node's devices" in result.reason
 
 
 def test_of_a_jobset_those_pods_take_nodes_that_select_an_instance_type() -> None:
@@ -82,7 +82,7 @@ def test_of_a_jobset_those_pods_take_nodes_that_select_an_instance_type() -> Non
     ("devices", "inject", "nodes"),
     [((16, 1), False, 4), ((1, 0), False, 0), ((1, 0), True, 4), ((0, 0), True, 8), ((16, 1), True, 4)],
 )
-def test_of_a_jobset_those_pods_take_nodes_that_ask_for_whole_ones_or_are_opted_in(
+def test_pods_of_a_jobset_take_nodes_if_they_request_whole_ones_or_are_opted_in(
     devices: tuple[int, ...], nodes: int, *, inject: bool
 ) -> None:
     def replicated(number: int, count: int) -> dict[str, Any]:

@@ -29,9 +29,9 @@ def queued(workers: int, queue: str = "training", **asked: str) -> dict[str, Any
 
 def asks(job: Json, template: tuple[str, ...] = WORKER) -> dict[str, str]:
     """Returns what a pod template asks Kueue for."""
-    found = get(job, (*template, "metadata", "annotations")) or {}
-    assert isinstance(found, dict)
-    return {key.removeprefix(PREFIX): value for key, value in found.items() if key.startswith(PREFIX)}
+    result = get(job, (*template, "metadata", "annotations")) or {}
+    assert isinstance(result, dict)
+    return {key.removeprefix(PREFIX): value for key, value in result.items() if key.startswith(PREFIX)}
 
 
 def pod_affinity(job: Json) -> set[str]:
@@ -55,11 +55,11 @@ def test_a_queue_that_comes_after_the_webhook_leads_to_the_same_rules(workers: i
         # As programs in Go write containers, Kueue's webhook among them.
         for container in spec.get("initContainers", []) + spec["containers"]:
             container.setdefault("resources", {})
-    found = outcome(DEFAULT, job)
-    assert found.fired() == outcome(DEFAULT, queued(workers)).fired()
-    assert not found.warnings
-    assert asks(found.after) == asks(after(DEFAULT, queued(workers)))
-    assert not pod_affinity(found.after)
+    result = outcome(DEFAULT, job)
+    assert result.fired() == outcome(DEFAULT, queued(workers)).fired()
+    assert not result.warnings
+    assert asks(result.after) == asks(after(DEFAULT, queued(workers)))
+    assert not pod_affinity(result.after)
 
 
 @pytest.mark.parametrize("name", ["train", None])

@@ -19,9 +19,9 @@ HOSTFILE = "/root/ultraserver_init/new_hostfile"
 LAUNCHER_POD = parsed((FIELD / "01-mesh-first-container.yaml").read_text(encoding="utf-8"))
 
 
-def inits(found: Outcome) -> list[Any]:
-    assert not found.denials
-    return list(get(found.after, (*LAUNCHER, "spec", "initContainers")))
+def inits(result: Outcome) -> list[Any]:
+    assert not result.denials
+    return list(get(result.after, (*LAUNCHER, "spec", "initContainers")))
 
 
 def mounts_and_variables(pod: Any) -> dict[str, tuple[bool, bool]]:
@@ -91,12 +91,12 @@ def test_of_other_kinds_the_container_with_the_devices_is_the_one(part: Any) -> 
 @pytest.mark.parametrize("home", ["/root", "/home/mpiuser", ""])
 def test_both_paths_are_one_volume_in_the_init_container_and_in_the_launchers_own(home: str) -> None:
     job = put(mpijob(4), ("spec", "sshAuthMountPath"), f"{home}/.ssh")
-    found = outcome(TABLE, job)
+    result = outcome(TABLE, job)
     pod = put(
-        LAUNCHER_POD, ("metadata", "annotations"), get(found.after, (*LAUNCHER, "metadata", "annotations"))
+        LAUNCHER_POD, ("metadata", "annotations"), get(result.after, (*LAUNCHER, "metadata", "annotations"))
     )
     main = outcome(TABLE, pod).after["spec"]["containers"][1]
-    for container in (inits(found)[1], main):
+    for container in (inits(result)[1], main):
         mounts = [
             each["mountPath"] for each in container["volumeMounts"] if each["name"] == "ultraserver-init"
         ]
@@ -118,9 +118,9 @@ def test_awss_whole_yaml_of_either_date_stays_as_it_is(path: str) -> None:
     init = {"name": "ultraserver-init-container", "image": "j"}
     init["volumeMounts"] = [*own, {"mountPath": path, "name": "ultraserver-init"}]
     spec = {"initContainers": [wait, init], "volumes": [{"name": "ultraserver-init", "emptyDir": {}}]}
-    found = outcome(TABLE, mpijob(4, launcher_spec=spec))
-    assert {key: get(found.after, (*LAUNCHER, "spec", key)) for key in spec} == spec
-    annotations = get(found.after, (*LAUNCHER, "metadata", "annotations"))
+    result = outcome(TABLE, mpijob(4, launcher_spec=spec))
+    assert {key: get(result.after, (*LAUNCHER, "spec", key)) for key in spec} == spec
+    annotations = get(result.after, (*LAUNCHER, "metadata", "annotations"))
     pod = outcome(TABLE, put(LAUNCHER_POD, ("metadata", "annotations"), annotations)).after
     main = pod["spec"]["containers"][1]
     assert main["env"] == MAIN["env"]
@@ -134,8 +134,8 @@ def launched(**container: Any) -> Outcome:
 
 @pytest.mark.parametrize("policy", ["Always", "Never", None])
 def test_the_pull_policy_is_the_launchers(policy: str | None) -> None:
-    found = launched(**({"imagePullPolicy": policy} if policy else {}))
-    assert [each.get("imagePullPolicy") for each in inits(found)] == [policy, policy]
+    result = launched(**({"imagePullPolicy": policy} if policy else {}))
+    assert [each.get("imagePullPolicy") for each in inits(result)] == [policy, policy]
 
 
 RSH, INTEL = "OMPI_MCA_plm_rsh_args", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"
@@ -166,11 +166,11 @@ PORT, P = args("-p 2222"), {"name": "P", "value": "7"}
     ],
 )  # fmt: skip
 def test_the_init_containers_have_the_options_of_mpirun(container: Any, expected: dict[str, str]) -> None:
-    found = launched(**container)
-    for each in inits(found):
+    result = launched(**container)
+    for each in inits(result):
         variables = {one["name"]: one.get("value") for one in each["env"]}
         assert {**variables, **expected} == variables
-    assert not found.warnings
+    assert not result.warnings
 
 
 def test_they_have_other_sources_of_variables_and_a_mounted_configuration() -> None:
@@ -198,7 +198,7 @@ def test_they_have_other_sources_of_variables_and_a_mounted_configuration() -> N
         {"command": ["sh", "-c", "service ssh start; mpirun hostname"]},
     ],
 )
-def test_a_launcher_that_says_nothing_of_ssh_adds_nothing(container: Any) -> None:
+def test_a_launcher_without_ssh_settings_adds_nothing(container: Any) -> None:
     assert inits(launched(**container)) == inits(launched())
 
 
@@ -218,8 +218,8 @@ def test_what_cannot_be_read_of_a_command_is_a_warning(text: str) -> None:
 
 def test_a_wait_container_comes_before_what_is_there_and_an_update_keeps_the_order() -> None:
     theirs = [{"name": name, "image": "i"} for name in ("first", "ultraserver-init-container", "last")]
-    found = inits(outcome(TABLE, mpijob(4, launcher_spec={"initContainers": theirs})))
-    names = [each["name"] for each in found]
+    result = inits(outcome(TABLE, mpijob(4, launcher_spec={"initContainers": theirs})))
+    names = [each["name"] for each in result]
     assert names == ["first", "wait-hostfilename", "ultraserver-init-container", "last"]
     job = put(mpijob(4, launcher_spec={"initContainers": theirs}), ("spec", "runPolicy"), {"suspend": True})
     stored = outcome(TABLE, job).after

@@ -298,21 +298,21 @@ def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:
 
 def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_line() -> None:
     covering = SHAPE + "        workers: multiple of 2\n        nodeConfig: 2\n"
-    found = problems(EXTENDS + covering)
-    assert [(source, path, message.split(":")[0]) for source, _, path, message in found] == [
+    messages = problems(EXTENDS + covering)
+    assert [(source, path, message.split(":")[0]) for source, _, path, message in messages] == [
         ("packaged families", "families[0].shapes[1].workers", "unreachable"),
         ("packaged families", "families[0].shapes[4].workers", "unreachable"),
     ]
     assert [
-        _packaged_line(source, line).split("name: ")[1].split(",")[0] for source, line, _, _ in found
+        _packaged_line(source, line).split("name: ")[1].split(",")[0] for source, line, _, _ in messages
     ] == ["two-node", "multi-pair"]
 
 
 def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_it_was() -> None:
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker}\n"
-    found = problems(EXTENDS + text)
+    messages = problems(EXTENDS + text)
     assert [
-        (source, "$(shape.topologyKey)" in _packaged_line(source, line)) for source, line, _, _ in found
+        (source, "$(shape.topologyKey)" in _packaged_line(source, line)) for source, line, _, _ in messages
     ] == [(PACKAGED, True)]
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker, workload: nope}\n"
     assert (SOURCE, 6, "rules[0].match.workload") in [row[:3] for row in problems(EXTENDS + text)]

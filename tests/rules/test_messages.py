@@ -35,12 +35,12 @@ def test_rows_for_other_kinds_or_roles_are_not_looked_at() -> None:
         f"  - {{name: r{number}, reason: r, match: {{{match}}}, warn: w}}\n"
         for number, match in enumerate(["workload: jobset, role: worker", "role: pod", "role: leader"])
     )
-    found = outcome(extended("rules:\n" + others), mpijob())
-    assert found.rules == outcome(extended(""), mpijob()).rules
+    result = outcome(extended("rules:\n" + others), mpijob())
+    assert result.rules == outcome(extended(""), mpijob()).rules
 
 
-def why(found: Outcome, name: str = "x") -> tuple[State, str]:
-    (row,) = [row for row in found.rules if row.name == name]
+def why(result: Outcome, name: str = "x") -> tuple[State, str]:
+    (row,) = [row for row in result.rules if row.name == name]
     return row.state, row.why
 
 
@@ -78,18 +78,18 @@ def why(found: Outcome, name: str = "x") -> tuple[State, str]:
     ],
 )
 def test_the_reason_of_an_outcome(table: str, obj: dict[str, Any], reason: str) -> None:
-    found = outcome(extended(table), obj)
-    assert (found.reason, found.revision) == (reason, extended(table).revision)
+    result = outcome(extended(table), obj)
+    assert (result.reason, result.revision) == (reason, extended(table).revision)
 
 
-def test_a_job_without_workers_is_told_where_they_would_be() -> None:
+def test_a_job_without_workers_is_reported_with_the_path_of_the_template() -> None:
     job = mpijob()
     del job["spec"]["mpiReplicaSpecs"]["Worker"]
     assert outcome(extended(""), job).reason == f"the job has no worker template: there is none at {AT}"
 
 
 @pytest.mark.parametrize("job", [mpijob(-1), mpijob(annotations={keys.INJECT: "yes"}), mpijob()])
-def test_a_table_that_only_reports_changes_nothing_and_tells_what_it_would_have_done(
+def test_a_table_in_shadow_changes_nothing_and_reports_what_it_would_do(
     job: dict[str, Any],
 ) -> None:
     enforced, reported = (outcome(extended(text), job) for text in ("", "mode: shadow\n"))
@@ -110,8 +110,8 @@ def test_a_table_that_only_reports_changes_nothing_and_tells_what_it_would_have_
             f'{OPTING}: metadata.annotations[{keys.INJECT}] is "{"x" * 58}…',
         ),
         *(
-            (put(mpijob(), REPLICAS, number), f"{COUNTED}: spec.mpiReplicaSpecs.Worker.replicas is {said}")
-            for number, said in ((-1, "-1"), (True, "true"), ("4", '"4"'), (4.5, "4.5"))
+            (put(mpijob(), REPLICAS, number), f"{COUNTED}: spec.mpiReplicaSpecs.Worker.replicas is {text}")
+            for number, text in ((-1, "-1"), (True, "true"), ("4", '"4"'), (4.5, "4.5"))
         ),
         (mpijob(worker_spec={"nodeSelector": [1]}), f"{AT}.spec.nodeSelector must be a map, not [1]"),
         (mpijob(worker_spec={"initContainers": {}}), f"{AT}.spec.initContainers must be a list, not {{}}"),
@@ -121,8 +121,8 @@ def test_a_job_that_makes_no_sense_is_refused_with_the_field_and_its_value(
     job: dict[str, Any], denial: str
 ) -> None:
     table = extended(adding("initContainers: [{name: i, image: i}]"))
-    found = outcome(table, job)
-    assert (found.revision, found.reason, found.denials) == (table.revision, "invalid job", (denial,))
+    result = outcome(table, job)
+    assert (result.revision, result.reason, result.denials) == (table.revision, "invalid job", (denial,))
 
 
 CHANGED = "it takes 4 or a multiple of 4 workers; change the number of workers, or use node config"
@@ -137,7 +137,7 @@ CONFIGURED = f"metadata.annotations[{keys.NODE_CONFIG}]"
         (2, "4", f"2 workers do not fit node config 4 of {CONFIGURED}: {CHANGED} 2 or 1"),
     ],
 )
-def test_a_node_config_that_does_not_fit_is_told_with_what_would(
+def test_a_node_config_that_does_not_fit_is_denied_with_those_that_fit(
     workers: int, config: str, denial: str
 ) -> None:
     job = mpijob(workers, annotations={keys.NODE_CONFIG: config})
@@ -148,11 +148,11 @@ def test_a_node_config_in_a_containers_environment_counts_and_is_named() -> None
     env = [{"name": "OTHER", "value": "1"}, {"name": "NEURON_ULTRASERVER_NODE_CONFIG", "value": "3"}]
     job = mpijob()
     job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
-    told = (
+    text = (
         "the node config must be one of 4, 2, 1: "
         "env NEURON_ULTRASERVER_NODE_CONFIG of container 'mpitest' is \"3\""
     )
-    assert outcome(load_default(), job).denials == (told,)
+    assert outcome(load_default(), job).denials == (text,)
 
 
 @pytest.mark.parametrize(
@@ -168,12 +168,12 @@ def test_a_node_config_in_a_containers_environment_counts_and_is_named() -> None
         ("role: worker, volume: v", "the worker has no volume v"),
     ],
 )
-def test_a_rule_that_does_not_fire_says_which_condition_failed(match: str, message: str) -> None:
-    found = outcome(extended(rule(match)), mpijob(annotations={"team": "c"}))
-    assert why(found) == (State.SKIPPED, message)
+def test_a_skipped_rule_names_the_condition_that_failed(match: str, message: str) -> None:
+    result = outcome(extended(rule(match)), mpijob(annotations={"team": "c"}))
+    assert why(result) == (State.SKIPPED, message)
 
 
-def test_a_rule_that_is_off_or_for_which_another_one_fired_says_so() -> None:
+def test_a_skipped_rule_names_its_mode_or_the_rule_that_fired_instead() -> None:
     off = outcome(extended(rule(rest="warn: w, mode: off, deny: never")), mpijob())
     assert why(off) == (State.SKIPPED, "switched off")
     assert (off.warnings, off.denials) == ((), ())
@@ -182,12 +182,12 @@ def test_a_rule_that_is_off_or_for_which_another_one_fired_says_so() -> None:
     assert why(outcome(extended(first + second), mpijob())) == (State.SKIPPED, "other fired instead")
 
 
-def test_a_rule_that_needs_another_one_says_so_where_that_left_something_in_place() -> None:
+def test_a_rule_that_needs_another_one_is_skipped_if_that_kept_a_value() -> None:
     second = "  - {name: other, reason: r, match: {role: worker}, warn: w, needs: [x]}\n"
     table = extended(adding("schedulerName: ours") + second)
     theirs = mpijob(worker_spec={"schedulerName": "theirs"})
-    told = "x did not fire, or left something of yours in place"
-    assert why(outcome(table, theirs), "other") == (State.SKIPPED, told)
+    text = "x did not fire, or left something of yours in place"
+    assert why(outcome(table, theirs), "other") == (State.SKIPPED, text)
     assert why(outcome(table, mpijob()), "other") == (State.FIRED, "r")
 
 
@@ -201,60 +201,60 @@ def test_a_rule_that_needs_another_one_says_so_where_that_left_something_in_plac
         (", quiet: true", "theirs", [], []),
     ],
 )
-def test_a_conflict_is_told_with_both_values_and_what_became_of_it(
+def test_a_conflict_is_reported_with_both_values_and_the_result(
     more: str, stored: str | None, warnings: list[str], denials: list[str]
 ) -> None:
     table = extended(adding("schedulerName: ours, nodeSelector: {zone: a}", more))
-    found = outcome(table, mpijob(worker_spec={"schedulerName": "theirs"}))
+    result = outcome(table, mpijob(worker_spec={"schedulerName": "theirs"}))
     place = f"{AT}.spec.schedulerName"
-    assert list(found.warnings) == [text.format(place) for text in warnings]
-    assert list(found.denials) == [text.format(place) for text in denials]
+    assert list(result.warnings) == [text.format(place) for text in warnings]
+    assert list(result.denials) == [text.format(place) for text in denials]
     if stored:  # and what else the rule adds is there
-        spec = get(found.after, (*WORKER, "spec"))
+        spec = get(result.after, (*WORKER, "spec"))
         assert (spec["schedulerName"], spec["nodeSelector"]["zone"]) == (stored, "a")
     else:
-        assert found.operations == ()
+        assert result.operations == ()
     alike = outcome(table, mpijob(worker_spec={"schedulerName": "ours"}))
     assert (alike.warnings, alike.denials) == ((), ())
 
 
 @pytest.mark.parametrize(
-    ("count", "told"),
+    ("count", "text"),
     [
         (1, "emptyDir, k0"),
         (9, "emptyDir, k0, k1, k2, k3, k4, k5, k6, k7, k8"),
         (10, "emptyDir, k0, k1, k2, k3, k4, k5, k6, k7, k8 and 1 more"),
     ],
 )
-def test_maps_that_differ_are_told_by_their_first_ten_keys(count: int, told: str) -> None:
+def test_a_warning_about_different_maps_has_their_first_ten_keys(count: int, text: str) -> None:
     theirs = {"name": "v"} | {f"k{number}": 1 for number in range(count)}
     job = mpijob(worker_spec={"volumes": [theirs]})
-    found = outcome(extended(adding("volumes: [{name: v, emptyDir: {}}]")), job)
-    assert found.warnings == (f"kept yours: {AT}.spec.volumes[v] differs from the webhook's in {told}",)
+    result = outcome(extended(adding("volumes: [{name: v, emptyDir: {}}]")), job)
+    assert result.warnings == (f"kept yours: {AT}.spec.volumes[v] differs from the webhook's in {text}",)
 
 
-def test_a_rule_in_shadow_changes_nothing_and_is_told_with_what_it_would_change_and_refuse() -> None:
+def test_a_rule_in_shadow_changes_nothing_and_reports_what_it_would_do() -> None:
     job = mpijob(worker_spec={"schedulerName": "theirs"})
     shadow = ", mode: shadow, warn: careful, deny: never"
-    found = outcome(extended(adding("hostname: h", shadow)), job)
-    assert why(found) == (State.SHADOWED, "r")
-    assert (found.denials, found.warnings, found.verdict) == ((), (), Verdict.ALLOWED)
-    assert unrecorded(found.after) == unrecorded(outcome(load_default(), job).after)
-    assert found.would
-    assert get(found.would.after, (*WORKER, "spec")) is get(job, (*WORKER, "spec"))  # it would be refused
-    assert (found.would.denials, found.would.warnings) == (("never",), ("careful",))
-    assert found.shadow
-    assert (found.shadow.rules, found.shadow.refusing) == (("x",), ("x",))
+    result = outcome(extended(adding("hostname: h", shadow)), job)
+    assert why(result) == (State.SHADOWED, "r")
+    assert (result.denials, result.warnings, result.verdict) == ((), (), Verdict.ALLOWED)
+    assert unrecorded(result.after) == unrecorded(outcome(load_default(), job).after)
+    assert result.would
+    assert get(result.would.after, (*WORKER, "spec")) is get(job, (*WORKER, "spec"))  # it would be refused
+    assert (result.would.denials, result.would.warnings) == (("never",), ("careful",))
+    assert result.shadow
+    assert (result.shadow.rules, result.shadow.refusing) == (("x",), ("x",))
     conflict = outcome(extended(adding("schedulerName: ours", ", mode: shadow, onConflict: deny")), job)
     assert conflict.denials == ()
     assert conflict.shadow
     assert conflict.shadow.refusing == ("x",)
 
 
-def test_a_rule_that_needs_one_in_shadow_is_told_as_what_would_fire() -> None:
+def test_a_rule_that_needs_one_in_shadow_is_in_shadow_too() -> None:
     more = "  - {name: second, reason: s, match: {role: worker}, needs: x, add: {spec: {subdomain: d}}}\n"
-    found = outcome(extended(adding("hostname: h", ", mode: shadow") + more), mpijob())
-    assert [why(found, name) for name in ("x", "second")] == [(State.SHADOWED, "r"), (State.SHADOWED, "s")]
+    result = outcome(extended(adding("hostname: h", ", mode: shadow") + more), mpijob())
+    assert [why(result, name) for name in ("x", "second")] == [(State.SHADOWED, "r"), (State.SHADOWED, "s")]
 
 
 HOSTILE = "\x1b[2J\x9b1m\u202e\r\n\x7f"
@@ -273,6 +273,6 @@ HOSTILE = "\x1b[2J\x9b1m\u202e\r\n\x7f"
 )
 def test_no_message_commands_the_terminal_that_it_is_shown_on(job: Any) -> None:
     table = extended(adding("schedulerName: ours, volumes: [{name: v, emptyDir: {}}]"))
-    found = outcome(table, job)
-    skipped = [rule.why for rule in found.rules]
-    assert all(text.isprintable() for text in (found.reason, *found.warnings, *found.denials, *skipped))
+    result = outcome(table, job)
+    skipped = [rule.why for rule in result.rules]
+    assert all(text.isprintable() for text in (result.reason, *result.warnings, *result.denials, *skipped))

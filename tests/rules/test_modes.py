@@ -15,9 +15,9 @@ LABEL = "node.kubernetes.io/instance-type"
 def test_a_rule_that_does_not_enforce_keeps_no_other_from_firing(mode: str) -> None:
     first = f"{{name: first, reason: r, match: {{role: worker}}, warn: w, mode: {mode}}}"
     second = "{name: second, reason: r, match: {role: worker}, warn: w, unless: first}"
-    found = outcome(extended(f"rules: [{first}, {second}]"), mpijob())
-    assert "second" in found.fired()
-    assert "first" not in found.fired()
+    result = outcome(extended(f"rules: [{first}, {second}]"), mpijob())
+    assert "second" in result.fired()
+    assert "first" not in result.fired()
 
 
 def test_the_packaged_selector_can_be_made_to_override_another_selection() -> None:
@@ -50,9 +50,9 @@ rules:
     assert outcome(table, mpijob(4)).warnings == ("$(job.name) is not filled in, 4 is",)
 
 
-def test_a_rule_whose_placeholder_the_job_has_nothing_for_is_skipped_and_says_so() -> None:
+def test_a_rule_whose_placeholder_has_no_value_is_skipped_with_a_reason() -> None:
     job = mpijob()
     job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"] = []
-    found = outcome(load_default(), job)
-    (row,) = [row for row in found.rules if row.name == "wait-for-all-workers"]
+    result = outcome(load_default(), job)
+    (row,) = [row for row in result.rules if row.name == "wait-for-all-workers"]
     assert (row.state, row.why) == (State.SKIPPED, "the job has nothing for $(launcher.image)")

@@ -67,14 +67,16 @@ ACCEPTED = {
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_a_type_accepts_the_numbers_of_the_document_and_no_others(name: str) -> None:
     counts = range(1, 20)
-    found = {count for count in counts if not outcome(TABLE, pod({NEURON: count}, **selected(name))).denials}
-    assert found == ACCEPTED[name]
+    result = {count for count in counts if not outcome(TABLE, pod({NEURON: count}, **selected(name))).denials}
+    assert result == ACCEPTED[name]
 
 
 def test_a_refusal_has_the_extensions_words_the_place_and_the_valid_numbers() -> None:
-    (said,) = outcome(TABLE, pod({}, {NEURON: "7"}, **selected("trn1.32xlarge"))).denials
+    (denials,) = outcome(TABLE, pod({}, {NEURON: "7"}, **selected("trn1.32xlarge"))).denials
     place = "spec.containers[1].resources.limits[aws.amazon.com/neuron]"
-    assert said == WORDS.format("trn1.32xlarge", 7) + f"It accepts 1, 4, 8 or 16; the request is at {place}"
+    assert (
+        denials == WORDS.format("trn1.32xlarge", 7) + f"It accepts 1, 4, 8 or 16; the request is at {place}"
+    )
 
 
 SEVEN = {NEURON: 7}
@@ -120,16 +122,17 @@ def test_a_number_is_refused_where_every_type_that_the_pod_may_get_is_known_not_
 ) -> None:
     obj, types = CASES[case]
     denials = outcome(TABLE, obj).denials
-    assert [said.startswith(WORDS.format(types, 7)) for said in denials] == ([True] if types else [])
+    assert [denial.startswith(WORDS.format(types, 7)) for denial in denials] == ([True] if types else [])
 
 
 @pytest.mark.parametrize("role", ["Launcher", "Worker"])
 def test_templates_of_jobs_are_looked_at_as_well(role: str) -> None:
     job = mpijob(resource=None)
     job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"] = pod(SEVEN, **selected("trn1.32xlarge"))["spec"]
-    (said,) = outcome(TABLE, job).denials
+    (denials,) = outcome(TABLE, job).denials
     assert (
-        f"the request is at spec.mpiReplicaSpecs.{role}.template.spec.containers[0].resources.limits[" in said
+        f"the request is at spec.mpiReplicaSpecs.{role}.template.spec.containers[0].resources.limits["
+        in denials
     )
     opted_out = {**job, "metadata": {"annotations": {"ultraserver-webhook.io/inject": "false"}}}
     assert not outcome(TABLE, opted_out).denials
@@ -163,15 +166,15 @@ GETS: dict[str, tuple[dict[str, Any], str | None]] = {
 
 
 @pytest.mark.parametrize("case", GETS)
-def test_pods_with_more_than_one_core_or_device_get_the_scheduler_where_nobody_named_one(case: str) -> None:
+def test_pods_with_several_cores_or_devices_get_the_scheduler_unless_they_name_one(case: str) -> None:
     obj, expected = GETS[case]
-    found = outcome(SCHEDULER, obj)
-    assert found.after["spec"].get("schedulerName") == expected
-    assert not found.warnings
-    assert outcome(SCHEDULER, found.after).operations == ()
+    result = outcome(SCHEDULER, obj)
+    assert result.after["spec"].get("schedulerName") == expected
+    assert not result.warnings
+    assert outcome(SCHEDULER, result.after).operations == ()
 
 
-def test_without_the_value_nobody_gets_a_scheduler() -> None:
+def test_without_the_value_no_pod_gets_a_scheduler() -> None:
     assert "schedulerName" not in after(TABLE, pod({NEURON: 4}))["spec"]
 
 

@@ -54,11 +54,11 @@ FRAGMENT = _fragment()
 
 def violations(fragment: Any) -> list[tuple[str, str]]:
     """Returns what is wrong by the schema; loading, which looks by itself, must find something as well."""
-    found = [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
+    matching = [(error.json_path, error.message) for error in VALIDATOR.iter_errors(fragment)]
     table = {"extends": "default", "rules": [{"name": "x", "add": fragment}]}
     own = [path for path, _ in schema.violations(table) if path[:3] == ("rules", 0, "add")]
-    assert bool(own) == bool(found)
-    return found
+    assert bool(own) == bool(matching)
+    return matching
 
 
 def changed(path: str, value: object, *, drop: str = "") -> dict[str, Any]:

@@ -36,7 +36,7 @@ def policies(*rows: str, rest: str = "") -> Table:
     return extended(rest + "policies:\n" + "".join(f"  - {{{row}, reason: r}}\n" for row in rows))
 
 
-def found(table: Table, namespace: str = "default", now: float = 0, obj: Any = JOB) -> Outcome:
+def outcome_of(table: Table, namespace: str = "default", now: float = 0, obj: Any = JOB) -> Outcome:
     return evaluate(table, Request(obj, namespace=namespace, uid="u", now=now))
 
 
@@ -62,7 +62,7 @@ def test_the_order_of_authority(
         f"mode: {table}\nrules:\n  - {{name: x, reason: r, match: {{role: worker}}, mode: {rule}, warn: w}}\n"
     )
     job = mpijob(annotations={} if inject else {"ultraserver-webhook.io/inject": "false"})
-    done = found(policies(", ".join(row), rest=text), obj=job)
+    done = outcome_of(policies(", ".join(row), rest=text), obj=job)
     whole, each = policy or table, for_rule or rule
     weaker = Mode.OFF if Mode.OFF in {whole, each} else Mode.SHADOW if Mode.SHADOW in {whole, each} else each
     states = [row.state for row in done.rules if row.name == "x"]
@@ -83,7 +83,7 @@ def test_the_first_policy_that_is_for_an_object_counts() -> None:
         "mode: enforce",
     )
     modes = {
-        (namespace, team): served(found(table, namespace, obj=labelled(team=team)))
+        (namespace, team): served(outcome_of(table, namespace, obj=labelled(team=team)))
         for namespace in ("a-1", "b", "c")
         for team in ("vision", "speech")
     }
@@ -102,20 +102,20 @@ def test_what_is_known_of_namespaces_is_bounded() -> None:
     for number in range(2 * MOST_NAMESPACES):
         table.ruling(JOB, f"n{number}", 0)
     assert len(table._policies_of) <= MOST_NAMESPACES  # noqa: SLF001
-    assert served(found(table, "n1")) is Mode.OFF
+    assert served(outcome_of(table, "n1")) is Mode.OFF
 
 
-def test_a_policy_of_a_later_file_comes_before_one_of_an_earlier_and_says_why() -> None:
+def test_a_policy_of_a_later_file_comes_before_one_of_an_earlier_file() -> None:
     table = policies("mode: shadow, namespaces: default", "mode: off")
-    assert found(table).facts["policy"] == "r"
-    assert served(found(table)) is Mode.SHADOW
+    assert outcome_of(table).facts["policy"] == "r"
+    assert served(outcome_of(table)) is Mode.SHADOW
 
 
-def test_an_object_that_only_what_is_in_shadow_cannot_read_is_served_and_told_as_without_it() -> None:
+def test_an_object_that_only_a_shadow_rule_cannot_read_is_served_without_that_rule() -> None:
     add = "add: {spec: {tolerations: [{key: a, operator: Exists}]}}"
     table = extended(f"rules: [{{name: x, reason: r, match: {{role: worker}}, mode: shadow, {add}}}]\n")
     job = mpijob(worker_spec={"tolerations": {"a": 1}})
-    done, plain = found(table, obj=job), found(extended(""), obj=job)
+    done, plain = outcome_of(table, obj=job), outcome_of(extended(""), obj=job)
     assert (done.fired(), done.operations != ()) == (plain.fired(), True)
     assert done.would
     assert done.would.denials
@@ -124,17 +124,17 @@ def test_an_object_that_only_what_is_in_shadow_cannot_read_is_served_and_told_as
 def test_a_whole_name_counts_before_globs_and_the_longest_of_these() -> None:
     """A table that only refuses: all rules off but one's own."""
     mine = "rules:\n  - {name: mine, reason: r, match: {role: worker}, deny: refused}\n"
-    done = found(policies('rules: {"*": off, mine: enforce}', rest=mine))
+    done = outcome_of(policies('rules: {"*": off, mine: enforce}', rest=mine))
     assert done.denials == ("refused",)
     assert done.fired() == ("mine",)
-    done = found(policies('rules: {"*": off, "m*": enforce}', rest=mine))
+    done = outcome_of(policies('rules: {"*": off, "m*": enforce}', rest=mine))
     assert done.fired() == ("mine",)
 
 
 def test_an_exemption_ends_and_what_was_mutated_just_before_is_not_refused_just_after() -> None:
     table = policies(f"mode: off, until: '{UNTIL}'")
-    assert served(found(table, now=NOON - 1)) is Mode.OFF
-    assert served(found(table, now=NOON)) is Mode.ENFORCE
+    assert served(outcome_of(table, now=NOON - 1)) is Mode.OFF
+    assert served(outcome_of(table, now=NOON)) is Mode.ENFORCE
 
     def refused(now: float) -> bool:
         review = Review("u", Request(JOB, uid="u", now=now), "CREATE", "MPIJob", "train")
@@ -262,7 +262,7 @@ def test_a_policy_that_another_hides_is_refused(first: str, second: str, *, hidd
 
 
 def test_a_policy_without_a_time_never_ends() -> None:
-    assert served(found(policies("mode: off"), now=inf)) is Mode.OFF
+    assert served(outcome_of(policies("mode: off"), now=inf)) is Mode.OFF
 
 
 NOTED = """
@@ -277,20 +277,20 @@ policies:
 """
 
 
-@pytest.mark.parametrize(("mode", "said"), [("shadow", "in shadow"), ("off", "off")])
+@pytest.mark.parametrize(("mode", "text"), [("shadow", "in shadow"), ("off", "off")])
 def test_lint_notes_rules_that_do_nothing_for_want_of_another_and_policies_that_ended(
-    mode: str, said: str
+    mode: str, text: str
 ) -> None:
     draft = draft_of([("mine.yaml", EXTENDS + NOTED.replace("MODE", mode))], "mine.yaml")
     table = build(draft)
-    found = [(note.line, note.message) for note in notes(draft, table, NOON - 1)]
-    assert found[:2] == [
-        (7, f"rule second does nothing: it needs first, which is {said}"),
+    matching = [(note.line, note.message) for note in notes(draft, table, NOON - 1)]
+    assert matching[:2] == [
+        (7, f"rule second does nothing: it needs first, which is {text}"),
         (9, "rule fourth does nothing: it needs second, which is off"),
     ]
     third = "rule third does nothing: it needs second, which is off, and job-label, which is in shadow"
-    assert (11, third) in found
-    assert {line for line, _ in found[2:]} == {11}
+    assert (11, third) in matching
+    assert {line for line, _ in matching[2:]} == {11}
     ended = [(note.line, note.message) for note in notes(draft, table, NOON)]
     assert ended[-1] == (12, "ended at 2027-01-15T08:00:00Z and has no effect: remove it")
 

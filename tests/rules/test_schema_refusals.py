@@ -132,9 +132,9 @@ def test_a_text_that_is_no_table_is_refused(name: str) -> None:
 
 
 def test_a_whole_table_must_have_every_section() -> None:
-    found = problems(HEAD)
+    messages = problems(HEAD)
     lacking = "it has no candidates, workloads, families, rules: add `extends: default`"
-    assert [row[3] for row in found] == [f"{lacking}, which takes them from the packaged table"]
+    assert [row[3] for row in messages] == [f"{lacking}, which takes them from the packaged table"]
 
 
 def test_a_text_that_is_not_utf_8_is_refused_with_the_line() -> None:

@@ -37,11 +37,11 @@ KNOWN_HERE = [
 
 
 @pytest.mark.parametrize(("spec", "label"), KNOWN_HERE, ids=[label for _, label in KNOWN_HERE])
-def test_an_instance_type_beside_a_label_of_the_cluster_is_a_warning(spec: Any, label: str) -> None:
-    found = outcome(TABLE, mpijob(4, worker_spec=spec))
-    (warning,) = found.warnings
+def test_an_instance_type_with_a_label_of_the_cluster_is_a_warning(spec: Any, label: str) -> None:
+    result = outcome(TABLE, mpijob(4, worker_spec=spec))
+    (warning,) = result.warnings
     assert warning.startswith(f"the workers select nodes by {label} and by no instance type, so the selector")
-    selector = get(found.after, (*WORKER, "spec", "nodeSelector"))
+    selector = get(result.after, (*WORKER, "spec", "nodeSelector"))
     assert selector == {**spec.get("nodeSelector", {}), TYPE: "trn2u.48xlarge"}
 
 
@@ -54,9 +54,9 @@ def test_an_instance_type_beside_a_label_of_the_cluster_is_a_warning(spec: Any, 
     ],
 )
 def test_a_type_of_the_authors_own_is_taken_and_is_no_warning(spec: Any) -> None:
-    found = outcome(TABLE, mpijob(4, worker_spec=spec))
-    assert found.warnings == ()
-    assert get(found.after, (*WORKER, "spec", "nodeSelector", TYPE)) == "ml.trn2u.48xlarge"
+    result = outcome(TABLE, mpijob(4, worker_spec=spec))
+    assert result.warnings == ()
+    assert get(result.after, (*WORKER, "spec", "nodeSelector", TYPE)) == "ml.trn2u.48xlarge"
 
 
 def anti(kind: str, term: Any) -> Any:
@@ -161,8 +161,8 @@ def test_workers_that_are_pinned_spread_over_their_own_unit(
 ) -> None:
     """As a real scheduler does: tests/plane/placement/test_replicas.py."""
     spec = {"topologySpreadConstraints": [spread(labelSelector={"matchLabels": {JOB_NAME: "train"}}, **more)]}
-    found = outcome(load_installed(), mpijob(workers, worker_spec=spec))
-    assert (found.unplaced != ()) is waits
+    result = outcome(load_installed(), mpijob(workers, worker_spec=spec))
+    assert (result.unplaced != ()) is waits
 
 
 def test_all_workers_of_a_larger_job_cannot_be_on_one_ultraserver() -> None:

@@ -26,9 +26,9 @@ def test_a_table_that_changes_right_after_it_was_read_at_the_start_is_read_at_th
     path = config_map(tmp_path, "", "..1")
 
     def overtaken(path: Path) -> Sequence[tuple[str, bytes]]:
-        found = read_texts(path)
+        result = read_texts(path)
         config_map(tmp_path, "mode: off\n", "..2")
-        return found
+        return result
 
     monkeypatch.setattr("webhook.rules.source.read_texts", overtaken)
     source = TableSource(path)

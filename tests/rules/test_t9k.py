@@ -97,9 +97,9 @@ def test_a_volume_of_that_name_stays_as_large_as_it_is(shape: str) -> None:
     job = t9k_mpijob(shape)
     volume = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
     worker_of(job)["template"]["spec"]["volumes"] = [volume]
-    found = outcome(load_default(), job)
-    assert worker_of(found.after)["template"]["spec"]["volumes"] == [volume]
-    assert found.warnings == ()
+    result = outcome(load_default(), job)
+    assert worker_of(result.after)["template"]["spec"]["volumes"] == [volume]
+    assert result.warnings == ()
 
 
 def test_a_job_that_was_exported_and_whose_limit_was_lowered_gets_the_smaller_size(shape: str) -> None:
@@ -109,8 +109,8 @@ def test_a_job_that_was_exported_and_whose_limit_was_lowered_gets_the_smaller_si
     assert volume["emptyDir"]["sizeLimit"] == "256Mi"
 
 
-@pytest.mark.parametrize(("size", "said"), [('""', "''"), ("plenty", "'plenty'")])
-def test_a_size_that_is_no_quantity_is_refused(shape: str, size: str, said: str) -> None:
-    found = [row[3] for row in problems(EXTENDS + f"values: {{sharedMemory: {size}}}\n")]
+@pytest.mark.parametrize(("size", "text"), [('""', "''"), ("plenty", "'plenty'")])
+def test_a_size_that_is_no_quantity_is_refused(shape: str, size: str, text: str) -> None:
+    matching = [row[3] for row in problems(EXTENDS + f"values: {{sharedMemory: {size}}}\n")]
     assert shape
-    assert set(found) == {f"must be a quantity above 0, such as 1Gi, not {said}"}
+    assert set(matching) == {f"must be a quantity above 0, such as 1Gi, not {text}"}

@@ -112,12 +112,12 @@ OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
 @pytest.mark.parametrize("case", OPENS)
 def test_each_kind_opens_with_its_number_of_nodes_and_its_workers_are_placed(kinds: Table, case: str) -> None:
     obj, workload, nodes = OPENS[case]
-    found = outcome(kinds, obj)
-    assert found.facts["workload"] == workload
-    assert found.facts["nodes"] == str(nodes)
-    assert "ultraserver-nodes" in found.fired()
-    assert "job-label" in found.fired()
-    assert outcome(kinds, found.after).operations == ()
+    result = outcome(kinds, obj)
+    assert result.facts["workload"] == workload
+    assert result.facts["nodes"] == str(nodes)
+    assert "ultraserver-nodes" in result.fired()
+    assert "job-label" in result.fired()
+    assert outcome(kinds, result.after).operations == ()
 
 
 def test_every_group_that_takes_nodes_gets_what_workers_get(kinds: Table) -> None:
@@ -136,9 +136,9 @@ def test_every_group_that_takes_nodes_gets_what_workers_get(kinds: Table) -> Non
 def test_a_job_that_was_made_by_another_kind_of_job_is_left_alone(kinds: Table) -> None:
     owner = [{"kind": "JobSet", "controller": True}]
     made = named("batch/v1/Job", {"parallelism": 4, "template": pod()}, ownerReferences=owner)
-    found = outcome(kinds, made)
-    assert not found.operations
-    assert found.reason == (
+    result = outcome(kinds, made)
+    assert not result.operations
+    assert result.reason == (
         "its owner is JobSet: the table's rows for its kind (indexed-job, job) leave it to that, "
         "and ultraserver-webhook.io/inject counts there"
     )
@@ -158,19 +158,19 @@ def test_the_unit_of_a_leaderworkerset_is_its_group(kinds: Table) -> None:
 
 def test_an_element_of_a_list_is_patched_where_it_stands(kinds: Table) -> None:
     obj, _, _ = OPENS["a JobSet, whose workers are a product"]
-    found = outcome(kinds, obj)
+    result = outcome(kinds, obj)
     assert all(
-        op["path"].startswith("/spec/replicatedJobs/1/template/spec/template") for op in found.operations
+        op["path"].startswith("/spec/replicatedJobs/1/template/spec/template") for op in result.operations
     )
 
 
-def test_workloads_that_share_a_kind_are_told_apart_by_when(kinds: Table) -> None:
+def test_workloads_of_one_kind_are_distinguished_by_when(kinds: Table) -> None:
     assert outcome(kinds, hostile.pod({})).facts["workload"] == "pod"
     bare, _, _ = OPENS["a bare Pod"]
     assert outcome(kinds, bare).facts["workload"] == "bare-pod"
     owned = {**bare, "metadata": {"ownerReferences": [{"kind": "Job", "controller": True}]}}
-    found = outcome(kinds, owned)
-    assert found.facts["workload"] == "pod"
+    result = outcome(kinds, owned)
+    assert result.facts["workload"] == "pod"
 
 
 RESEARCH = {"kueue.x-k8s.io/queue-name": "research-a"}
@@ -200,15 +200,15 @@ def test_rules_look_at_labels_annotations_and_the_namespace(
         "annotations": annotations,
         "namespace": namespace,
     }
-    found = outcome(kinds, obj, namespace=namespace)
-    (row,) = (row for row in found.rules if row.name == "queue-priority")
+    result = outcome(kinds, obj, namespace=namespace)
+    (row,) = (row for row in result.rules if row.name == "queue-priority")
     assert (row.why if why else row.state) == (why or "fired")
 
 
 @pytest.mark.parametrize("meta", [None, [], "x", {"labels": []}, {"annotations": "x"}])
 def test_metadata_of_any_type_is_no_error(kinds: Table, meta: Any) -> None:
-    found = outcome(kinds, {**mpijob(), "metadata": meta})
-    assert not found.denials
+    result = outcome(kinds, {**mpijob(), "metadata": meta})
+    assert not result.denials
 
 
 WORKLOAD = "workloads:\n  - name: gang\n    kinds: [example.com/v1/Gang]\n"
@@ -278,11 +278,11 @@ def test_a_rule_for_one_of_several_templates_quotes_that_ones_container() -> Non
         template["spec"]["containers"][0] |= {"name": name, "image": name}
         jobs.append({"name": name, "template": {"spec": {"template": template}}})
     job = named("jobset.x-k8s.io/v1alpha2/JobSet", {"replicatedJobs": jobs})
-    found = outcome(load_text(EXTENDS + "rules:\n" + rule, "mine.yaml"), job)
-    assert found.warnings == ()
+    result = outcome(load_text(EXTENDS + "rules:\n" + rule, "mine.yaml"), job)
+    assert result.warnings == ()
     containers = [
         get(
-            found.after,
+            result.after,
             ("spec", "replicatedJobs", at, "template", "spec", "template", "spec", "containers", 0),
         )
         for at in range(2)

@@ -55,7 +55,7 @@ def test_a_case_passes_and_rules_that_never_fired_are_named(tmp_path: Path) -> N
     assert ran(tmp_path, "--rules", table).stdout.splitlines()[1] == "never fired: team"
 
 
-def test_a_case_says_how_an_object_is_sent(tmp_path: Path) -> None:
+def test_a_case_defines_how_an_object_is_sent(tmp_path: Path) -> None:
     """Namespace, user and time of the request, and a merge patch of a file that several cases share."""
     other = {"metadata": {"name": None, "generateName": "x-"}}
     expect = {"outcome": "warned", "messages": ["hello team-a"], "rules": {"team": "fired"}}
@@ -135,9 +135,9 @@ DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("what", DIFFERENT)
-def test_a_case_that_fails_says_where_and_how(tmp_path: Path, what: str) -> None:
+def test_a_failed_case_reports_its_place_and_the_difference(tmp_path: Path, what: str) -> None:
     """The line of the case, and for each expectation what was found instead, in the log and in JUnit."""
-    expect, told = DIFFERENT[what]
+    expect, message = DIFFERENT[what]
     report = tmp_path / "report.xml"
     done = ran(
         files(tmp_path, a="# a comment\n" + json.dumps([case("o\x01e", expect=expect)])), "--junit", report
@@ -147,12 +147,12 @@ def test_a_case_that_fails_says_where_and_how(tmp_path: Path, what: str) -> None
     (suite,) = ET.fromstring(report.read_text())  # noqa: S314 - our own
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     assert suite[0].get("line") == "2"
-    for text in told:
+    for text in message:
         assert text in done.stdout
         assert text in (suite[0][0].text or "")
 
 
-def test_an_object_of_a_kind_that_the_table_does_not_know_passes_only_where_that_is_expected(
+def test_an_object_of_an_unknown_kind_passes_only_if_expected(
     tmp_path: Path,
 ) -> None:
     """A misspelt kind checks nothing, and fails."""
@@ -204,10 +204,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_run_is_refused_with_file_line_and_place(tmp_path: Path, what: str) -> None:
     """A pipeline never passes having checked nothing, nor reads what is not the cases' own."""
-    texts, told = REFUSED[what]
+    texts, message = REFUSED[what]
     done = ran(files(tmp_path, **texts))
     assert (done.exit_code, done.stdout) == (2, "")
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize(

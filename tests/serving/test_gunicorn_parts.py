@@ -43,7 +43,7 @@ def parsed(raw: bytes) -> Any:
     return next(RequestParser(Config(), [raw], ("127.0.0.1", 1)))
 
 
-def test_the_parser_tells_length_and_chunks_before_the_body_is_read() -> None:
+def test_the_parser_has_length_and_chunking_before_the_body_is_read() -> None:
     assert parsed(b"GET / HTTP/1.1\r\n\r\n").body.reader.length == 0
     assert parsed(b"POST / HTTP/1.1\r\nContent-Length: 7\r\n\r\n").body.reader.length == 7
     assert callable(parsed(b"GET / HTTP/1.1\r\n\r\n").force_close)

@@ -104,7 +104,7 @@ def test_an_error_in_the_application_is_a_500_without_its_text(server: Server) -
     server.lines.clear()
 
 
-def test_no_header_changes_what_the_application_is_told_of_the_peer(server: Server) -> None:
+def test_no_header_changes_the_peers_address_for_the_application(server: Server) -> None:
     sock = server.tls()
     sock.sendall(
         b"GET /where HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: http\r\nX-Forwarded-For: 6.6.6.6\r\n"

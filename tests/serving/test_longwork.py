@@ -33,7 +33,7 @@ def done(printed: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return made
 
 
-def test_pieces_are_done_by_one_process_beside_the_one_that_serves(done: dict[str, Any]) -> None:
+def test_long_work_runs_in_one_process_next_to_the_serving_one(done: dict[str, Any]) -> None:
     own, first, second = done["processes"]
     assert own != first == second
 
@@ -50,7 +50,7 @@ def test_work_that_wants_too_much_memory_fails_and_the_server_does_not_grow(done
 
 
 @pytest.mark.parametrize(
-    ("part", "found"),
+    ("part", "obj"),
     [
         ("table", True),
         ("large", 8_000_000),
@@ -66,8 +66,8 @@ def test_work_that_wants_too_much_memory_fails_and_the_server_does_not_grow(done
         "a process that crashes, because it lacks memory, fails its own work only",
     ],
 )
-def test_the_outcome_of_a_piece(done: dict[str, Any], part: str, found: Any) -> None:
-    assert done[part] == found
+def test_the_outcome_of_a_piece(done: dict[str, Any], part: str, obj: Any) -> None:
+    assert done[part] == obj
 
 
 def test_the_process_logs_as_the_one_that_serves(printed: subprocess.CompletedProcess[str]) -> None:
@@ -129,7 +129,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Queue]:
     return lambda **bounds: Queue(monkeypatch, **bounds)
 
 
-def test_what_is_shorter_goes_first(queue: Callable[..., Queue]) -> None:
+def test_the_shorter_job_goes_first(queue: Callable[..., Queue]) -> None:
     waiting = queue()
     for name, size in (("first", 0), ("long", 3_000_000), ("short", 1_000_000), ("medium", 2_000_000)):
         waiting.add(name, size)

@@ -84,8 +84,8 @@ class Mounted:
         monkeypatch.setattr(tls, "time", Mock(time=self.unix_time))
         monkeypatch.setattr(watched, "time", Mock(time=self.unix_time))
         self.files, self.tls = files, TlsFiles(files.certificate, files.key)
-        self.told: list[str] = []
-        self.tls.watched.on_change = self.told.append
+        self.changes: list[str] = []
+        self.tls.watched.on_change = self.changes.append
 
     def unix_time(self) -> float:
         """Returns the clock, as ``time.time`` has it."""
@@ -133,11 +133,11 @@ def test_a_half_written_or_bad_pair_keeps_the_old_one_and_is_logged_and_counted(
     assert mounted.tls.expires == expires
     assert re.search(BAD[bad], mounted.problem)
     assert str(files.certificate) in mounted.problem
-    assert mounted.told == ["refused"]
+    assert mounted.changes == ["refused"]
     assert caplog.text.count("keeping TLS certificate") == 1
     files.write(files.issue())
     assert mounted.tls.context() is not context
-    assert (mounted.problem, mounted.told) == ("", ["refused", "reloaded"])
+    assert (mounted.problem, mounted.changes) == ("", ["refused", "reloaded"])
 
 
 def test_at_the_start_a_pair_that_does_not_match_and_an_encrypted_key_are_errors(files: Files) -> None:

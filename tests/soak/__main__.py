@@ -123,14 +123,14 @@ def run(name: str, phase: Phase, seed: int, folder: Path) -> Ran:
 def counted(report: Path) -> dict[str, object]:
     """Returns how many tests passed, and which failed or were skipped."""
     cases = ET.parse(report).getroot().iter("testcase")  # noqa: S314 - pytest's own file
-    found: dict[str, list[str]] = {"failed": [], "skipped": [], "passed": []}
+    by_name: dict[str, list[str]] = {"failed": [], "skipped": [], "passed": []}
     for case in cases:
         outcomes = {child.tag for child in case}
         outcome = (
             "failed" if outcomes & {"failure", "error"} else "skipped" if "skipped" in outcomes else "passed"
         )
-        found[outcome].append(f"{case.get('classname')}::{case.get('name')}")
-    return {"passed": len(found["passed"]), "failed": found["failed"], "skipped": found["skipped"]}
+        by_name[outcome].append(f"{case.get('classname')}::{case.get('name')}")
+    return {"passed": len(by_name["passed"]), "failed": by_name["failed"], "skipped": by_name["skipped"]}
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})

@@ -119,8 +119,8 @@ class Mutant:
         for name in (f"{self.function.rpartition('.')[2]}__mutmut_orig", self.name.rpartition(".")[2]):
             span = self.file.line_span_by_function_name[name]
             texts.append([line.replace(name, "it") for line in lines[span.start - 1 : span.end]])
-        found = list(difflib.unified_diff(*texts, lineterm="", n=0))[2:]
-        return "\n".join(f"{line[0]} {line[1:].strip()}" for line in found if not line.startswith("@@"))
+        result = list(difflib.unified_diff(*texts, lineterm="", n=0))[2:]
+        return "\n".join(f"{line[0]} {line[1:].strip()}" for line in result if not line.startswith("@@"))
 
 
 class Importer(SourceFileLoader):

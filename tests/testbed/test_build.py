@@ -28,7 +28,7 @@ def test_a_module_that_is_not_required_is_named(tmp_path: Path) -> None:
         kit.required(tmp_path / "go.mod", "a.example/c")
 
 
-def test_an_archive_holds_the_programs_and_says_what_to_run(tmp_path: Path) -> None:
+def test_an_archive_has_the_programs_and_the_command_to_run(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"12345")
     made = images.archive(tmp_path / "out.tar", "localhost/x:1", {"/bin/x": program}, ["/bin/x"])

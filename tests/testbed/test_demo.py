@@ -22,7 +22,7 @@ def late(_: Path) -> bool:
     ],
     ids=["not in time", "of the job"],
 )
-def test_a_demo_that_fails_says_so(
+def test_a_failed_demo_reports_the_failure(
     tell: Callable[[Path], bool],
     message: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -39,7 +39,7 @@ ENDED, RUNS = {"state": {"terminated": {}}}, {"state": {"running": {}}}
 
 
 @pytest.mark.parametrize(
-    ("spec", "phase", "waits", "said"),
+    ("spec", "phase", "waits", "text"),
     [
         (GATED, "Pending", [], "waits until there is a node for every worker"),
         ({}, "Pending", [], "Pending"),
@@ -47,7 +47,7 @@ ENDED, RUNS = {"state": {"terminated": {}}}, {"state": {"running": {}}}
         ({}, "Running", [ENDED], "Running"),
     ],
 )
-def test_what_a_pod_does_is_said_by_gate_phase_and_init_containers(
-    spec: dict[str, Any], phase: str, waits: list[dict[str, Any]], said: str
+def test_the_state_of_a_pod_follows_from_gate_phase_and_init_containers(
+    spec: dict[str, Any], phase: str, waits: list[dict[str, Any]], text: str
 ) -> None:
-    assert demo.doing({"spec": spec, "status": {"phase": phase, "initContainerStatuses": waits}}) == said
+    assert demo.doing({"spec": spec, "status": {"phase": phase, "initContainerStatuses": waits}}) == text

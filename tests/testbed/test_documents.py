@@ -11,7 +11,7 @@ from tests.nodes.commands import shell_blocks, steps
 @pytest.mark.parametrize(
     "document", ["README.md", "docs/install.md", "docs/operations.md", "docs/placement.md"]
 )
-def test_every_command_stands_under_a_heading_that_a_test_runs(document: str) -> None:
+def test_every_command_is_under_a_heading_that_a_test_runs(document: str) -> None:
     headings = re.findall(r"^#+ (.*)$", text_of(document), re.MULTILINE)
     assert len(set(headings)) == len(headings), "headings have different texts"
     files = [*(REPOSITORY / "tests/nodes").rglob("*.py"), REPOSITORY / "tests/testbed/test_supply.py"]

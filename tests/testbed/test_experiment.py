@@ -42,7 +42,7 @@ def test_where_a_job_stands(workers: int, on: list[str], verdict: str) -> None:
     assert result.whole + result.straddles + (not result.placed) == 1
 
 
-def test_what_is_being_deleted_stands_nowhere() -> None:
+def test_pods_that_are_being_deleted_hold_no_unit() -> None:
     result = pods(*NAMES[:4])
     result[0]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"  # type: ignore[index]
     assert standings({("team", "a"): 4}, result, LABELS)["team", "a"].held == 3

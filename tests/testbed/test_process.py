@@ -47,7 +47,7 @@ def test_no_process_is_left_when_the_starter_is_ended_by(sign: signal.Signals, t
     until(lambda: not any(map(running, pids)), "the end of both programs", every=0.02)
 
 
-def test_what_has_ended_is_not_waited_for_though_nobody_has_noticed(tmp_path: Path) -> None:
+def test_a_zombie_process_is_not_waited_for(tmp_path: Path) -> None:
     command = [sys.executable, "-S", str(REAPER), "600"]
     with (
         subprocess.Popen(["true"], start_new_session=True) as ended,
@@ -77,7 +77,7 @@ def test_a_program_that_is_never_ready_is_given_up_and_stopped(tmp_path: Path) -
         os.killpg(silent.pid, 0)
 
 
-def test_the_log_of_a_program_that_is_started_again_still_has_what_the_first_one_said(tmp_path: Path) -> None:
+def test_the_log_of_a_restarted_program_still_has_the_first_lines(tmp_path: Path) -> None:
     with Programs(tmp_path) as programs:
         for message in ("first", "second"):
             program = programs.start(

@@ -27,7 +27,7 @@ def test_the_version_is_the_tag_of_every_image_and_nothing_else_has_one() -> Non
     assert [image for text in texts for image in OURS.findall(text)] == []
 
 
-def test_the_changelog_speaks_of_this_version() -> None:
+def test_the_changelog_has_this_version() -> None:
     unreleased, _, rest = text_of("CHANGELOG.md").partition("## [Unreleased]\n")[2].partition("\n## [")
     assert f"Will be {product.version()}." in unreleased or rest.startswith(f"{product.version()}]")
 
@@ -98,7 +98,7 @@ def test_a_release_is_tested_as_long_as_it_installs_what_the_checkout_would(
     assert release.stale() == f"{about} is of another state of this checkout: make release"
 
 
-def test_a_shallow_clone_says_that_it_lacks_the_release_before(
+def test_a_shallow_clone_without_the_previous_release_is_an_error(
     clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = source.committed().commit
@@ -110,7 +110,7 @@ def test_a_shallow_clone_says_that_it_lacks_the_release_before(
     assert first in release.not_held()
 
 
-def test_a_rewritten_history_says_that_it_lacks_the_release_before(
+def test_a_history_without_the_previous_release_is_an_error(
     clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert clone.is_dir()

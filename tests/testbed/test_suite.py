@@ -87,7 +87,7 @@ def test_a_test_may_take_longer_with_a_reason_and_where_others_want_the_processo
 
 
 @pytest.mark.limit(3, "waits for longer than the limit that it is about")
-def test_a_wait_ends_before_its_tests_time_and_says_what_it_saw(
+def test_a_wait_ends_before_the_limit_of_its_test_with_what_it_saw_last(
     suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiers, "STALL", 0.5)

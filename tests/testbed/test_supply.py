@@ -131,7 +131,7 @@ def test_what_the_document_shows_refuses_a_file_sums_and_a_key_that_are_others(
 
 @pytest.mark.program("ssh-keygen")
 @pytest.mark.limit(5, "starts a dozen processes")
-def test_a_key_that_nobody_would_believe_makes_no_release(signed: Path, tmp_path: Path) -> None:
+def test_a_key_that_is_not_an_allowed_signer_makes_no_release(signed: Path, tmp_path: Path) -> None:
     sums = signed / release.SUMS
     assert signature.refused(sums, signed / signature.SIGNERS.name) == ""
     assert "allowed_signers" in signature.refused(sums), "this checkout has no such key"

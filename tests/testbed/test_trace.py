@@ -39,8 +39,8 @@ EXAMPLE = jobs(
 """By EASY: the fifth starts at 5 and delays nothing, the third at 10, and the last when that has ended."""
 
 
-def hours(found: dict[int, float]) -> list[float]:
-    return [found[number] / HOUR for number in sorted(found)]
+def hours(by_size: dict[int, float]) -> list[float]:
+    return [by_size[number] / HOUR for number in sorted(by_size)]
 
 
 def easily(given: list[Job], servers: int = 2, **options: float) -> Run:
@@ -62,16 +62,16 @@ def test_limits_that_are_too_long_keep_a_job_from_backfill() -> None:
 def test_waits_and_utilisation_are_counted() -> None:
     """Protects the figures: jobs wait from 1 to 12, and the nodes that work meanwhile are added up."""
     run = easily(EXAMPLE)
-    found = report.figures(EXAMPLE, run)
+    result = report.figures(EXAMPLE, run)
     # After the first tenth of the time, from 0.3: the third to the last wait 9, 0, 2 and 9 hours.
-    assert found.waits == {1: 9.0, 2: 0.0, 4: 2.0, 8: 9.0}
-    assert found.by_nodes == pytest.approx((9 * 8 + 0 * 2 + 2 * 4 + 9 * 1) / 15)
+    assert result.waits == {1: 9.0, 2: 0.0, 4: 2.0, 8: 9.0}
+    assert result.by_nodes == pytest.approx((9 * 8 + 0 * 2 + 2 * 4 + 9 * 1) / 15)
     # At 1: 6 nodes; 2: 8; 4: 6; 5: 8; 9: 4; 10 to 12: 8.
-    assert found.utilisation == pytest.approx((6 * 1 + 8 * 2 + 6 * 1 + 8 * 4 + 4 * 1 + 8 * 2) / (8 * 11))
+    assert result.utilisation == pytest.approx((6 * 1 + 8 * 2 + 6 * 1 + 8 * 4 + 4 * 1 + 8 * 2) / (8 * 11))
     # A pair of the second UltraServer is free from 1 to 2 and from 4 to 5; the whole from 9 to 10, reserved.
-    assert found.fragmented == pytest.approx((2 + 2) / 11)
-    assert found.reserved == pytest.approx((2 + 2 + 4) / 11)
-    assert (found.longest, found.unplaced) == (0.0, 0)
+    assert result.fragmented == pytest.approx((2 + 2) / 11)
+    assert result.reserved == pytest.approx((2 + 2 + 4) / 11)
+    assert (result.longest, result.unplaced) == (0.0, 0)
 
 
 def test_the_product_decides_and_jobs_leave() -> None:
@@ -160,13 +160,13 @@ def test_the_weeks_of_a_trace_are_cut_out_and_stretched(tmp_path: Path) -> None:
         ("2017-09-19 00:00:00", 30 * DAY, 4, "a"),
         ("2017-11-13 00:00:00", 10.0, 1, "late"),
     ]
-    found = read(written(tmp_path / "trace.csv", rows))
-    assert [(job.number, job.tenant, job.arrival, job.duration) for job in found] == [
+    result = read(written(tmp_path / "trace.csv", rows))
+    assert [(job.number, job.tenant, job.arrival, job.duration) for job in result] == [
         (0, "a", DAY, WEEK),
         (1, "b", WEEK + DAY, WEEK),
     ]
     # Of 8 nodes at a load of 0.5 the first week is full after a week, the second after half of one.
-    assert [job.arrival for job in stretched(found, 8, 0.5)] == pytest.approx([DAY, WEEK + DAY / 2])
+    assert [job.arrival for job in stretched(result, 8, 0.5)] == pytest.approx([DAY, WEEK + DAY / 2])
 
 
 def test_the_same_seed_draws_the_same_jobs() -> None:

@@ -11,17 +11,17 @@ from testbed.plane.credentials import issue
 from testbed.waiting import NotYetError, at_most, until
 
 
-def test_what_the_condition_says_is_handed_on() -> None:
+def test_the_message_of_the_condition_is_shown() -> None:
     answers = iter([None, [], "here"])
     assert until(lambda: next(answers), "an answer", every=0) == "here"
 
 
-def test_who_waited_in_vain_is_told_for_what_how_long_and_what_was_there() -> None:
+def test_a_failed_wait_reports_its_subject_its_time_and_the_last_value() -> None:
     with pytest.raises(NotYetError, match=r"^waited 0 s for three workers; last seen: \[\]$"):
         until(list, "three workers", seconds=0, every=0)
 
 
-def test_a_call_that_nobody_answers_ends_with_the_time_of_the_test(tmp_path: Path) -> None:
+def test_a_call_without_an_answer_ends_at_the_limit_of_the_test(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, at_most(0.2):
         server = f"https://127.0.0.1:{silent.getsockname()[1]}"
         api = Client(issue(tmp_path).kubeconfig("admin", server))

@@ -55,8 +55,8 @@ class Storage(ControlPlane):
 
 def patch(checkout: Path, file: Path) -> Path:
     """Writes what the webhook of a checkout answers to the job."""
-    command, asked = [sys.executable, "-c", ASK], json.dumps(plain("job-0000000"))
-    done = subprocess.run(command, cwd=checkout, input=asked.encode(), check=True, stdout=subprocess.PIPE)
+    command, requests = [sys.executable, "-c", ASK], json.dumps(plain("job-0000000"))
+    done = subprocess.run(command, cwd=checkout, input=requests.encode(), check=True, stdout=subprocess.PIPE)
     say(f"{file.name}: a patch of {file.write_bytes(done.stdout):,} bytes")
     return file
 
@@ -117,8 +117,8 @@ def shown(times: Times, used: Counter[str], clients: int) -> Iterator[str]:
     parts = [slice(part, None, 5) for part in range(5)]
     creates = clients * (CREATES[clients] + 1) * len(times[NONE])
     spent = {name: (used[name] - used[NONE]) * 10 / creates for name in times}
-    for name, found in times.items():
-        row = f"| {clients} | {name} | {statistics.median(itertools.chain(*found)) / 1000:.2f} |"
+    for name, time in times.items():
+        row = f"| {clients} | {name} | {statistics.median(itertools.chain(*time)) / 1000:.2f} |"
         if name == NONE:
             yield f"{row} | | | | |"
             continue
@@ -144,8 +144,8 @@ def main() -> None:
             registered(plane, folder / "certificates", program, patches) as names,
         ):
             for clients in CREATES:
-                found = blocks(plane, program, names, clients, options.rounds)
-                say("\n".join(shown(*found, clients)))
+                result = blocks(plane, program, names, clients, options.rounds)
+                say("\n".join(shown(*result, clients)))
 
 
 if __name__ == "__main__":

@@ -71,13 +71,13 @@ def calls_of(table: Table, job: Any) -> Counter[str]:
     """Returns how often one evaluation calls each function of this project, by its name."""
     root, calls = str(Path(webhook.__file__).parent.parent), Counter[str]()
 
-    def seen(frame: Any, event: str, _argument: Any) -> None:
+    def count(frame: Any, event: str, _argument: Any) -> None:
         file = frame.f_code.co_filename
         if event == "call" and file.startswith(root) and "site-packages" not in file:
             calls[f"{Path(file).stem}.{frame.f_code.co_name}"] += 1
 
     evaluate(table, Request(job))
-    sys.setprofile(seen)
+    sys.setprofile(count)
     try:
         evaluate(table, Request(job))
     finally:

@@ -52,20 +52,20 @@ def measure(workers: int) -> dict[str, float]:
     return result
 
 
-def table(found: dict[int, dict[str, float]]) -> str:
+def table(times: dict[int, dict[str, float]]) -> str:
     """Returns what was measured, for people."""
     lines = [
         "",
         "workers   wait s   init s   both, times   launcher's CPU s   for a worker   document's loop s",
     ]
-    for size, row in found.items():
-        both = (row["wait"] + row["init"]) / (found[4]["wait"] + found[4]["init"])
+    for size, row in times.items():
+        both = (row["wait"] + row["init"]) / (times[4]["wait"] + times[4]["init"])
         loop = f"{row['loop']:.1f}" if "loop" in row else "-"
         lines.append(
             f"{size:7} {row['wait']:8.1f} {row['init']:8.1f} {both:13.1f} {row['cpu']:18.1f} "
             f"{row['cpu'] / size:14.3f} {loop:>19}"
         )
-    used = model(1024, {size: found[size]["cpu"] for size in (64, 256)})
+    used = model(1024, {size: times[size]["cpu"] for size in (64, 256)})
     seconds = QUESTIONS * 2 + 1 + used
     lines.append(f"   1024, model: {seconds:.0f} s, CPU {used:.1f} s, for a worker {used / 1024:.3f}")
     return "\n".join([*lines, ""])
@@ -88,11 +88,11 @@ def model(workers: int, used: dict[int, float]) -> float:
 @pytest.mark.soak
 def test_time_grows_far_less_than_the_number_of_workers(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = (4, 16, 64, 256)
-    found = {size: measure(size) for size in sizes}
+    result = {size: measure(size) for size in sizes}
     with capsys.disabled():
-        sys.stdout.write(table(found))
-    total = {size: found[size]["wait"] + found[size]["init"] for size in sizes}
+        sys.stdout.write(table(result))
+    total = {size: result[size]["wait"] + result[size]["init"] for size in sizes}
     assert total[16] < 4 / 1.5 * total[4]
     assert total[64] < 16 / 4 * total[4]
-    assert found[16]["wait"] < found[16]["loop"] / 2
-    assert found[256]["cpu"] / 256 < found[16]["cpu"] / 16 / 2
+    assert result[16]["wait"] < result[16]["loop"] / 2
+    assert result[256]["cpu"] / 256 < result[16]["cpu"] / 16 / 2

@@ -29,18 +29,18 @@ RANKS = {
 def world(nodes: int, seed: int) -> tuple[Topology, list]:
     """Returns a cluster, four fifths of it busy, a daemon's pod on every node, and waiting jobs."""
     chance = random.Random(seed)  # noqa: S311 - figures that can be had again
-    found = servers(nodes // 4)
-    pods = [foreign(f"daemon-{name}", name, neuron=False) for name in found]
+    result = servers(nodes // 4)
+    pods = [foreign(f"daemon-{name}", name, neuron=False) for name in result]
     server, last = 1, nodes // 5
     while server <= last:
         workers = min(chance.choice([4, 8, 16]), (last - server + 1) * 4)
         names = [f"n{server + index // 4}-{index % 4}" for index in range(workers)]
-        pods += bound(job(f"running-{server}", workers), on(found, *names), started=True)
+        pods += bound(job(f"running-{server}", workers), on(result, *names), started=True)
         server += workers // 4
     for number in range(WAITING):
         workers = chance.choice([1, 2, 4, 8, 16, 64])
         pods += job(f"waiting-{number}", workers, age=number * MINUTE, launcher=True)
-    return Topology(found.values()), pods
+    return Topology(result.values()), pods
 
 
 def least_milliseconds(nodes: int) -> tuple[float, int, int, int]:
@@ -57,20 +57,24 @@ def least_milliseconds(nodes: int) -> tuple[float, int, int, int]:
 def arrivals(seed: int, load: float, count: int = 24) -> list[Arrival]:
     """Returns twelve hours of jobs: most of them small, most nodes taken by large ones."""
     chance = random.Random(seed)  # noqa: S311 - as above
-    found, at = [], 0.0
+    result, at = [], 0.0
     while at < 720:
         workers = chance.choice([1, 1, 1, 2, 2, 4, 4, 8, 16])
         minutes = chance.choice([10, 30, 60, 120])
-        found.append(Arrival(round(at, 2), f"j{len(found)}", workers, minutes))
+        result.append(Arrival(round(at, 2), f"j{len(result)}", workers, minutes))
         at += chance.expovariate(1) * workers * minutes / (count * 4 * load)
-    return found
+    return result
 
 
 def fit(seed: int, load: float) -> tuple[float, float, float]:
     """Returns the share of nodes at work, free whole UltraServers, and the median wait of jobs for these."""
     jobs = arrivals(seed, load)
     run = simulate(servers(24).values(), jobs, end=720)
-    large = [run.started.get(found.name, 720) - found.at for found in jobs if found.workers >= 4]
+    large = [
+        run.started.get(waiting_job.name, 720) - waiting_job.at
+        for waiting_job in jobs
+        if waiting_job.workers >= 4
+    ]
     return run.node_minutes / (96 * 720), statistics.fmean(run.whole_free), statistics.fmean(large)
 
 

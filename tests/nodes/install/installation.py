@@ -85,8 +85,8 @@ class Installation:
 
     def dry_run(self, namespace: str = TEAM, job: Object | None = None) -> tuple[bool, str]:
         """Returns whether a new job would be placed, with the messages; nothing is stored."""
-        made, said = self.create(job, namespace)
-        return bool(made) and "nodeSelector" in template(made, "Worker")["spec"], said
+        made, message = self.create(job, namespace)
+        return bool(made) and "nodeSelector" in template(made, "Worker")["spec"], message
 
     def places(self) -> bool:
         """Returns whether a new job is placed, without a warning."""
@@ -100,7 +100,7 @@ class Installation:
         """
         until(self.places, "a job that the webhook places")
 
-    def wait_dry_run(self, placed: bool, said: str, namespace: str = TEAM) -> None:  # noqa: FBT001
+    def wait_dry_run(self, placed: bool, message: str, namespace: str = TEAM) -> None:  # noqa: FBT001
         """Waits until a new job would be placed, or not, and the messages contain a text.
 
         Raises:
@@ -108,15 +108,15 @@ class Installation:
         """
 
         def holds() -> bool:
-            found, text = self.dry_run(namespace)
-            return found is placed and (said in text if said else not text)
+            result, text = self.dry_run(namespace)
+            return result is placed and (message in text if message else not text)
 
-        until(holds, f"a job of {namespace} that is {'' if placed else 'not '}placed, with {said!r}")
+        until(holds, f"a job of {namespace} that is {'' if placed else 'not '}placed, with {message!r}")
 
     def pods(self, component: str = "serving") -> list[Object]:
         """Returns the Pods of a Deployment that are ready and stay."""
-        found = self.own.get_json("pods", "-l", f"app.kubernetes.io/component={component}")["items"]
-        return [pod for pod in found if ready(pod)]
+        items = self.own.get_json("pods", "-l", f"app.kubernetes.io/component={component}")["items"]
+        return [pod for pod in items if ready(pod)]
 
     def inside(self, pod: Object, *command: str) -> str:
         """Runs a command in a Pod; returns what it printed."""
@@ -124,8 +124,8 @@ class Installation:
 
     def bundles(self) -> set[str]:
         """Returns the caBundles of the registrations: one, except while it changes."""
-        found = [self.kubectl.get_json(*name)["webhooks"] for name in (MUTATING, VALIDATING)]
-        return {hook["clientConfig"].get("caBundle", "") for hooks in found for hook in hooks}
+        matching = [self.kubectl.get_json(*name)["webhooks"] for name in (MUTATING, VALIDATING)]
+        return {hook["clientConfig"].get("caBundle", "") for hooks in matching for hook in hooks}
 
     def served(self, *addresses: str) -> set[str]:
         """Returns the certificates that serving pods show, read from the plane's network."""
@@ -143,7 +143,7 @@ class Installation:
             yield
         finally:
             self.own.run(*scale, "--replicas=2")
-            self.own.wait_for(lambda found: sum(map(ready, found["items"])) == 2, *SERVING)
+            self.own.wait_for(lambda obj: sum(map(ready, obj["items"])) == 2, *SERVING)
 
 
 def manifests(folder: Path) -> Path:
@@ -155,10 +155,10 @@ def manifests(folder: Path) -> Path:
     values = folder / "manifests" / "chart" / "values.yaml"
     hurried = [{"name": f"ULTRASERVER_CERTS_{key}_SECONDS", "value": value} for key, value in HURRIED.items()]
     text = values.read_text(encoding="utf-8")
-    before, found, after = text.partition("  certificates:\n")
-    assert found, "values.yaml has no programs.certificates"
+    before, rest, after = text.partition("  certificates:\n")
+    assert rest, "values.yaml has no programs.certificates"
     own = f"    env: {json.dumps(hurried)}\n"
-    values.write_text(before + found + after.replace("    env: []\n", own, 1), encoding="utf-8")
+    values.write_text(before + rest + after.replace("    env: []\n", own, 1), encoding="utf-8")
     (written,) = [block for block in blocks_of(INSTALL) if block.file == "values.yaml"]
     (folder / written.file).write_text(written.text.replace(REGISTRY, '""'), encoding="utf-8")
     # The README installs a release's archive, by its version.

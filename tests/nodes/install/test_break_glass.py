@@ -33,14 +33,14 @@ def restored(installed: Installation) -> Iterator[Installation]:
     installed.wait_places()
 
 
-def test_where_it_fails_open_jobs_pass_as_they_are_and_whoever_can_be_warned_is(
+def test_with_a_webhook_that_is_down_jobs_are_created_unchanged_with_a_warning(
     restored: Installation,
 ) -> None:
     with restored.server_down():
-        restored.wait_dry_run(placed=False, said="")
+        restored.wait_dry_run(placed=False, message="")
     restored.wait_places()
     restored.kubectl.run("delete", *MUTATING)
-    restored.wait_dry_run(placed=False, said=WITHOUT)
+    restored.wait_dry_run(placed=False, message=WITHOUT)
 
 
 def test_where_it_fails_closed_only_jobs_of_people_are_refused_and_every_way_out_lets_them_through(
@@ -49,7 +49,7 @@ def test_where_it_fails_closed_only_jobs_of_people_are_refused_and_every_way_out
     restored.run(OPERATIONS, "Fail closed")
     restored.wait_places()
     with restored.server_down():
-        restored.wait_dry_run(placed=False, said=IN_VAIN)
+        restored.wait_dry_run(placed=False, message=IN_VAIN)
         for namespace in ("kube-system", "kube-public", "kube-node-lease", NAMESPACE):
             assert restored.dry_run(namespace) == (False, "")
         # Everything that a recovery needs, the table of the kill switch among it.
@@ -63,12 +63,12 @@ def test_where_it_fails_closed_only_jobs_of_people_are_refused_and_every_way_out
         assert restored.dry_run(job=job) == (False, "")
         for way in WAYS_OUT:
             restored.run(OPERATIONS, way)
-            restored.wait_dry_run(placed=False, said="")
+            restored.wait_dry_run(placed=False, message="")
             restored.run(OPERATIONS, "Fail closed")
             if way != WAYS_OUT[-1]:
-                restored.wait_dry_run(placed=False, said=IN_VAIN)
+                restored.wait_dry_run(placed=False, message=IN_VAIN)
     restored.run(OPERATIONS, "Restore")
     restored.run(OPERATIONS, "Fail closed")
     restored.wait_places()
     restored.kubectl.run("delete", *MUTATING)
-    restored.wait_dry_run(placed=False, said=DENIED)
+    restored.wait_dry_run(placed=False, message=DENIED)

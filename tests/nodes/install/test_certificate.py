@@ -58,7 +58,7 @@ def another(installed: Installation, before: set[str]) -> set[str]:
 def test_ten_rotations_and_an_eviction_of_the_certificate_program_cost_no_job_its_place(
     installed: Installation,
 ) -> None:
-    seen = [installed.bundles()]
+    before = [installed.bundles()]
     rotate = [sys.executable, "-m", "certs", "rotate", "--force=ca", "--force=leaf", "--wait=60"]
     rotate += [f"--kubeconfig={installed.control_plane.kubeconfig}", f"--namespace={NAMESPACE}"]
     rotate += [f"--{kind}=ultraserver-webhook" for kind in ("mutating", "validating")]
@@ -72,9 +72,9 @@ def test_ten_rotations_and_an_eviction_of_the_certificate_program_cost_no_job_it
                 installed.own.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
             # Next to the program in its Pod, which takes part: two that do the same are no danger.
             subprocess.run(rotate, cwd=REPOSITORY, check=True, capture_output=True)
-            seen.append(another(installed, seen[-1]))
+            before.append(another(installed, before[-1]))
         story.rolled_out(installed.own, "ultraserver-webhook-certs")
-    assert len(set().union(*seen)) == 11
+    assert len(set().union(*before)) == 11
     assert load.lost == []
 
 
@@ -91,7 +91,7 @@ def test_changes_of_who_makes_the_certificate_cost_no_job_its_place(installed: I
 
 
 @pytest.mark.soak
-def test_whoever_was_named_last_wins_however_hastily_it_changes(installed: Installation, seed: int) -> None:
+def test_the_last_of_several_fast_changes_wins(installed: Installation, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     with two_busy_loops(), jobs_keep_coming(installed.control_plane.kubeconfig, TEAM) as load:
         for _ in range(3):

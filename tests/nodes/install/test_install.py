@@ -48,16 +48,18 @@ def test_the_document_shows_how_to_see_that_it_is_called(installed: Installation
 
 
 def test_the_autoscaler_keeps_two_replicas_without_a_metrics_server(installed: Installation) -> None:
-    pods = installed.own.wait_for(lambda found: sum(map(ready, found["items"])) == REPLICAS, *SERVING)
+    pods = installed.own.wait_for(lambda obj: sum(map(ready, obj["items"])) == REPLICAS, *SERVING)
     # One a node, and jobs' nodes are left to jobs.
     assert {pod["spec"]["nodeName"] for pod in pods["items"]} == set(installed.control_plane.nodes)
 
 
 @pytest.mark.parametrize("component", ["serving", "certificates", "placement", "preview"])
-def test_a_process_is_nobody_and_may_do_nothing_on_its_node(component: str, installed: Installation) -> None:
+def test_a_process_runs_as_the_user_nobody_without_rights_on_its_node(
+    component: str, installed: Installation
+) -> None:
     pod = installed.pods(component)[0]
-    said = installed.inside(pod, "cat", "/proc/1/status")
-    status = dict(line.split(":\t", 1) for line in said.splitlines())
+    value = installed.inside(pod, "cat", "/proc/1/status")
+    status = dict(line.split(":\t", 1) for line in value.splitlines())
     assert set(status["Uid"].split()) == {"65532"}
     assert (int(status["CapEff"], 16), int(status["CapBnd"], 16), status["NoNewPrivs"]) == (0, 0, "1")
     touch = ("exec", pod["metadata"]["name"], "--", "touch", "/opt/x")
@@ -91,7 +93,7 @@ def test_an_account_may_do_what_it_needs_and_no_more(account: str, installed: In
         done = installed.kubectl.run("auth", "can-i", *asked, f"--as={ACCOUNT}{account}", check=False)
         return done.stdout.strip()
 
-    assert {asked: may(*asked) for asked in RIGHTS[account]} == RIGHTS[account]
+    assert {each: may(*each) for each in RIGHTS[account]} == RIGHTS[account]
 
 
 @pytest.mark.parametrize("namespace", ["kube-system", "kube-public", NAMESPACE])
@@ -101,11 +103,11 @@ def test_jobs_of_namespaces_that_are_left_out_stay_as_they_are(
     assert installed.dry_run(namespace) == (False, "")
 
 
-def test_applying_what_the_readme_says_again_changes_nothing(installed: Installation) -> None:
+def test_applying_the_readmes_job_again_changes_nothing(installed: Installation) -> None:
     def generations() -> dict[str, int]:
-        found = installed.own.get_json("deployments")["items"]
-        found += [installed.kubectl.get_json(*name) for name in (MUTATING, VALIDATING)]
-        return {item["metadata"]["uid"]: item["metadata"]["generation"] for item in found}
+        deployments = installed.own.get_json("deployments")["items"]
+        deployments += [installed.kubectl.get_json(*name) for name in (MUTATING, VALIDATING)]
+        return {item["metadata"]["uid"]: item["metadata"]["generation"] for item in deployments}
 
     before, made = installed.bundles(), generations()
     installed.run("README.md", "Install")

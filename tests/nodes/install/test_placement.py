@@ -32,10 +32,10 @@ def jobs_wait_and_are_placed_whole(installed: Installation) -> None:
     installed.team.create(mpijob(4, name="second"))
     pods_when(installed, "second", 5, gated)
     installed.team.wait_for(
-        lambda found: any(
+        lambda obj: any(
             event["message"].startswith("needs 1 whole UltraServer; 0 free; ")
             and event["message"].endswith("held by team-a/first")
-            for event in found["items"]
+            for event in obj["items"]
         ),
         *("events", "--field-selector=involvedObject.name=second-worker-0,reason=Waiting"),
     )
@@ -48,8 +48,8 @@ def jobs_wait_and_are_placed_whole(installed: Installation) -> None:
 def it_is_taken_out(installed: Installation) -> None:
     installed.team.create(mpijob(16, name="third"))
     pods_when(installed, "third", 17, gated)
-    said = installed.run(PLACEMENT, "Take it out")
-    assert [line.split()[0] for line in said.splitlines() if line.startswith(f"{TEAM}/")] == [
+    output = installed.run(PLACEMENT, "Take it out")
+    assert [line.split()[0] for line in output.splitlines() if line.startswith(f"{TEAM}/")] == [
         f"{TEAM}/second",
         f"{TEAM}/third",
     ]
@@ -59,10 +59,10 @@ def it_is_taken_out(installed: Installation) -> None:
     pods_when(installed, "third", 17, lambda pod: not gated(pod))
     # One block of four has no nodes; a worker of it that is recreated waits again.
     workers = ("pods", "-l", f"{JOB_NAME}=third,{ROLE}=worker")
-    items = installed.team.wait_for(lambda found: sum(map(bound, found["items"])) == 12, *workers)["items"]
+    items = installed.team.wait_for(lambda obj: sum(map(bound, obj["items"])) == 12, *workers)["items"]
     name = next(pod["metadata"]["name"] for pod in items if not bound(pod))
     installed.team.run("delete", "pod", name, "--grace-period=0", "--force")
-    installed.team.wait_for(lambda found: any(map(gated, found["items"])), *workers)
+    installed.team.wait_for(lambda obj: any(map(gated, obj["items"])), *workers)
     installed.run(PLACEMENT, "Admit jobs by hand")
     pods_when(installed, "third", 17, lambda pod: not gated(pod))
     installed.run(PLACEMENT, "Delete the program")
@@ -80,8 +80,8 @@ def pods_when(
 ) -> list[Object]:
     """Returns the pods of a job, when so many are there and something holds of each."""
 
-    def hold(found: Object) -> bool:
-        return len(found["items"]) == count and all(map(condition, found["items"]))
+    def hold(obj: Object) -> bool:
+        return len(obj["items"]) == count and all(map(condition, obj["items"]))
 
     items: list[Object] = installed.team.wait_for(hold, "pods", "-l", f"{JOB_NAME}={job}")["items"]
     return items

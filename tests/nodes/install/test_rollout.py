@@ -38,13 +38,13 @@ def test_another_version_goes_out_and_back(next_version: Installation) -> None:
     assert load.lost == []
 
 
-def test_one_namespace_first_then_everybody_then_closed(installed: Installation) -> None:
+def test_the_rollout_goes_from_one_namespace_to_all_and_then_fails_closed(installed: Installation) -> None:
     installed.kubectl.create_namespace("team-b")
     installed.run(OPERATIONS, "One namespace")
-    installed.wait_dry_run(placed=False, said="", namespace="team-b")
+    installed.wait_dry_run(placed=False, message="", namespace="team-b")
     assert installed.places()
     installed.run(OPERATIONS, "All namespaces")
-    installed.wait_dry_run(placed=True, said="", namespace="team-b")
+    installed.wait_dry_run(placed=True, message="", namespace="team-b")
     installed.run(OPERATIONS, "Fail closed")
     installed.wait_places()
     installed.reset()

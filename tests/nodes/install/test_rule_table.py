@@ -18,18 +18,18 @@ def own_table(installed: Installation) -> Iterator[Installation]:
     """An installation whose table is changed, and changed back."""
     # A replica that a rollout ends still answers on kept connections, and no longer gets a changed ConfigMap.
     installed.own.wait_for(lambda serving: [*map(ready, serving["items"])] == [True] * REPLICAS, *SERVING)
-    containers, table = restarts(installed.pods()), said(installed, "table_info")
+    containers, table = restarts(installed.pods()), samples(installed, "table_info")
     yield installed
     installed.run(OPERATIONS, "Switch the table on again")
     installed.reset()
     # While replicas have different tables, one warns of what another has done.
-    until(lambda: said(installed, "table_info") == table, "the installed table in every replica")
+    until(lambda: samples(installed, "table_info") == table, "the installed table in every replica")
     installed.wait_places()
     assert restarts(installed.pods()) == containers, "a change of the table started a process again"
 
 
-def said(installed: Installation, metric: str) -> set[str]:
-    """Returns what the serving pods say under the name of a metric."""
+def samples(installed: Installation, metric: str) -> set[str]:
+    """Returns the samples of a metric in all serving Pods."""
     return values(installed.own, installed.pods(), metric)
 
 
@@ -37,7 +37,7 @@ def wait_changed(installed: Installation, before: set[str]) -> None:
     """Waits until every replica has one table, and not the one before."""
 
     def changed() -> bool:
-        now = said(installed, "table_info")
+        now = samples(installed, "table_info")
         return len(now) == 1 and now != before
 
     until(changed, "another table in every replica")
@@ -46,7 +46,7 @@ def wait_changed(installed: Installation, before: set[str]) -> None:
 def test_a_changed_table_is_used_without_a_restart_and_a_broken_one_refused_or_not_taken_up(
     own_table: Installation,
 ) -> None:
-    table = said(own_table, "table_info")
+    table = samples(own_table, "table_info")
     with jobs_keep_coming(own_table.control_plane.kubeconfig, TEAM) as load:
         (own_table.folder / "rules.yaml").write_text(TABLE, encoding="utf-8")
         assert "rules, revision" in own_table.run(OPERATIONS, "The rule table")
@@ -63,14 +63,14 @@ def test_a_changed_table_is_used_without_a_restart_and_a_broken_one_refused_or_n
         # By this label the check knows what is a table.
         own_table.own.run("label", *CONFIG, "ultraserver-webhook.io/rules-")
         assert put_table(own_table.own, BROKEN) == ""
-        until(lambda: said(own_table, "table_stale") == {" 1.0"}, "replicas that say their table is stale")
+        until(lambda: samples(own_table, "table_stale") == {" 1.0"}, "replicas that say their table is stale")
         assert own_table.create()[0]["spec"] == made["spec"]
         assert len(own_table.pods()) == 2
     assert load.lost == []
 
 
 def test_the_kill_switch_works_without_a_restart(own_table: Installation) -> None:
-    table = said(own_table, "table_info")
+    table = samples(own_table, "table_info")
     own_table.run(OPERATIONS, "The kill switch")
     wait_changed(own_table, table)
     assert own_table.dry_run() == (False, "")

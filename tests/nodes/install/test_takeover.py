@@ -16,8 +16,8 @@ PROGRAMS = ("ultraserver-webhook-certs", "ultraserver-webhook", "ultraserver-pla
     150, "a new installation, and three rollouts of Pods that wait ten seconds before they end"
 )
 def test_helm_takes_over_upgrades_and_rolls_back_without_a_lost_admission(installed: Installation) -> None:
-    def gone(found: Object) -> bool:
-        return NAMESPACE not in [each["metadata"]["name"] for each in found["items"]]
+    def gone(obj: Object) -> bool:
+        return NAMESPACE not in [each["metadata"]["name"] for each in obj["items"]]
 
     installed.run(INSTALL, "Uninstall")
     installed.kubectl.wait_for(gone, "namespaces")

@@ -8,8 +8,8 @@ WIDE = "clusterroles,clusterrolebindings,priorityclasses,crds"
 
 
 def test_uninstalling_leaves_nothing_behind_and_jobs_pass(installed: Installation) -> None:
-    def gone(found: Object) -> bool:
-        return NAMESPACE not in [each["metadata"]["name"] for each in found["items"]]
+    def gone(obj: Object) -> bool:
+        return NAMESPACE not in [each["metadata"]["name"] for each in obj["items"]]
 
     installed.run(INSTALL, "Uninstall")
     assert installed.dry_run() == (False, "")

@@ -81,13 +81,11 @@ class Job:
         job = self.kubectl.get_json("mpijob", self.name)
         count = job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
 
-        def bound(found: Object) -> list[Object]:
-            return [pod for pod in found["items"] if "nodeName" in pod["spec"]]
+        def bound(stored: Object) -> list[Object]:
+            return [pod for pod in stored["items"] if "nodeName" in pod["spec"]]
 
-        found = self.kubectl.wait_for(
-            lambda found: len(bound(found)) == count, *selected, timeout=story.SECONDS
-        )
-        return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in bound(found)}
+        obj = self.kubectl.wait_for(lambda obj: len(bound(obj)) == count, *selected, timeout=story.SECONDS)
+        return {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in bound(obj)}
 
     def launcher(self, other_than: str = "") -> str:
         """Returns the name of the job's newest launcher pod, or of one newer than a known one.
@@ -96,11 +94,11 @@ class Job:
             NotYetError: there is none in time.
         """
 
-        def name(found: Object) -> str:
-            return "".join(pod["metadata"]["name"] for pod in story.newest(found)[:1])
+        def name(obj: Object) -> str:
+            return "".join(pod["metadata"]["name"] for pod in story.newest(obj)[:1])
 
-        def there(found: Object) -> bool:
-            return name(found) not in {"", other_than}
+        def there(stored: Object) -> bool:
+            return name(stored) not in {"", other_than}
 
         return name(self.kubectl.wait_for(there, "pods", "-l", story.of_job(self.name, "launcher")))
 
@@ -111,8 +109,8 @@ class Job:
             NotYetError: it does not in time.
         """
 
-        def runs(found: Object) -> bool:
-            return any("running" in item["state"] for item in found["status"].get("containerStatuses", ()))
+        def runs(obj: Object) -> bool:
+            return any("running" in item["state"] for item in obj["status"].get("containerStatuses", ()))
 
         return self.kubectl.wait_for(runs, "pod", pod, timeout=story.SECONDS)
 
@@ -122,10 +120,10 @@ class Job:
         Raises:
             NotYetError: it does not in time.
         """
-        found = self.running(pod)
-        (status,) = found["status"]["containerStatuses"]
+        result = self.running(pod)
+        (status,) = result["status"]["containerStatuses"]
         container = status["containerID"].removeprefix("containerd://")
-        return self.plane.nodes[found["spec"]["nodeName"]].path(f"{CONTAINERS}/{container}/rootfs{name}")
+        return self.plane.nodes[result["spec"]["nodeName"]].path(f"{CONTAINERS}/{container}/rootfs{name}")
 
     def log(self, container: str) -> str:
         """Returns what a container of the launcher's has printed so far: nothing, while it does not run."""
@@ -154,8 +152,8 @@ class Job:
     def _printed(self, pod: str, container: str, pattern: str, start: int) -> list[str]:
         """Returns the output of a container's start, up to a line that matches a pattern, or to its end."""
 
-        def begun(found: Object) -> bool:
-            status = found["status"]
+        def begun(obj: Object) -> bool:
+            status = obj["status"]
             each = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
             return any(
                 one["name"] == container
@@ -232,7 +230,7 @@ class Job:
             printed: by the job.
             masks: what else may differ, as in ``tests.docs.session``.
         """
-        (shown,) = [found for found in read_blocks(DOCUMENT) if found.file == block]
+        (shown,) = [value for value in read_blocks(DOCUMENT) if value.file == block]
         (step,) = shown.steps()
         namespace = (rf"(?<=[. ]){self.kubectl.namespace}\b", "default")
         session.assert_printed(step, printed, {**(masks or {}), "namespace": namespace})

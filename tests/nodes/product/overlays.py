@@ -47,14 +47,14 @@ def hyperpod(cluster: Cluster) -> bool:
 
 
 def cert_manager(cluster: Cluster) -> bool:
-    found = cluster.own.run("get", "certificates,issuers", "-o", "name").stdout.split()
-    return len(found) == 4 and base(cluster)
+    result = cluster.own.run("get", "certificates,issuers", "-o", "name").stdout.split()
+    return len(result) == 4 and base(cluster)
 
 
 def monitoring(cluster: Cluster) -> bool:
     slices = ("endpointslices", "-l", "kubernetes.io/service-name=ultraserver-webhook-metrics")
-    found = [point for item in cluster.own.get_json(*slices)["items"] for point in item["endpoints"]]
-    exported = [metrics(cluster.own, point["targetRef"]["name"]) for point in found]
+    matching = [point for item in cluster.own.get_json(*slices)["items"] for point in item["endpoints"]]
+    exported = [metrics(cluster.own, point["targetRef"]["name"]) for point in matching]
     names = ("ultraserver_webhook_table_info", "ultraserver_certs_last_success_timestamp_seconds")
     return [sum(name in one for one in exported) for name in names] == [2, 1]
 
@@ -100,8 +100,8 @@ def kinds(cluster: Cluster) -> bool:
 
 
 def neuron_scheduler(cluster: Cluster) -> bool:
-    asked = {"limits": {RESOURCE: 4}}
-    containers = [{"name": "main", "image": "example.invalid/main", "resources": asked}]
+    requests = {"limits": {RESOURCE: 4}}
+    containers = [{"name": "main", "image": "example.invalid/main", "resources": requests}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one"}, "spec": {"containers": containers}}
     made = cluster.here.create(pod, "--dry-run=server")
     return bool(made["spec"]["schedulerName"] == "my-scheduler")

@@ -37,7 +37,7 @@ def driven(
         drivers = [NeuronDriver(real_plane.nodes[name]) for name in names]
         for name in names:
             story.offered(installed, name, RESOURCE, 0)
-        installed.wait_for(lambda found: len(found["items"]) == len(names), *SLICES)
+        installed.wait_for(lambda obj: len(obj["items"]) == len(names), *SLICES)
         yield set(names)
         here.run("delete", "mpijobs", "--all", "--cascade=foreground")
         for driver in drivers:
@@ -56,10 +56,10 @@ def test_a_job_that_claims_nodes_runs_beside_one_that_requests_devices_and_has_w
     here.run("apply", "-f", str(nodes.CLAIMS))
     for name, template in ((CLAIMS, nodes.template_name(PAIR)), (REQUESTS, None)):
         here.create(mpijob(PAIR, name=name, claim=template, launcher_spec=LAUNCHER))
-    on, told = {}, {}
+    on, modes = {}, {}
     for name in (CLAIMS, REQUESTS):
         on[name] = {pod["spec"]["nodeName"] for pod in story.placed(here, name, PAIR)}
-        told[name] = here.run("exec", f"{name}-worker-0", "--", "printenv", MODE, check=False).stdout.strip()
+        modes[name] = here.run("exec", f"{name}-worker-0", "--", "printenv", MODE, check=False).stdout.strip()
     assert on == {CLAIMS: driven, REQUESTS: set(plugins) - driven}
-    assert told == {CLAIMS: VERTICAL, REQUESTS: ""}
+    assert modes == {CLAIMS: VERTICAL, REQUESTS: ""}
     assert {name: story.ended(here, name)["status"]["phase"] for name in on} == dict.fromkeys(on, "Succeeded")

@@ -12,16 +12,14 @@ from tests.nodes.replicas import signal
 def restarts(launcher: Object) -> dict[str, int]:
     """Returns how often each container of a launcher's pod was started again."""
     kinds = ("initContainerStatuses", "containerStatuses")
-    return {
-        found["name"]: found["restartCount"] for kind in kinds for found in launcher["status"].get(kind, ())
-    }
+    return {each["name"]: each["restartCount"] for kind in kinds for each in launcher["status"].get(kind, ())}
 
 
 def waits(job: Job, worker: int, why: str) -> None:
     """Waits until whole-job admission says of a worker why it waits."""
 
-    def holds(found: Object) -> bool:
-        return any(why in event["message"] for event in found["items"])
+    def holds(obj: Object) -> bool:
+        return any(why in event["message"] for event in obj["items"])
 
     about = f"involvedObject.name={job.name}-worker-{worker},reason=Waiting"
     job.kubectl.wait_for(holds, "events", f"--field-selector={about}")
@@ -31,10 +29,10 @@ def made_anew(job: Job, worker: str) -> None:
     """Deletes a worker, and waits until the operator has made it again."""
     uid = job.kubectl.get_json("pod", worker)["metadata"]["uid"]
     job.kubectl.run("delete", "pod", worker)
-    job.kubectl.wait_for(lambda found: found["metadata"]["uid"] != uid, "pod", worker)
+    job.kubectl.wait_for(lambda obj: obj["metadata"]["uid"] != uid, "pod", worker)
 
 
-def test_a_launcher_waits_for_workers_tells_what_is_sick_and_goes_on_once_it_is_mended(
+def test_a_launcher_waits_for_workers_logs_failures_and_continues_after_a_repair(
     job: Job, mended: dict[str, NeuronPlugin]
 ) -> None:
     job.kubectl.create(mpijob(worker=LATE))
@@ -60,8 +58,8 @@ def test_a_launcher_waits_for_workers_tells_what_is_sick_and_goes_on_once_it_is_
     mended[on["demo-worker-1"]].say(ultraserver_mode="3,4")
     job.touch(SSHD, late)
 
-    said = job.logged(INIT, r" problem\(s\)\.")
-    job.prints_as_documented("sick", said)
+    log = job.logged(INIT, r" problem\(s\)\.")
+    job.prints_as_documented("sick", log)
     chosen = {"worker": (r"demo-worker-\d", "WORKER")}
     for block in ("pending", "late"):
         job.prints_as_documented(block, job.log(WAIT), chosen)
@@ -90,7 +88,7 @@ def test_a_launcher_that_is_started_again_ends_well(job: Job, mended: dict[str, 
     signal(job.plane, job.running(first), "SIGTERM")
     job.begun()
     once = {WAIT: 0, INIT: 0, MAIN: 1}
-    job.kubectl.wait_for(lambda found: restarts(found) == once, "pod", first)
+    job.kubectl.wait_for(lambda obj: restarts(obj) == once, "pod", first)
     job.kubectl.run("delete", "pod", first, "--wait=false")
     second = job.launcher(other_than=first)
     job.begun()

@@ -40,8 +40,8 @@ def objects(folder: Path, name: str = "") -> list[Object]:
     return list(yaml.safe_load_all(content))
 
 
-def identity(found: Object) -> tuple[str, str]:
-    return found["kind"], found["metadata"]["name"]
+def identity(obj: Object) -> tuple[str, str]:
+    return obj["kind"], obj["metadata"]["name"]
 
 
 def settled(cluster: Cluster, parts: list[Object]) -> None:
@@ -52,8 +52,8 @@ def settled(cluster: Cluster, parts: list[Object]) -> None:
     (tables,) = (one["data"] for one in parts if identity(one) == ("ConfigMap", "ultraserver-webhook-rules"))
     wait_for_table(cluster.own, tables)
 
-    def trusted(found: Object) -> bool:
-        return all("caBundle" in hook["clientConfig"] for item in found["items"] for hook in item["webhooks"])
+    def trusted(obj: Object) -> bool:
+        return all("caBundle" in hook["clientConfig"] for item in obj["items"] for hook in item["webhooks"])
 
     for kind in REGISTRATIONS:
         cluster.own.wait_for(trusted, kind)
@@ -77,7 +77,7 @@ def sound(cluster: Cluster, earlier: dict[str, int]) -> None:
 @pytest.fixture(scope="module")
 def plain(installed: Kubectl, release_folder: Path) -> Iterator[Kubectl]:
     """The installation, and the kinds that they name; afterwards it is as it was."""
-    definitions = [definition(group, kind) for group, found in KINDS.items() for kind in found]
+    definitions = [definition(group, kind) for group, each in KINDS.items() for kind in each]
     installed.run("apply", "-f", "-", stdin=text(together(*definitions)))
     for one in definitions:
         installed.wait_for(established, "crd", one["metadata"]["name"])
@@ -96,7 +96,7 @@ def cluster(plain: Kubectl, here: Kubectl) -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize("overlay", ["", *chart.RECOMMENDED])
-def test_a_recommended_set_over_a_running_installation_does_what_it_says(
+def test_a_recommended_value_on_a_running_installation_has_the_documented_effect(
     overlay: str, cluster: Cluster, release_folder: Path, mended: dict[str, NeuronPlugin]
 ) -> None:
     story.all_offered(cluster.own, mended)
@@ -127,8 +127,8 @@ def test_a_provided_certificate_needs_no_overlay(
     subprocess.run(command, check=True, capture_output=True)
     ours = (tmp_path / "ca.crt").read_text(encoding="utf-8").strip()
 
-    def trusted(found: Object) -> bool:
-        hooks = [hook["clientConfig"] for item in found["items"] for hook in item["webhooks"]]
+    def trusted(obj: Object) -> bool:
+        hooks = [hook["clientConfig"] for item in obj["items"] for hook in item["webhooks"]]
         return all(ours in base64.b64decode(hook["caBundle"]).decode() for hook in hooks)
 
     person, earlier = Person(real_plane, tmp_path), restarts(cluster.pods())

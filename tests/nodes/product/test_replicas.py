@@ -33,7 +33,7 @@ def test_a_replica_that_is_killed_is_missed_until_its_endpoint_is_gone(product: 
         killed = load.seconds
         signal(product.plane, replica, "SIGKILL", "--all")
         product.own.wait_for(
-            lambda found: restarts([found]) != restarts([replica]),
+            lambda obj: restarts([obj]) != restarts([replica]),
             *("pod", replica["metadata"]["name"]),
             timeout=story.SECONDS,
         )
@@ -50,11 +50,11 @@ def test_a_replica_that_hangs_is_missed_until_it_is_started_again(product: Produ
         hung = load.seconds
         signal(product.plane, replica, "SIGSTOP", "--all")
         # New connections are then made to the other one.
-        product.own.wait_for(lambda found: not ready(found), *name, timeout=story.SECONDS)
+        product.own.wait_for(lambda obj: not ready(obj), *name, timeout=story.SECONDS)
         unready = load.seconds
         # Those that the API server has kept end with the process.
         product.own.wait_for(
-            lambda found: restarts([found]) != restarts([replica]) and ready(found),
+            lambda obj: restarts([obj]) != restarts([replica]) and ready(obj),
             *name,
             timeout=story.SECONDS,
         )
@@ -70,21 +70,21 @@ def test_a_node_that_dies_is_missed_until_it_is_found_not_ready_and_its_replica_
         pod = product.settle()[0]
         name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
 
-        def replaced(found: Object) -> bool:
-            elsewhere = [each for each in found["items"] if each["spec"].get("nodeName") != node]
+        def replaced(obj: Object) -> bool:
+            elsewhere = [each for each in obj["items"] if each["spec"].get("nodeName") != node]
             return sum(map(ready, elsewhere)) == REPLICAS
 
         died = load.seconds
         product.plane.nodes[node].die()
         try:
-            product.own.wait_for(lambda found: not ready(found), "pod", name, timeout=story.SECONDS)
-            found = load.seconds
+            product.own.wait_for(lambda obj: not ready(obj), "pod", name, timeout=story.SECONDS)
+            result = load.seconds
             # kube-proxy hears of it.
             load.more(NOTICED)
             noticed = load.seconds
             product.own.wait_for(replaced, *SERVING, timeout=story.SECONDS)
             sys.stderr.write(
-                f"\nnot ready after {found - died:.0f} s, replaced after {load.seconds - died:.0f} s"
+                f"\nnot ready after {result - died:.0f} s, replaced after {load.seconds - died:.0f} s"
             )
             # The API server may still have connections to the dead replica, each of which costs one job.
             forgotten = max(noticed, died + API_SERVER_IDLE_SECONDS)
@@ -99,10 +99,10 @@ def full(product: Product, node: str) -> Object:
     on = ("pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}")
     pods = product.own.get_json(*on)["items"]
     resources = [each.get("resources", {}) for one in pods for each in one["spec"]["containers"]]
-    asked = sum(thousandths(each.get("requests", {}).get("cpu", "0")) for each in resources)
+    requests = sum(thousandths(each.get("requests", {}).get("cpu", "0")) for each in resources)
     has = thousandths(product.own.get_json("node", node)["status"]["allocatable"]["cpu"])
     container = {"name": "main", "image": BUSYBOX, "command": ["busybox", "sleep", "3600"]}
-    container |= {"resources": {"requests": {"cpu": f"{has - asked}m"}}}
+    container |= {"resources": {"requests": {"cpu": f"{has - requests}m"}}}
     spec = {"nodeName": node, "terminationGracePeriodSeconds": 1, "containers": [container]}
     number = product.plane.nodes[node].place.number
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"fills-{number}"}, "spec": spec}
@@ -113,7 +113,7 @@ def test_a_replica_comes_up_where_jobs_have_taken_all_nodes(product: Product, he
     for node in product.plane.nodes:
         here.create(full(product, node))
     here.wait_for(
-        lambda found: all(each["status"]["phase"] == "Running" for each in found["items"]),
+        lambda obj: all(each["status"]["phase"] == "Running" for each in obj["items"]),
         "pods",
         timeout=story.SECONDS,
     )

@@ -41,9 +41,9 @@ def typed(real_plane: RealPlane, release_folder: Path, tmp_path: Path) -> Callab
     (tmp_path / "python3").symlink_to(Path(sys.executable).resolve())
 
     def typed(command: str) -> str:
-        said, status = run(command, tmp_path, real_plane.kubectl, [str(tmp_path)])
-        assert status == 0, said
-        return said
+        output, status = run(command, tmp_path, real_plane.kubectl, [str(tmp_path)])
+        assert status == 0, output
+        return output
 
     return typed
 
@@ -60,12 +60,12 @@ def test_the_readmes_job_is_verified_and_computes_on_one_ultraserver_in_topology
     on = demo.placed()
     assert sorted(on.values()) == sorted(plugins)
     assert "All 4 workers answer ssh" in demo.log(WAIT)
-    said = demo.log(INIT)
-    assert said.startswith("Using 4-node config\n\nNumber of worker nodes: 4\n")
+    text = demo.log(INIT)
+    assert text.startswith("Using 4-node config\n\nNumber of worker nodes: 4\n")
     in_order = [f"{rank['host']}.demo.default.svc" for rank in demo.ranks()]
-    assert [row[-1] for row in table("Sorted nodes:", said)] == in_order
-    _, _, hostfile = said.partition("Updated hostfile (/root/ultraserver_init/new_hostfile):\n")
+    assert [row[-1] for row in table("Sorted nodes:", text)] == in_order
+    _, _, hostfile = text.partition("Updated hostfile (/root/ultraserver_init/new_hostfile):\n")
     assert hostfile.splitlines() == [f"{host} slots=1" for host in in_order]
     # The scheduler chooses which worker is on which node.
     chosen = {"worker": (r"demo-worker-\d", "WORKER"), "node id": (r"^(1,3,4 +\w+ +)\d", r"\1ID")}
-    demo.prints_as_documented("done", said, chosen)
+    demo.prints_as_documented("done", text, chosen)

@@ -39,7 +39,7 @@ def test_pods_come_up_in_a_namespace_with_a_quota(product: Product) -> None:
     most = "pods=9,requests.cpu=2,requests.memory=2Gi,limits.memory=4Gi"
     product.own.run("create", *quota, f"--hard={most}")
     try:
-        product.own.wait_for(lambda found: found.get("status", {}).get("hard"), *quota)
+        product.own.wait_for(lambda obj: obj.get("status", {}).get("hard"), *quota)
         with product.load("restart within a quota") as load:
             for name in (NAME, f"{NAME}-certs"):
                 product.own.run("rollout", "restart", f"deployment/{name}")

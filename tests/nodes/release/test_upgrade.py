@@ -40,11 +40,11 @@ def specs(inside: Kubectl) -> dict[str, Object]:
 @pytest.fixture
 def people(bare: RealPlane, release_before: Path, release_folder: Path) -> tuple[Person, Person]:
     """A person with the release before and one with this one, whose images they have imported."""
-    found = Person(bare, release_before), Person(bare, release_folder)
-    for person in found:
+    result = Person(bare, release_before), Person(bare, release_folder)
+    for person in result:
         person.types(CHECK)
         person.imports()
-    return found
+    return result
 
 
 @pytest.mark.limit(200, "four rollouts, in each of which two Pods wait ten seconds before they end")

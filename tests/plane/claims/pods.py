@@ -46,7 +46,7 @@ def vllm(size: int) -> Object:
 
 def units(stage: Stage, pods: list[Object], by: str, key: str = nodes.SERVER_ID_4) -> list[set[str]]:
     """Returns the units of each group of pods."""
-    found = defaultdict(set)
+    result = defaultdict(set)
     for pod in pods:
-        found[pod["metadata"]["labels"][by]].add(stage.labels[pod["spec"]["nodeName"]][key])
-    return list(found.values())
+        result[pod["metadata"]["labels"][by]].add(stage.labels[pod["spec"]["nodeName"]][key])
+    return list(result.values())

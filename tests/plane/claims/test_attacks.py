@@ -41,8 +41,8 @@ class Tenant(NamedTuple):
     def for_ever(self, root: str, kind: str, *finalizers: str) -> None:
         """Puts finalizers on what they have of a kind, or takes all away."""
         body = {"metadata": {"finalizers": list(finalizers) or None}}
-        for found in self.kubectl.get_json(kind)["items"]:
-            path = f"{root}/namespaces/{EVIL}/{kind}/{found['metadata']['name']}"
+        for item in self.kubectl.get_json(kind)["items"]:
+            path = f"{root}/namespaces/{EVIL}/{kind}/{item['metadata']['name']}"
             status, answer = self.kubectl.api.send("PATCH", path, body, "application/merge-patch+json")
             assert status in {200, 404}, answer["message"]
 
@@ -62,7 +62,7 @@ def claims_that_are_never_freed(tenant: Tenant) -> None:
         tenant.for_ever(*what, hostile.FOR_EVER)
         tenant.kubectl.delete("pod", name, at_once=True)
         tenant.kubectl.wait_for(
-            lambda found: all("deletionTimestamp" in each["metadata"] for each in found["items"]), what[1]
+            lambda obj: all("deletionTimestamp" in each["metadata"] for each in obj["items"]), what[1]
         )
 
 
@@ -72,10 +72,10 @@ def claims_that_a_quota_forbids(tenant: Tenant) -> None:
     tenant.admin.create(
         {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": quota}
     )
-    tenant.admin.wait_for(lambda found: "hard" in found["items"][0].get("status", {}), "resourcequotas")
+    tenant.admin.wait_for(lambda obj: "hard" in obj["items"][0].get("status", {}), "resourcequotas")
     tenant.kubectl.create(together(*(mpijob(4, name=f"theirs-{n}", claim=NAME) for n in range(FREE))))
-    said = f"no claim was created from ResourceClaimTemplate {NAME} yet"
-    tenant.kubectl.wait_for(lambda found: str(found).count(said) >= FREE, "events")
+    text = f"no claim was created from ResourceClaimTemplate {NAME} yet"
+    tenant.kubectl.wait_for(lambda answer: str(answer).count(text) >= FREE, "events")
 
 
 def claims_that_are_no_text_or_too_deep(tenant: Tenant) -> None:
@@ -115,7 +115,7 @@ def tenant(fleet: Fleet, seed: int) -> Iterator[Tenant]:
     clear(inside)
     inside.delete("resourceclaims,resourceclaimtemplates,resourcequotas,events")
     made.for_ever(*CLAIMS)
-    inside.wait_for(lambda found: not found["items"], "resourceclaims")
+    inside.wait_for(lambda obj: not obj["items"], "resourceclaims")
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.__name__)
@@ -124,7 +124,7 @@ def test_a_tenant_with_claims_keeps_no_job_of_others_from_its_nodes(
 ) -> None:
     attack(tenant)
     key = fleet.driver.apply("victim", 8)
-    fleet.driver.wait(lambda found: found[key].whole)
-    said = fleet.program.log.read_text(encoding="utf-8")
-    assert not [word for word in ("mistake", "Traceback", "not whole within") if word in said], said
+    fleet.driver.wait(lambda jobs: jobs[key].whole)
+    log = fleet.program.log.read_text(encoding="utf-8")
+    assert not [word for word in ("mistake", "Traceback", "not whole within") if word in log], log
     assert hostile.peak(fleet.program) < hostile.MEMORY

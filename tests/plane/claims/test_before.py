@@ -22,7 +22,7 @@ class Before(ControlPlane):
 
 
 @pytest.mark.skipif(build.OTHER == "1.37", reason="1.37 emulates none before 1.34")
-def test_jobs_are_placed_by_their_requests_where_there_are_no_claims_and_the_program_says_so(
+def test_without_the_claims_api_jobs_are_placed_by_requests_and_the_log_has_a_line(
     tools: Path, tmp_path: Path
 ) -> None:
     assert tools
@@ -30,5 +30,5 @@ def test_jobs_are_placed_by_their_requests_where_there_are_no_claims_and_the_pro
         program = stage.start_program()
         stage.apply("train", 8)
         stage.wait(all_whole)
-        said = program.log.read_text(encoding="utf-8")
-    assert f"resourceclaims is not served: {UNSERVED}" in said
+        log = program.log.read_text(encoding="utf-8")
+    assert f"resourceclaims is not served: {UNSERVED}" in log

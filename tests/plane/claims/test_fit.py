@@ -43,7 +43,7 @@ def test_a_job_that_claims_gets_what_the_preview_says_and_none_without_its_templ
     assert waits["fit"]["text"] == f"would wait: lacking-0-0: {why}"
     fleet.driver.apply("train", 8)
     fleet.driver.wait(all_whole)
-    rows = eventually(inside, ["verify", "c-train"], lambda found: found["whole"])["rows"]
+    rows = eventually(inside, ["verify", "c-train"], lambda obj: obj["whole"])["rows"]
     servers = {row["labels"][SERVER_4] for row in rows}
     assert servers == {*fits["fit"]["units"]}
     assert servers <= {labels[nodes.SERVER_ID_4] for labels in fleet.driver.labels.values()}

@@ -37,7 +37,7 @@ def nemo() -> Object:
     return mpijob(4, name="nemo", worker_spec=spec, resource=None)
 
 
-def test_awss_mpijob_with_claims_stands_beside_one_of_the_plugin(fleet: Fleet) -> None:
+def test_awss_mpijob_with_claims_runs_next_to_one_of_the_plugin(fleet: Fleet) -> None:
     """By the packaged table, which knows the document's name of the template."""
     fleet.plugin.apply("plain", 4)
     key, _ = fleet.driver.create(nemo())
@@ -47,15 +47,15 @@ def test_awss_mpijob_with_claims_stands_beside_one_of_the_plugin(fleet: Fleet) -
 
 
 @pytest.mark.parametrize("size", [4, 2])
-def test_awss_leaderworkersets_stand_whole(size: int, fleet: Fleet) -> None:
+def test_awss_leaderworkersets_are_placed_whole(size: int, fleet: Fleet) -> None:
     inside = fleet.driver.plane.kubectl.in_namespace(TEAMS[0])
     inside.create(vllm(size))
-    found = units(fleet.driver, wait_count(inside, 2 * size), GROUP, f"{nodes.LABEL}server-id-{size}")
-    assert [len(each) for each in found] == [1, 1]
-    assert found[0] != found[1]
+    by_unit = units(fleet.driver, wait_count(inside, 2 * size), GROUP, f"{nodes.LABEL}server-id-{size}")
+    assert [len(each) for each in by_unit] == [1, 1]
+    assert by_unit[0] != by_unit[1]
 
 
-def test_a_jobset_stands_whole(fleet: Fleet) -> None:
+def test_a_jobset_is_placed_whole(fleet: Fleet) -> None:
     made = jobset(2, 4)
     pod = made["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     container, claims = claiming(nodes.template_name(4))
@@ -63,12 +63,12 @@ def test_a_jobset_stands_whole(fleet: Fleet) -> None:
     inside = fleet.driver.plane.kubectl.in_namespace(TEAMS[0])
     pod |= claims
     inside.create(made)
-    found = units(fleet.driver, wait_count(inside, 8), JOB)
-    assert [len(each) for each in found] == [1, 1]
+    by_unit = units(fleet.driver, wait_count(inside, 8), JOB)
+    assert [len(each) for each in by_unit] == [1, 1]
 
 
 @pytest.mark.limit(30, "ten jobs, one after the other")
-def test_jobs_of_every_size_stand_whole_one_by_one(fleet: Fleet, seed: int) -> None:
+def test_jobs_of_every_size_are_placed_whole_one_by_one(fleet: Fleet, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
     for stage in fleet[:2]:
         make_sick(stage, SICK, chance)
@@ -81,18 +81,18 @@ def test_jobs_of_every_size_stand_whole_one_by_one(fleet: Fleet, seed: int) -> N
 
 @pytest.mark.limit(60, "jobs for one and a half times the nodes, until all have ended")
 def test_bursts_on_both_halves_end_whole(fleet: Fleet, seed: int) -> None:
-    said: list[str] = []
+    texts: list[str] = []
 
     def run(stage: Stage) -> Result:
         chance = random.Random(seed)  # noqa: S311 - no secret
         make_sick(stage, SICK, chance)
-        return burst(stage, chance, said.append, settle=2, patience=PATIENCE)
+        return burst(stage, chance, texts.append, settle=2, patience=PATIENCE)
 
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(run, fleet[:2]))
     for result in results:
-        assert not result.overlooked, said
-        assert result.line() == f"whole {result.jobs} straddle 0 stuck 0 held 0 of {result.jobs}", said
+        assert not result.overlooked, texts
+        assert result.line() == f"whole {result.jobs} straddle 0 stuck 0 held 0 of {result.jobs}", texts
 
 
 def on(server: str) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def on(server: str) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(build.OLDER, reason="extendedResourceName is on by default from Kubernetes 1.36")
-def test_a_job_stands_where_a_device_class_serves_what_it_asks_for(fleet: Fleet) -> None:
+def test_a_job_is_placed_where_a_device_class_serves_its_request(fleet: Fleet) -> None:
     key, _ = fleet.plugin.create(mpijob(4, worker_spec=on(fleet.served)))
     fleet.plugin.wait(all_whole)
     workers = workers_of(fleet.plugin.pods(key))
@@ -115,8 +115,8 @@ def test_a_strangers_claim_keeps_jobs_off_its_ultraserver_and_is_named(fleet: Fl
     wait_bound(other, ["other"])
     where = on(labels[nodes.SERVER_ID_4])
     key, _ = stage.create(mpijob(4, name="waits", claim=nodes.template_name(4), worker_spec=where))
-    inside, said = other.in_namespace(key[0]), f"held by {TEAMS[1]}/other"
-    eventually(inside, ["why", key[1]], lambda found: said in str(found["findings"]))
+    inside, text = other.in_namespace(key[0]), f"held by {TEAMS[1]}/other"
+    eventually(inside, ["why", key[1]], lambda obj: text in str(obj["findings"]))
     assert not stage.standings()[key].nodes
     other.delete("pod", "other", at_once=True)
     stage.wait(all_whole)
@@ -135,8 +135,8 @@ def test_of_nodes_with_plugin_and_driver_claimed_ones_are_kept_from_requests(fle
         inside.create(pod_with_claim("other", fleet.both[0]))
         wait_bound(inside, ["other"])
         inside.create(mpijob(4, name="waits", worker_spec=on(server)))
-        said = f"held by {TEAMS[1]}/other"
-        eventually(inside, ["why", "waits"], lambda found: said in str(found["findings"]))
+        text = f"held by {TEAMS[1]}/other"
+        eventually(inside, ["why", "waits"], lambda obj: text in str(obj["findings"]))
         assert not [pod for pod in workers_of(inside.get_json("pods")["items"]) if "nodeName" in pod["spec"]]
         inside.delete("pod", "other", at_once=True)
         wait_count(inside, 4, "-l", f"{ROLE}=worker")

@@ -22,8 +22,8 @@ def plane(tools: Path, helm: None, tmp_path_factory: pytest.TempPathFactory) -> 
     """Three UltraServers, a trn1 node, and a plain machine."""
     assert helm is None
     with ControlPlane(tmp_path_factory.mktemp("fleets"), tools) as running:
-        found = nodes.ultraserver_nodes(ULTRASERVERS) + nodes.trn1_nodes(1) + nodes.plain_nodes(1)
-        nodes.create(running.kubectl, found)
+        result = nodes.ultraserver_nodes(ULTRASERVERS) + nodes.trn1_nodes(1) + nodes.plain_nodes(1)
+        nodes.create(running.kubectl, result)
         # It opts in, for every installation.
         running.kubectl.create_namespace("probe", {webhook.INJECT: "enabled"})
         yield running
@@ -42,8 +42,8 @@ def namespace(plane: ControlPlane) -> Iterator[Callable[..., Kubectl]]:
     made: list[Kubectl] = []
 
     def make(**labels: str) -> Kubectl:
-        found = {f"ultraserver-webhook.io/{key}": value for key, value in labels.items()}
-        made.append(plane.kubectl.create_namespace(f"fleets-{next(_numbers)}", found))
+        result = {f"ultraserver-webhook.io/{key}": value for key, value in labels.items()}
+        made.append(plane.kubectl.create_namespace(f"fleets-{next(_numbers)}", result))
         return made[-1]
 
     yield make

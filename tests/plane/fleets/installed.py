@@ -33,14 +33,14 @@ def installed(
         values: of the chart.
         away: whether no one answers.
     """
-    found = [each for each in chart.objects(values) if each["kind"] in KINDS]
-    hooks = [hook for configuration in found for hook in configuration["webhooks"]]
+    matching = [each for each in chart.objects(values) if each["kind"] in KINDS]
+    hooks = [hook for configuration in matching for hook in configuration["webhooks"]]
     bundle = base64.b64encode(running.ca.read_bytes()).decode()
     for hook in hooks:
         url = AWAY if away else running.url
         path = hook["clientConfig"]["service"]["path"]
         hook["clientConfig"] = {"url": url + path, "caBundle": bundle}
-    plane.kubectl.create(together(*found))
+    plane.kubectl.create(together(*matching))
     try:
         inside = plane.kubectl.in_namespace("probe")
         if away:
@@ -49,7 +49,7 @@ def installed(
             webhook.asked(inside, {f"{name}.ultraserver-webhook.io"}, webhook.PROBE)
         yield {hook["name"] for hook in hooks}
     finally:
-        for configuration in found:
+        for configuration in matching:
             inside.delete(configuration["kind"], configuration["metadata"]["name"])
 
 

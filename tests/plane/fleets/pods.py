@@ -6,5 +6,5 @@ from testbed.plane.kubectl import Object
 
 
 def spec(devices: int, **more: Any) -> Object:
-    asked = {"limits": {"aws.amazon.com/neuron": devices}}
-    return {"containers": [{"name": "x", "image": "example.invalid/x", "resources": asked}], **more}
+    requests = {"limits": {"aws.amazon.com/neuron": devices}}
+    return {"containers": [{"name": "x", "image": "example.invalid/x", "resources": requests}], **more}

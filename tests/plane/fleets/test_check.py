@@ -57,18 +57,18 @@ class Installed:
 
         until(changed, f"a change of {path}")
 
-    def says(self, of: str, *words: str, before: bool = False) -> Object:
+    def line_of(self, of: str, *words: str, before: bool = False) -> Object:
         """Returns the line of a check that has all these words, once there is one."""
 
-        def line(found: Any) -> Object | None:
-            lines = [line for line in found["lines"] if line["check"] == of]
+        def line(value: Any) -> Object | None:
+            lines = [line for line in value["lines"] if line["check"] == of]
             return next(
                 (one for one in lines if all(word in f"{one['status']} {one['text']}" for word in words)),
                 None,
             )
 
-        found = eventually(self.inside, ["check", *(["--pre"] if before else [])], line)
-        return line(found)
+        report = eventually(self.inside, ["check", *(["--pre"] if before else [])], line)
+        return line(report)
 
     @contextlib.contextmanager
     def patched(self, path: str, change: Mapping[str, Any], back: Mapping[str, Any]) -> Iterator[None]:
@@ -105,8 +105,8 @@ def installed(plane: ControlPlane, nothing: Kubectl, passed_on: None) -> Iterato
     assert passed_on is None
     rules, tls = placement.install(plane), plane.folder / "check-tls"
     running = webhook.start(plane.programs, tls, rules, "check", ["--host", "0.0.0.0"])  # noqa: S104
-    seen = Path(shutil.copytree(rules, plane.folder / "previews"))
-    previews, port = served.start(plane, seen)
+    before = Path(shutil.copytree(rules, plane.folder / "previews"))
+    previews, port = served.start(plane, before)
     ports = {NAME: int(running.url.rpartition(":")[2]), served.NAME: port}
     parts = managers.at(chart.objects(), running.url, running.ca)
     for part in parts:
@@ -124,11 +124,11 @@ def installed(plane: ControlPlane, nothing: Kubectl, passed_on: None) -> Iterato
             "data": {"ca.crt": bundle},
         }
     )
-    pods = home.wait_for(lambda found: len(found["items"]) == 5, "pods")["items"]
-    (pod,) = [found["metadata"]["name"] for found in pods if "serving" in str(found["metadata"]["labels"])]
+    pods = home.wait_for(lambda serving: len(serving["items"]) == 5, "pods")["items"]
+    (pod,) = [value["metadata"]["name"] for value in pods if "serving" in str(value["metadata"]["labels"])]
     made = Installed(plane, nothing, running, tls, pod)
-    for found in pods:
-        runs(home, found["metadata"]["name"])
+    for serving in pods:
+        runs(home, serving["metadata"]["name"])
     program = placement.start(plane, "leader")
     webhook.asked(nothing, {f"mpijobs.{NAME}.io"}, webhook.PROBE)
     yield made
@@ -160,19 +160,19 @@ def test_a_cluster_is_looked_at_before(nothing: Kubectl, plane: ControlPlane, tm
     assert "[warn] nodes: not looked at: cannot list nodes" in done.stdout
     home = plane.kubectl.create_namespace(NAMESPACE)
     home.run("create", "quota", "few", "--hard=count/pods=0")
-    home.wait_for(lambda found: found.get("status", {}).get("hard"), "resourcequota", "few")
-    found = Installed(plane, nothing, None, tmp_path, "").says(
+    home.wait_for(lambda obj: obj.get("status", {}).get("hard"), "resourcequota", "few")
+    result = Installed(plane, nothing, None, tmp_path, "").line_of(
         "namespace", "fail", "exceeded quota: few", before=True
     )
-    assert found["remedy"]
+    assert result["remedy"]
     home.delete("resourcequota", "few")
 
 
 def test_a_whole_installation_passes(installed: Installed) -> None:
-    installed.says("placement", "leader leads")
-    found = eventually(installed.inside, ["check"], lambda found: not found["fail"])
-    assert {line["check"] for line in found["lines"] if line["status"] == "warn"} == {"operators"}
-    texts = [f"{line['check']}: {line['text']}" for line in found["lines"]]
+    installed.line_of("placement", "leader leads")
+    value = eventually(installed.inside, ["check"], lambda obj: not obj["fail"])
+    assert {line["check"] for line in value["lines"] if line["status"] == "warn"} == {"operators"}
+    texts = [f"{line['check']}: {line['text']}" for line in value["lines"]]
     assert f"certificates: the certificate of {installed.pod} is valid for 29 days" in texts
     assert "guard: 3 policies are enforced" in texts
     assert f"tables: the installation is {product.version()}, this plugin is {product.version()}" in texts
@@ -227,8 +227,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def proxies(folder: Path) -> list[str]:
     """Processes that listen below a folder."""
-    found = [about(process, "cmdline") for process in processes()]
-    return [line for line in found if str(folder) in line and "proxy" in line]
+    matching = [about(process, "cmdline") for process in processes()]
+    return [line for line in matching if str(folder) in line and "proxy" in line]
 
 
 def test_the_plugin_in_one_file_finds_the_same(installed: Installed, file: Path, tmp_path: Path) -> None:
@@ -306,15 +306,15 @@ CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_broken_is_found(installed: Installed, case: str) -> None:
+def test_broken_parts_are_reported(installed: Installed, case: str) -> None:
     broken, expected = CASES[case]
     with broken(installed):
         for of, words in expected.items():
-            installed.says(of, *words)
+            installed.line_of(of, *words)
 
 
 def test_a_replica_that_does_not_answer_is_named(installed: Installed) -> None:
     installed.plane.programs.stop(installed.running.program)
-    found = installed.says("tables", "fail", f"{installed.pod} did not answer: ")
-    assert "security group" in found["remedy"]
-    installed.says("job", "fail", "did not answer")
+    result = installed.line_of("tables", "fail", f"{installed.pod} did not answer: ")
+    assert "security group" in result["remedy"]
+    installed.line_of("job", "fail", "did not answer")

@@ -44,14 +44,14 @@ def test_a_launcher_is_created_when_the_webhook_is_back_and_then_has_its_script(
         ask_launchers_at(plane, running, f"{AWAY}/launcher")
         inside.create(mpijob(4))
         inside.wait_for(
-            lambda found: LAUNCHERS in str(found), "events", "--field-selector=reason=FailedCreate"
+            lambda answer: LAUNCHERS in str(answer), "events", "--field-selector=reason=FailedCreate"
         )
         chosen = ("pods", "-l", f"{jobs.ROLE}=launcher")
         assert inside.get_json(*chosen)["items"] == []
         namespace_name = inside.get_json("mpijobs")["items"][0]["metadata"]["namespace"]
         inside.run("label", "namespace", namespace_name, f"{keys.INJECT}=disabled")
         ask_launchers_at(plane, running, f"{running.url}/launcher")
-        (pod,) = inside.wait_for(lambda found: found["items"], *chosen, timeout=90)["items"]
+        (pod,) = inside.wait_for(lambda obj: obj["items"], *chosen, timeout=90)["items"]
     assert pod["metadata"]["annotations"][keys.INIT_SCRIPT] == initscript.text()
 
 
@@ -83,8 +83,8 @@ def test_what_another_webhook_takes_away_afterwards_is_back(
     probe["spec"] = {"containers": [{"name": "x", "image": "i"}]}
     with installed(plane, running, {}), webhook.registered(inside, configuration, probe):
         inside.create(mpijob(4))
-        found = inside.wait_for(lambda found: found["items"], "pods", "-l", f"{jobs.ROLE}=launcher")
-    (pod,) = found["items"]
+        obj = inside.wait_for(lambda obj: obj["items"], "pods", "-l", f"{jobs.ROLE}=launcher")
+    (pod,) = obj["items"]
     (main,) = pod["spec"]["containers"]
     values = {item["name"]: item.get("value") for item in main["env"]}
     assert values[HOSTFILE] == "/root/ultraserver_init/new_hostfile"
@@ -99,8 +99,8 @@ def ask_launchers_at(plane: ControlPlane, running: RunningWebhook, url: str) -> 
     """Has the API server call another address about launchers, as where no replica answers."""
     path = webhook_configuration("mutating", "ultraserver-webhook")
     api = connect(plane.kubeconfig)
-    found = api.get(path)
-    assert found
-    index = [hook["name"] for hook in found["webhooks"]].index(LAUNCHERS)
+    stored = api.get(path)
+    assert stored
+    index = [hook["name"] for hook in stored["webhooks"]].index(LAUNCHERS)
     client = {"url": url, "caBundle": encoded(running)}
     api.patch(path, [{"op": "replace", "path": f"/webhooks/{index}/clientConfig", "value": client}])

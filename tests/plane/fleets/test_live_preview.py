@@ -94,9 +94,9 @@ def live(
 ) -> Iterator[Live]:
     """The installation with its own table."""
     assert registered is None
-    found = Live(plane, namespace, *served)
-    found.write_table(ROWS.read_text(encoding="utf-8"))
-    return found
+    result = Live(plane, namespace, *served)
+    result.write_table(ROWS.read_text(encoding="utf-8"))
+    return result
 
 
 def asked(inside: Kubectl, *jobs: Object, kubeconfig: Path | None = None) -> tuple[int, list[Any], str]:
@@ -105,7 +105,7 @@ def asked(inside: Kubectl, *jobs: Object, kubeconfig: Path | None = None) -> tup
     return code, [item["server"] for item in items], items[0]["preview"]["table"]
 
 
-def test_where_the_server_does_as_the_table_says_nothing_is_to_be_explained(live: Live) -> None:
+def test_a_server_that_agrees_with_the_table_needs_no_explanation(live: Live) -> None:
     """Jobs without a name among them, and objects that are none of the table's."""
     inside = live.namespace()
     unnamed, refused = mpijob(8, generate_name="train-"), REFUSED
@@ -163,28 +163,28 @@ def test_a_difference_is_explained(case: str, live: Live) -> None:
     inside = live.namespace(**away, case=case)
     sent, wanted = CASES[case]
     code, (server,), _ = asked(inside, sent)
-    (found,) = server["findings"]
-    details = f" [{'; '.join(found['details'])}]" if found["details"] else ""
-    said = f"{found['name']}: {found['text']}{details}"
-    assert said.startswith(wanted.replace("NS", inside.namespace))
+    (result,) = server["findings"]
+    details = f" [{'; '.join(result['details'])}]" if result["details"] else ""
+    line = f"{result['name']}: {result['text']}{details}"
+    assert line.startswith(wanted.replace("NS", inside.namespace))
     assert code == (1 if server["stores"] else 2)
 
 
 @pytest.mark.parametrize("rows", ["rules: [{name: apart-across-namespaces, mode: off}]", "mode: off"])
-def test_a_table_that_is_not_the_one_that_serves_is_told(rows: str, live: Live) -> None:
+def test_a_table_that_differs_from_the_serving_one_is_reported(rows: str, live: Live) -> None:
     live.write_table(f"{HEAD}{rows}\n")
     code, (server,), table = asked(live.namespace(), mpijob(4))
-    (found,) = server["findings"]
+    (result,) = server["findings"]
     here, there = table, load_installed(ROWS, placement=False).revision
-    assert found["text"] == f"its replicas answer by table {there}; the preview service by {here}"
+    assert result["text"] == f"its replicas answer by table {there}; the preview service by {here}"
     assert code == 1
 
 
-def test_a_refusal_by_a_table_that_is_not_the_one_here_is_told(live: Live) -> None:
+def test_a_refusal_by_another_table_is_explained(live: Live) -> None:
     live.write_table(f"{HEAD}mode: off\n")
     code, (server,), _ = asked(live.namespace(), REFUSED)
-    (found,) = server["findings"]
-    assert found["text"].startswith("refuses it, by another table: that of the preview service would not: ")
+    (result,) = server["findings"]
+    assert result["text"].startswith("refuses it, by another table: that of the preview service would not: ")
     assert code == 2
 
 
@@ -192,14 +192,14 @@ def test_a_job_that_is_there_is_named(live: Live) -> None:
     inside = live.namespace()
     inside.create(mpijob(4))
     code, (server,), _ = asked(inside, mpijob(4))
-    (found,) = server["findings"]
-    assert found["text"] == 'refuses it: mpijobs.kubeflow.org "train" already exists'
-    assert found["remedy"].startswith("kubectl ultraserver why, for the existing one")
+    (result,) = server["findings"]
+    assert result["text"] == 'refuses it: mpijobs.kubeflow.org "train" already exists'
+    assert result["remedy"].startswith("kubectl ultraserver why, for the existing one")
     assert code == 2
     end(inside, "mpijobs")
 
 
-def test_who_may_only_create_jobs_is_told_what_could_not_be_looked_at(live: Live, tmp_path: Path) -> None:
+def test_with_only_the_right_to_create_jobs_unread_objects_are_named(live: Live, tmp_path: Path) -> None:
     inside = live.namespace(inject="disabled")
     person = account(inside, "ada", tmp_path)
     who = f"--serviceaccount={inside.namespace}:ada"
@@ -216,8 +216,8 @@ def test_who_may_only_create_jobs_is_told_what_could_not_be_looked_at(live: Live
     live.home.run("create", "rolebinding", "ada", "--role=ultraserver-previews", who)
     until(lambda: not plugin(inside, *words, kubeconfig=person).stderr, "the right")
     code, (server,), _ = asked(inside, mpijob(4), kubeconfig=person)
-    (found,) = server["findings"]
-    assert found["text"] == (
+    (result,) = server["findings"]
+    assert result["text"] == (
         f"did nothing, {WOULD}: its registration may not be read (mutatingwebhookconfigurations)"
     )
     assert code == 1
@@ -229,6 +229,6 @@ def test_who_may_only_create_jobs_is_told_what_could_not_be_looked_at(live: Live
     inside.run("label", "namespace", inside.namespace, f"{CASE}=condition")
     _, (server,), _ = asked(inside, mpijob(4), kubeconfig=person)
     inside.run("delete", "clusterrolebinding", role)
-    (found,) = server["findings"]
-    assert found["name"] == "condition.hooks.example"
-    assert found["text"].endswith(f": {EXCLUDED}; or {SILENT}")
+    (result,) = server["findings"]
+    assert result["name"] == "condition.hooks.example"
+    assert result["text"].endswith(f": {EXCLUDED}; or {SILENT}")

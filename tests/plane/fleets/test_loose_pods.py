@@ -48,19 +48,21 @@ def batch_job(name: str, pods: int, devices: int, **metadata: Any) -> Object:
 
 def node_of(inside: Kubectl, pod: Object) -> str:
     name = inside.create(pod)["metadata"]["name"]
-    found = inside.wait_for(lambda got: got["spec"].get("nodeName"), "pod", name)
-    return str(found["spec"]["nodeName"])
+    obj = inside.wait_for(lambda got: got["spec"].get("nodeName"), "pod", name)
+    return str(obj["spec"]["nodeName"])
 
 
 def refused(inside: Kubectl, *select: str) -> str:
     """Returns why the scheduler finds no node for the Pods, once it says so of all of them."""
 
-    def said(found: Object) -> list[str]:
-        conditions = [row for pod in found["items"] for row in pod.get("status", {}).get("conditions", ())]
+    def unschedulable(obj: Object) -> list[str]:
+        conditions = [row for pod in obj["items"] for row in pod.get("status", {}).get("conditions", ())]
         return [row["message"] for row in conditions if row.get("reason") == "Unschedulable"]
 
-    found = inside.wait_for(lambda got: got["items"] and len(said(got)) == len(got["items"]), "pods", *select)
-    return " ".join(said(found))
+    stored = inside.wait_for(
+        lambda got: got["items"] and len(unschedulable(got)) == len(got["items"]), "pods", *select
+    )
+    return " ".join(unschedulable(stored))
 
 
 @pytest.mark.parametrize("kind", ["MPIJob", "Job"])

@@ -26,9 +26,9 @@ def tried(inside: Kubectl, job: dict[str, Any] | None = None, **annotations: str
 
 
 def is_placed(inside: Kubectl, **annotations: str) -> bool:
-    found, said = tried(inside, **annotations)
-    assert said == ""
-    return "nodeSelector" in found["spec"]
+    output, printed = tried(inside, **annotations)
+    assert printed == ""
+    return "nodeSelector" in output["spec"]
 
 
 def test_only_namespaces_that_ask_and_jobs_that_ask_are_sent(
@@ -57,9 +57,9 @@ def test_only_namespaces_that_ask_and_jobs_that_ask_are_sent(
         copy, _ = tried(enabled)
         job = mpijob(name="copy")
         job["spec"]["mpiReplicaSpecs"]["Worker"]["template"] = copy
-        again, said = tried(plain, job)
+        again, output = tried(plain, job)
         assert again["metadata"]["labels"][keys.JOB] == f"{plain.namespace}.copy"
-        assert said == ""
+        assert output == ""
 
 
 def test_failing_closed_is_for_those_that_ask_only(
@@ -69,9 +69,9 @@ def test_failing_closed_is_for_those_that_ask_only(
     with installed(plane, running, CLOSED, away=True):
         assert not is_placed(plain)
         for inside, asks in ((enabled, {}), (plain, {"inject": "true"})):
-            refused, said = tried(inside, **asks)
+            refused, output = tried(inside, **asks)
             assert refused is None
-            assert "failed calling webhook" in said
+            assert "failed calling webhook" in output
     with installed(plane, running, CLOSED):
         nothing_mutated(plane)
         for inside, asks in ((enabled, {}), (plain, {"inject": "true"})):

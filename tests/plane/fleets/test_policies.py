@@ -37,7 +37,7 @@ policies:
 
 
 @pytest.mark.limit(45, "an exemption of fifteen seconds ends")
-def test_what_policies_say_is_enforced_counted_logged_and_previewed_alike(
+def test_policies_are_enforced_counted_logged_and_previewed_alike(
     plane: ControlPlane, tmp_path: Path
 ) -> None:
     made = {

@@ -93,7 +93,7 @@ def test_what_is_sent_is_what_may_be_changed(
         system = plane.kubectl.in_namespace("kube-system")
         system.create(named("v1/Pod", "addon", spec(1), namespace="kube-system"))
         try:
-            people.wait_for(lambda found: len(found["items"]) >= sum(PODS.values()), "pods")
+            people.wait_for(lambda obj: len(obj["items"]) >= sum(PODS.values()), "pods")
             after = {name: webhook.requests(plane.kubectl, name) for name in hooks}
         finally:
             system.delete("pod", "addon", at_once=True)

@@ -36,6 +36,6 @@ def running_job(guarded: Kubectl, control_plane: ControlPlane) -> Iterator[Kubec
     with jobs.borrowed_namespace(control_plane, "guard-running") as inside:
         ada = inside.acting_as(people.ADA)
         ada.apply(people.unplaceable())
-        inside.wait_for(lambda found: len(jobs.workers_of(found["items"])) == 4, "pods")
+        inside.wait_for(lambda obj: len(jobs.workers_of(obj["items"])) == 4, "pods")
         inside.wait_for(people.started, "mpijob", "train")
         yield ada

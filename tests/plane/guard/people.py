@@ -99,7 +99,7 @@ def guarding(
     give_rights(kubectl)
     values = {"table": TABLE, **(values or {})}
     made = chart.objects(values)
-    table = [found for found in made if found["kind"] in {"Namespace", "ConfigMap"}]
+    table = [obj for obj in made if obj["kind"] in {"Namespace", "ConfigMap"}]
     kubectl.run("apply", "-f", "-", stdin=text(together(*table)))
     guard = of_guard(values)
     kubectl.run("apply", "-f", "-", stdin=text(together(*guard)))
@@ -196,11 +196,11 @@ def marked_job(
     document: Object, /, role: str = "Worker", *, gate: bool = False, **annotations: str
 ) -> Object:
     """Returns a job that brings along what says how its pods are placed."""
-    found = template(document, role)
-    found.setdefault("metadata", {}).setdefault("annotations", {}).update(
+    pod_template = template(document, role)
+    pod_template.setdefault("metadata", {}).setdefault("annotations", {}).update(
         {f"{keys.PREFIX}{name.replace('_', '-')}": value for name, value in annotations.items()}
     )
-    found["spec"] |= GATES if gate else {}
+    pod_template["spec"] |= GATES if gate else {}
     return document
 
 
@@ -247,5 +247,5 @@ def not_asked(admin: Kubectl, inside: Kubectl) -> Iterator[None]:
 
 def placed(inside: Kubectl) -> dict[str, object]:
     job = mpijob(4)
-    found: dict[str, object] = template(inside.create(job, "--dry-run=server"), "Worker")["spec"]
-    return found
+    annotations: dict[str, object] = template(inside.create(job, "--dry-run=server"), "Worker")["spec"]
+    return annotations

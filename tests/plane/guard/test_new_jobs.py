@@ -44,9 +44,9 @@ def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl, name
     """Its controller may copy what stands there, because no other user than operators could write it."""
     forged = [people.plain_job(**{key: value}) for key, value in people.PLACED.items()]
     for who in (people.ADA, people.CRONJOBS):
-        said = people.refused_marks(ada.acting_as(who), [*forged, people.plain_job(people.GATES)])
-        assert f"spec.template.spec.schedulingGates[{GATE}] sets" in said
-        assert f"not {who}" in said
+        refused = people.refused_marks(ada.acting_as(who), [*forged, people.plain_job(people.GATES)])
+        assert f"spec.template.spec.schedulingGates[{GATE}] sets" in refused
+        assert f"not {who}" in refused
     # As the webhook leaves it with the component kinds, without which it is not asked about Jobs.
     in_blocks = people.plain_job(**{PLACE: f"placer=affinity workers=1 size=4 unit={SERVER_4}"})
     people.refused_marks(ada, [in_blocks])

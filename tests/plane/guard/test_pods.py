@@ -29,7 +29,7 @@ FORGED = {ROLE: "worker", keys.JOB: "team-b.victim"}
 
 def test_the_operator_makes_workers_and_the_job_controller_launchers(running_job: Kubectl) -> None:
     def made(pods: Object) -> bool:
-        roles = sorted(found["metadata"]["labels"][ROLE] for found in pods["items"])
+        roles = sorted(item["metadata"]["labels"][ROLE] for item in pods["items"])
         return roles == ["launcher", "worker", "worker", "worker", "worker"]
 
     running_job.wait_for(made, "pods")
@@ -57,7 +57,7 @@ def test_a_bare_pod_that_passes_for_a_worker_is_refused_in_any_namespace(
 
 
 @pytest.mark.parametrize("who", [people.WEAK, people.ADA])
-def test_a_bare_pod_that_says_how_it_is_placed_is_refused(who: str, ada: Kubectl) -> None:
+def test_a_bare_pod_with_a_placement_annotation_is_refused(who: str, ada: Kubectl) -> None:
     forged = [pod(annotations={key: value}) for key, value in people.PLACED.items()]
     marks = (*(f"metadata.annotations[{key}] sets" for key in people.PLACED), f"spec.schedulingGates[{GATE}]")
     refused = tries(ada.acting_as(who), jobs.together(*forged, pod(**people.GATES)))
@@ -68,7 +68,7 @@ def test_a_bare_pod_that_says_how_it_is_placed_is_refused(who: str, ada: Kubectl
     assert_done(tries(ada.acting_as(who), plain))
 
 
-def test_all_rights_in_a_namespace_make_nobody_an_operator(ada: Kubectl, namespace: Kubectl) -> None:
+def test_all_rights_in_a_namespace_make_no_user_an_operator(ada: Kubectl, namespace: Kubectl) -> None:
     namespace.run("create", "role", "all", "--verb=*", "--resource=*.*")
     namespace.run("create", "rolebinding", "all", "--role=all", "--user=eve")
     eve = ada.acting_as("eve")
@@ -138,7 +138,7 @@ def among(key: str, operator: str = "In") -> list[Object]:
     return [{"key": key, "operator": operator} | ({"values": ["a"]} if operator.endswith("In") else {})]
 
 
-def test_nobody_keeps_the_pods_of_other_namespaces_off_a_zone_or_a_node_without_using_it(
+def test_no_pod_keeps_other_namespaces_off_nodes_that_it_does_not_use(
     ada: Kubectl,
 ) -> None:
     """An operator that has it from a template is also refused: one core closed an UltraServer."""
@@ -284,13 +284,13 @@ def test_a_binding_writes_nothing_of_ours_to_a_pod(door: str, ada: Kubectl) -> N
     )
     for metadata in ({"labels": labels}, {"annotations": annotations}):
         ((kind, keyed),) = metadata.items()
-        said = (f"metadata.{kind}[{key}]" for key in keyed)
-        assert_refused(bound(ada, "bare", metadata, door), *said, "of a Binding", f"not {people.ADA}")
+        fields = (f"metadata.{kind}[{key}]" for key in keyed)
+        assert_refused(bound(ada, "bare", metadata, door), *fields, "of a Binding", f"not {people.ADA}")
     theirs = {"labels": {"team": "a"}, "annotations": {"example.com/devices": "0,1"}}
     assert_done(bound(ada, "bare", theirs, door))
-    found = ada.get_json("pod", "bare")
-    assert found["spec"]["nodeName"] == "none"
-    assert found["metadata"]["annotations"] == theirs["annotations"]
+    obj = ada.get_json("pod", "bare")
+    assert obj["spec"]["nodeName"] == "none"
+    assert obj["metadata"]["annotations"] == theirs["annotations"]
     operator = ada.acting_as(people.OPERATOR)
     refused = bound(operator, "other", {"annotations": {OPENED: "2026-11-21T12:00:00Z"}}, door)
     assert_refused(refused, "is written by whole-job admission only", f"not by {people.OPERATOR}")
@@ -298,7 +298,7 @@ def test_a_binding_writes_nothing_of_ours_to_a_pod(door: str, ada: Kubectl) -> N
     ada.run("delete", "pods", "--all", "--force", "--grace-period=0")
 
 
-def test_an_operator_that_is_not_bound_is_told_how_it_would_be(ada: Kubectl) -> None:
+def test_an_operator_that_is_not_bound_is_refused_with_the_remedy(ada: Kubectl) -> None:
     refused = tries(ada.acting_as(people.OTHER), people.WORKER)
     assert_refused(refused, f"not {people.OTHER}", "bound to the ClusterRole ultraserver-webhook-operator")
 
@@ -332,19 +332,19 @@ def test_no_other_subresource_changes_labels_or_annotations(
     bare = pod(schedulerName="absent")  # or its word about the Pod would be another version of it
     bare["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
     ada.create(bare)
-    found = namespace.get_json("pod", "bare")
-    found["metadata"] |= {"labels": FORGED, "annotations": people.PLACED}
-    (container,) = found["spec"]["containers"]
+    obj = namespace.get_json("pod", "bare")
+    obj["metadata"] |= {"labels": FORGED, "annotations": people.PLACED}
+    (container,) = obj["spec"]["containers"]
     container["resources"]["requests"]["cpu"] = "2m"
     debugger = {"name": "debugger", "image": "example.invalid/debug"}
     spec = {"containers": [container]} if subresource == "resize" else {"ephemeralContainers": [debugger]}
-    names = {"name": "bare"} | {key: found["metadata"][key] for key in ("labels", "annotations")}
+    names = {"name": "bare"} | {key: obj["metadata"][key] for key in ("labels", "annotations")}
     through = f"--subresource={subresource}"
     if how == "apply":
         document = {"apiVersion": "v1", "kind": "Pod", "metadata": names, "spec": spec}
         tries(namespace, document, "apply", "--server-side", "--force-conflicts", through)
     elif how == "replace":
-        tries(namespace, found | {"spec": found["spec"] | spec}, "replace", through)
+        tries(namespace, obj | {"spec": obj["spec"] | spec}, "replace", through)
     else:
         patch = json.dumps({"metadata": names, "spec": spec})
         namespace.run("patch", "pod/bare", through, f"--type={how}", "-p", patch, check=False)
@@ -384,7 +384,7 @@ def laundry(ada: Kubectl) -> Iterator[Kubectl]:
     ada.run("delete", "deployments,statefulsets,daemonsets,replicasets,rc", "--all", "--wait=false")
 
 
-def told(events: Object) -> set[str]:
+def refused_kinds(events: Object) -> set[str]:
     """Returns the kinds whose controller was refused a Pod because it is not an operator."""
     return {
         event["involvedObject"]["kind"] for event in events["items"] if "only operators" in event["message"]
@@ -401,8 +401,8 @@ def test_no_controller_makes_a_worker_from_a_persons_template(
             tries(laundry, made.pop()), "spec.template.metadata.labels[ultraserver-webhook.io/job]"
         )
     assert_done(tries(laundry, jobs.together(*made)))
-    kinds = {found["kind"] for found in made} - {"Deployment"}
-    laundry.wait_for(lambda events: told(events) == kinds, "events", timeout=60)
+    kinds = {obj["kind"] for obj in made} - {"Deployment"}
+    laundry.wait_for(lambda events: refused_kinds(events) == kinds, "events", timeout=60)
     assert not laundry.get_json("pods")["items"]
 
 
@@ -414,13 +414,13 @@ def test_a_cron_jobs_jobs_are_looked_at_as_well(ada: Kubectl) -> None:
     )
 
 
-def test_pods_of_other_apps_are_none_of_its_business(laundry: Kubectl) -> None:
+def test_pods_of_other_applications_are_ignored(laundry: Kubectl) -> None:
     assert_done(
         tries(laundry, jobs.together(*laundries({JOB_NAME: "other"}), pod(labels={ROLE: "launcher"})))
     )
-    apps = {found["metadata"]["name"] for found in laundries({})}
+    apps = {value["metadata"]["name"] for value in laundries({})}
     laundry.wait_for(
-        lambda pods: {found["metadata"]["labels"].get("app") for found in pods["items"]} >= apps,
+        lambda pods: {one["metadata"]["labels"].get("app") for one in pods["items"]} >= apps,
         "pods",
         timeout=60,
     )

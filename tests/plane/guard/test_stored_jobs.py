@@ -53,14 +53,14 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize(("patch", "said"), FORGERIES.values(), ids=FORGERIES.keys())
+@pytest.mark.parametrize(("patch", "text"), FORGERIES.values(), ids=FORGERIES.keys())
 def test_a_patch_of_what_says_who_a_running_job_is_is_refused(
-    patch: object, said: str, running_job: Kubectl
+    patch: object, text: str, running_job: Kubectl
 ) -> None:
     before = running_job.get_json("mpijob", "train")["spec"]
     done = patches(running_job, "mpijob/train", patch)
     assert_refused(
-        done, said, "Only operators (bound to the ClusterRole", f"not {people.ADA}", "kubectl replace --force"
+        done, text, "Only operators (bound to the ClusterRole", f"not {people.ADA}", "kubectl replace --force"
     )
     assert "\x1b" not in done.stderr, "a file commands the terminal of the user who applies it"
     assert running_job.get_json("mpijob", "train")["spec"] == before
@@ -72,7 +72,7 @@ def test_server_side_apply_by_force_cannot_change_the_label(running_job: Kubectl
     assert_refused(tries(running_job, forged, *forced), SAYS_LABEL)
 
 
-def test_replace_that_would_strip_everything_is_refused_and_replace_by_force_creates_anew(
+def test_a_replace_that_strips_everything_is_denied_and_a_forced_one_recreates(
     ada: Kubectl,
 ) -> None:
     ada.apply(people.unplaceable())
@@ -103,8 +103,8 @@ def test_a_renamed_export_is_created_and_its_stale_label_refused_when_it_is_appl
 
 def test_the_record_of_a_suspended_job_changes_with_its_size_only(ada: Kubectl) -> None:
     def record(role: str = "Worker") -> str:
-        found: str = template(ada.get_json("mpijob", "train"), role)["metadata"]["annotations"][keys.ADDED]
-        return found
+        value: str = template(ada.get_json("mpijob", "train"), role)["metadata"]["annotations"][keys.ADDED]
+        return value
 
     job = people.unplaceable()
     job["spec"]["runPolicy"] = {"suspend": True}
@@ -143,7 +143,7 @@ def test_a_suspended_job_whose_launcher_is_to_run_ranks_has_a_new_size(ada: Kube
 @pytest.mark.limit(30, "mpi-operator makes, ends and makes the pods of a job again, one turn after the other")
 def test_what_people_do_to_their_jobs_every_day_is_let_through(ada: Kubectl) -> None:
     ada.apply(people.unplaceable())
-    count = lambda number: lambda found: len(jobs.workers_of(found["items"])) == number  # noqa: E731 - short
+    count = lambda number: lambda obj: len(jobs.workers_of(obj["items"])) == number  # noqa: E731 - short
     ada.wait_for(count(4), "pods")
     assert_done(patches(ada, "mpijob/train", {"spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 2}}}}))
     assert_done(patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": True}}}))
@@ -158,13 +158,13 @@ def test_what_people_do_to_their_jobs_every_day_is_let_through(ada: Kubectl) -> 
 
 def test_a_job_with_finalizers_is_deleted_with_all_that_is_its(ada: Kubectl) -> None:
     ada.apply(people.unplaceable(finalizers=["example.com/hold"]))
-    ada.wait_for(lambda found: len(found["items"]) == 5, "pods")
+    ada.wait_for(lambda obj: len(obj["items"]) == 5, "pods")
     ada.run("delete", "mpijob", "train", "--cascade=foreground", "--wait=false")
     # The garbage collector takes the dependents first, and then its own finalizer off the job.
-    ada.wait_for(lambda found: not found["items"], "pods")
-    ada.wait_for(lambda found: found["metadata"]["finalizers"] == ["example.com/hold"], "mpijob", "train")
+    ada.wait_for(lambda obj: not obj["items"], "pods")
+    ada.wait_for(lambda obj: obj["metadata"]["finalizers"] == ["example.com/hold"], "mpijob", "train")
     assert_done(patches(ada, "mpijob/train", {"metadata": {"finalizers": None}}))
-    ada.wait_for(lambda found: not found["items"], "mpijobs")
+    ada.wait_for(lambda obj: not obj["items"], "mpijobs")
 
 
 def test_kueue_starts_and_stops_a_suspended_job_and_needs_no_binding(ada: Kubectl) -> None:
@@ -174,13 +174,13 @@ def test_kueue_starts_and_stops_a_suspended_job_and_needs_no_binding(ada: Kubect
     kueue = ada.acting_as(people.KUEUE)
     admitted = jobs.exported(ada, "train")
     for role in ("Launcher", "Worker"):
-        found = template(admitted, role)
-        found["metadata"].setdefault("labels", {})["kueue.x-k8s.io/podset"] = role.lower()
-        found["metadata"]["annotations"]["kueue.x-k8s.io/workload"] = "mpijob-train"
-        found["spec"].setdefault("nodeSelector", {})["flavor"] = "trn2u"
+        pod_template = template(admitted, role)
+        pod_template["metadata"].setdefault("labels", {})["kueue.x-k8s.io/podset"] = role.lower()
+        pod_template["metadata"]["annotations"]["kueue.x-k8s.io/workload"] = "mpijob-train"
+        pod_template["spec"].setdefault("nodeSelector", {})["flavor"] = "trn2u"
     admitted["spec"]["runPolicy"]["suspend"] = False
     assert_done(tries(kueue, admitted, "replace"))
-    ada.wait_for(lambda found: len(jobs.workers_of(found["items"])) == 4, "pods")
+    ada.wait_for(lambda obj: len(jobs.workers_of(obj["items"])) == 4, "pods")
     evicted = jobs.exported(ada, "train") | {"spec": suspended["spec"]}
     assert_done(tries(kueue, evicted, "replace"))
     assert ada.get_json("mpijob", "train")["spec"] == suspended["spec"]

@@ -26,7 +26,7 @@ def unasked(guarded: Kubectl, control_plane: ControlPlane) -> Iterator[None]:
         yield
 
 
-def test_where_the_webhook_is_not_asked_a_job_can_only_say_that_it_is_itself(ada: Kubectl) -> None:
+def test_without_the_webhook_a_job_may_only_have_its_own_label(ada: Kubectl) -> None:
     here = ada.namespace
     generated = {"name": None, "generateName": "train-"}
     for label, metadata in (
@@ -76,14 +76,14 @@ def test_what_places_a_jobs_pods_can_only_be_what_the_webhook_computes_for_its_s
     ]
     for role in ("Launcher", "Worker"):
         forged = [people.marked_job(people.unplaceable(), role, **PLACED | each) for each in wrong]
-        said = people.refused_marks(ada, forged)
+        refused = people.refused_marks(ada, forged)
         for each in wrong:
             key = next(iter(each)).replace("_", "-")
-            assert f"{role}.template.metadata.annotations[{keys.PREFIX}{key}] sets" in said
-        assert "is not what the webhook computes for a job of this size" in said
+            assert f"{role}.template.metadata.annotations[{keys.PREFIX}{key}] sets" in refused
+        assert "is not what the webhook computes for a job of this size" in refused
 
 
-def test_what_places_a_jobs_pods_is_refused_where_nobody_computes_it(
+def test_placement_annotations_of_jobs_that_the_webhook_is_not_sent_are_denied(
     ada: Kubectl, plain_namespace: Kubectl
 ) -> None:
     def forged(**metadata: object) -> list[Object]:
@@ -96,15 +96,15 @@ def test_what_places_a_jobs_pods_is_refused_where_nobody_computes_it(
         *forged(annotations={keys.INJECT: "disabled"}),
         *forged(labels={keys.INJECT: "false"}),
     ]
-    said = people.refused_marks(ada, opted_out)
-    assert "does not compute it" in said
-    assert f"Launcher.template.spec.schedulingGates[{GATE}] sets" in said
+    refused = people.refused_marks(ada, opted_out)
+    assert "does not compute it" in refused
+    assert f"Launcher.template.spec.schedulingGates[{GATE}] sets" in refused
     apart = people.unplaceable(annotations={keys.INJECT: "false"})
     assert_done(tries(ada, apart, "create", "--dry-run=server"))
 
 
 def test_what_places_a_suspended_jobs_pods_changes_with_its_size_only(ada: Kubectl) -> None:
-    said = f"{TEMPLATE}.metadata.annotations[{PLACE}] sets how the pods are placed"
+    text = f"{TEMPLATE}.metadata.annotations[{PLACE}] sets how the pods are placed"
     job = people.marked_job(people.unplaceable(), gate=True, **PLACED)
     job["spec"]["runPolicy"] = {"suspend": True}
     assert tries(ada, job).returncode == 0
@@ -113,11 +113,11 @@ def test_what_places_a_suspended_jobs_pods_changes_with_its_size_only(ada: Kubec
         place = PLACED["place"].replace("workers=4", f"workers={workers}")
         return merged("Worker", {"annotations": {PLACE: place}})
 
-    assert_refused(patches(ada, "mpijob/train", asked("8")), said, "would change")
-    assert_refused(patches(ada, "mpijob/train", resized_too(asked("96"), 8)), said)
+    assert_refused(patches(ada, "mpijob/train", asked("8")), text, "would change")
+    assert_refused(patches(ada, "mpijob/train", resized_too(asked("96"), 8)), text)
     assert patches(ada, "mpijob/train", resized_too(asked("8"), 8)).returncode == 0
     assert_done(ada.run("annotate", "mpijob", "train", f"{keys.INJECT}=false"))
-    assert_refused(patches(ada, "mpijob/train", resized_too(asked("4"), 4)), said)
+    assert_refused(patches(ada, "mpijob/train", resized_too(asked("4"), 4)), text)
     # Without the gate its workers have nodes before those that wait, and keep other jobs off by the label.
     ungated = resized_too(merged("Worker", {}), 4)
     ungated["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"] = {"schedulingGates": None}

@@ -56,12 +56,12 @@ def test_workers_that_never_come_are_named_with_where_to_look() -> None:
 
 def test_workers_that_the_hostfile_does_not_list_yet_are_waited_for() -> None:
     with Fleet(4) as fleet:
-        _, said = given_up(fleet, "4 of 6 workers answer ssh", ULTRASERVER_WORKERS="6")
-        assert said[0].startswith("ERROR: 2 of 6 workers did not answer")
-        assert said[0].split("missing: ")[1] == "2 not yet in /etc/mpi/hostfile"
-        assert "waitSeconds" in said[-1]
-        found = errors(fleet, ULTRASERVER_WORKERS="6")
-        assert "delete the job and apply it again with the wanted replicas" in " ".join(found)
+        _, log = given_up(fleet, "4 of 6 workers answer ssh", ULTRASERVER_WORKERS="6")
+        assert log[0].startswith("ERROR: 2 of 6 workers did not answer")
+        assert log[0].split("missing: ")[1] == "2 not yet in /etc/mpi/hostfile"
+        assert "waitSeconds" in log[-1]
+        messages = errors(fleet, ULTRASERVER_WORKERS="6")
+        assert "delete the job and apply it again with the wanted replicas" in " ".join(messages)
         fleet.write(fleet.launcher, "/etc/mpi/hostfile", "")
         assert given_up(fleet, "0 of 0 workers answer ssh", ULTRASERVER_WORKERS="0")
 
@@ -70,9 +70,11 @@ def test_a_worker_that_died_after_the_wait_is_named() -> None:
     with Fleet(4) as fleet:
         assert not container(fleet, "wait").returncode
         fleet.stop("demo-worker-3")
-        found = errors(fleet)
-    assert len(found) == 2
-    assert found[0].startswith("pod demo-worker-3: did not answer ssh: ssh: connect to host demo-worker-3.")
+        messages = errors(fleet)
+    assert len(messages) == 2
+    assert messages[0].startswith(
+        "pod demo-worker-3: did not answer ssh: ssh: connect to host demo-worker-3."
+    )
 
 
 def test_a_worker_that_dies_halfway_is_named_and_no_hostfile_is_written() -> None:
@@ -83,47 +85,47 @@ def test_a_worker_that_dies_halfway_is_named_and_no_hostfile_is_written() -> Non
             "/root/.bashrc",
             "[[ $BASH_EXECUTION_STRING == *mktemp* ]] && kill -KILL $PPID; :",
         )
-        found = errors(fleet)
-    assert len(found) == 2
-    assert found[0].startswith("pod demo-worker-2: its five NEURON_ variables cannot be written")
+        messages = errors(fleet)
+    assert len(messages) == 2
+    assert messages[0].startswith("pod demo-worker-2: its five NEURON_ variables cannot be written")
 
 
 def test_a_wrong_mode_is_named_with_what_the_node_can_do() -> None:
     topology = changed(servers(4), 1, ultraserver_mode="3,4")
     with Fleet(topology) as fleet:
-        found = errors(fleet)
-    assert found[0] == (
+        messages = errors(fleet)
+    assert messages[0] == (
         "pod demo-worker-1 (server 9000000000000000, node 0): ultraserver_mode is 3,4, node config 4 needs "
         "1 (1=X4 2=X2H 3=X2V 4=X1): the node supports node configs 2 1; choose one of them, or have the "
         "node repaired and keep jobs off it (kubectl cordon)"
     )
-    assert found[1:] == ["1 problem(s). Which node a pod is on: kubectl get pods -n default -o wide"]
+    assert messages[1:] == ["1 problem(s). Which node a pod is on: kubectl get pods -n default -o wide"]
 
 
-def test_a_job_split_over_two_servers_is_told_who_is_where() -> None:
+def test_a_job_split_over_two_servers_fails_with_the_workers_of_each() -> None:
     topology = [trn2u(SERVERS[number // 2], number) for number in range(4)]
     with Fleet(topology) as fleet:
-        found = errors(fleet)
-    told = "holds 2 of this job's workers, node config 4 needs 4:"
-    assert sorted(line.split("; ")[0] for line in found[:2]) == [
-        f"server {SERVERS[1]} {told} demo-worker-2 demo-worker-3",
-        f"server {SERVERS[0]} {told} demo-worker-0 demo-worker-1",
+        messages = errors(fleet)
+    text = "holds 2 of this job's workers, node config 4 needs 4:"
+    assert sorted(line.split("; ")[0] for line in messages[:2]) == [
+        f"server {SERVERS[1]} {text} demo-worker-2 demo-worker-3",
+        f"server {SERVERS[0]} {text} demo-worker-0 demo-worker-1",
     ]
 
 
 def test_a_node_outside_a_working_server_is_named() -> None:
     with Fleet([*servers(3), {**single(), "ultraserver_mode": "1,4"}]) as fleet:
-        found = errors(fleet)
-    assert len(found) == 2
-    assert found[0].startswith(
+        messages = errors(fleet)
+    assert len(messages) == 2
+    assert messages[0].startswith(
         "pod demo-worker-3: server id 0000000000000000, node id -1: its node is not in a working UltraServer"
     )
 
 
 def test_a_node_without_the_driver_is_named() -> None:
     with Fleet([*servers(3), {}]) as fleet:
-        found = errors(fleet)
-    assert found[0].startswith(
+        messages = errors(fleet)
+    assert messages[0].startswith(
         "pod demo-worker-3 (server -, node -): ultraserver_mode is -, node config 4 needs 1"
     )
 
@@ -147,23 +149,25 @@ def test_a_node_that_never_ends_its_election_is_named() -> None:
     with Fleet(
         changed(servers(4), 0, ultraserver_mode="busy", node_id_4="busy", server_id_4="0" * 16)
     ) as fleet:
-        found = errors(fleet, ULTRASERVER_WAIT_SECONDS="2")
-    assert len(found) == 2
-    assert found[0].startswith("pod demo-worker-0: its node is still setting up its UltraServer (mode busy")
+        messages = errors(fleet, ULTRASERVER_WAIT_SECONDS="2")
+    assert len(messages) == 2
+    assert messages[0].startswith(
+        "pod demo-worker-0: its node is still setting up its UltraServer (mode busy"
+    )
 
 
-def test_all_failures_are_told_in_one_run() -> None:
+def test_all_failures_are_reported_in_one_run() -> None:
     topology = [*servers(4), trn2u(SERVERS[0], 0), trn2u(SERVERS[0], 0)]
     topology = changed(changed(topology, 0, ultraserver_mode="4"), 1, server_id_4="0" * 16, node_id_4="-1")
     with Fleet(topology, late={5}) as fleet:
-        found = errors(fleet)
-    assert found[0].startswith(
+        messages = errors(fleet)
+    assert messages[0].startswith(
         "6 workers cannot form UltraServers of 4 nodes: make replicas a multiple of 4, or"
     )
-    assert [line.split(":")[0] for line in found[1:4]] == [
+    assert [line.split(":")[0] for line in messages[1:4]] == [
         "pod demo-worker-0 (server 9000000000000000, node 2)", "pod demo-worker-1", "pod demo-worker-5",
     ]  # fmt: skip
-    assert found[4].startswith("4 problem(s).")
+    assert messages[4].startswith("4 problem(s).")
 
 
 def test_a_missing_mount_is_named() -> None:
@@ -174,7 +178,7 @@ def test_a_missing_mount_is_named() -> None:
             assert "the volume mpi-job-config must be mounted at /etc/mpi" in done.stdout
 
 
-def test_a_changed_host_key_is_no_obstacle_unless_the_image_says_so() -> None:
+def test_a_changed_host_key_is_accepted_unless_the_image_forbids_it() -> None:
     with Fleet(4) as fleet:
         old = (fleet.folder / "demo-worker-1/host_key.pub").read_text()
         fleet.stop("demo-worker-1")
@@ -188,11 +192,11 @@ def test_a_changed_host_key_is_no_obstacle_unless_the_image_says_so() -> None:
 
 def test_an_image_that_insists_on_known_host_keys_is_obeyed_and_never_hangs() -> None:
     with Fleet(2, launcher_ssh="Host *\n  StrictHostKeyChecking yes\n") as fleet:
-        _, said = given_up(fleet, "(demo-worker-0: Host key verification failed.)")
-    assert "pod demo-worker-0: Host key verification failed." in said
+        _, log = given_up(fleet, "(demo-worker-0: Host key verification failed.)")
+    assert "pod demo-worker-0: Host key verification failed." in log
 
 
-def test_an_image_without_ssh_says_so() -> None:
+def test_an_image_without_ssh_fails_with_the_reason() -> None:
     with Fleet(2) as fleet:
         env = settings(fleet, ULTRASERVER_WAIT_SECONDS="2", PATH="/root/bin")
         fleet.run(["bash", "-c", "mkdir /root/bin; ln -s /usr/bin/{bash,timeout,sleep} /root/bin"])
@@ -200,34 +204,34 @@ def test_an_image_without_ssh_says_so() -> None:
     assert done.stdout.startswith("ERROR: the image lacks ssh: install coreutils and an ssh client")
 
 
-def test_bad_settings_are_told_together_and_no_older_hostfile_survives() -> None:
+def test_bad_settings_are_reported_together_and_no_older_hostfile_survives() -> None:
     with Fleet(4) as fleet:
         assert not container(fleet, "init").returncode
-        found = errors(
+        messages = errors(
             fleet,
             NEURON_ULTRASERVER_NODE_CONFIG="4 ",
             ULTRASERVER_WAIT_SECONDS="1h",
             ULTRASERVER_WORKERS="many",
         )
     names = ["NEURON_ULTRASERVER_NODE_CONFIG", "ULTRASERVER_WAIT_SECONDS", "ULTRASERVER_WORKERS", "3"]
-    assert [line.split()[0] for line in found] == names
-    assert found[0].startswith('NEURON_ULTRASERVER_NODE_CONFIG is "4 ": it must be 4, 2 or 1: correct')
+    assert [line.split()[0] for line in messages] == names
+    assert messages[0].startswith('NEURON_ULTRASERVER_NODE_CONFIG is "4 ": it must be 4, 2 or 1: correct')
 
 
-def test_a_greeting_is_no_success_and_a_read_only_file_is_told_with_the_rest() -> None:
+def test_a_greeting_is_no_success_and_a_read_only_file_is_reported_with_the_rest() -> None:
     topology = changed(servers(4), 1, ultraserver_mode="4")
     with Fleet(topology) as fleet:
         fleet.write("demo-worker-0", "/root/.bashrc", "echo help: ops@okta.example; echo @ok\n")
         fleet.as_root(
             ["bash", "-c", "mount --bind /etc /etc; mount -o remount,bind,ro /etc"], "demo-worker-0"
         )
-        found = errors(fleet)
-    assert found[0] == (
+        messages = errors(fleet)
+    assert messages[0] == (
         "pod demo-worker-0: its five NEURON_ variables cannot be written to /etc/environment: Read-only file "
         "system, uid 0; give the worker a writable root (no readOnlyRootFilesystem)"
     )
-    assert "ultraserver_mode is 4" in found[1]
-    assert len(found) == 3
+    assert "ultraserver_mode is 4" in messages[1]
+    assert len(messages) == 3
 
 
 def test_a_greeting_does_not_make_up_for_a_failed_login() -> None:
@@ -249,20 +253,20 @@ def test_a_full_file_system_tears_no_file() -> None:
     )
     with Fleet(4) as fleet:
         fleet.as_root(["bash", "-c", full], "demo-worker-1")
-        found = errors(fleet)
+        messages = errors(fleet)
         assert fleet.read("demo-worker-1", "/etc/environment") == "LANG=C.UTF-8\n"
         assert fleet.run(["ls", "/home"], pod="demo-worker-1").stdout.split() == ["environment", "filler"]
-    assert len(found) == 2
-    assert "demo-worker-1: its five" in found[0]
-    assert "No space left on device, uid 0; its file system is full" in found[0]
+    assert len(messages) == 2
+    assert "demo-worker-1: its five" in messages[0]
+    assert "No space left on device, uid 0; its file system is full" in messages[0]
 
 
 def test_workers_of_one_server_without_a_common_mode_are_named() -> None:
     with Fleet(changed(changed(pairs(2), 0, ultraserver_mode="3,4"), 1, ultraserver_mode="2, 4")) as fleet:
-        found = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="2")
-    assert len(found) == 2
-    assert "no ultraserver_mode in common that node config 2 can use (3 or 2):" in found[0]
-    assert "demo-worker-0 has 3, demo-worker-1 has 2:" in found[0]
+        messages = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="2")
+    assert len(messages) == 2
+    assert "no ultraserver_mode in common that node config 2 can use (3 or 2):" in messages[0]
+    assert "demo-worker-0 has 3, demo-worker-1 has 2:" in messages[0]
 
 
 def test_a_server_takes_the_first_mode_that_all_its_workers_have() -> None:
@@ -277,32 +281,32 @@ def test_a_server_id_that_is_none_is_refused() -> None:
     wrong = ["0", "00000000", "0x0000000000000000", "null", "None", "a;b", "-", ""]
     topology = [{**sysfs, "server_id_4": server} for sysfs, server in zip(servers(8), wrong, strict=True)]
     with Fleet(topology) as fleet:
-        found = errors(fleet)
-    assert len(found) == 9
-    assert all("is not in a working UltraServer of 4" in line for line in found[:8])
+        messages = errors(fleet)
+    assert len(messages) == 9
+    assert all("is not in a working UltraServer of 4" in line for line in messages[:8])
 
 
 def test_a_node_id_that_two_claim_is_named_with_their_pods_however_it_is_written() -> None:
     topology = changed(changed(servers(4), 0, node_id_4="09"), 1, node_id_4="9")
     with Fleet(topology) as fleet:
-        found = errors(fleet)
-    assert len(found) == 2
-    assert found[0].startswith(
+        messages = errors(fleet)
+    assert len(messages) == 2
+    assert messages[0].startswith(
         "server 9000000000000000: node id 9 is claimed by demo-worker-0 demo-worker-1,"
     )
 
 
 def test_a_pair_of_a_larger_reservation_on_trn3_is_refused_with_what_to_do() -> None:
     with Fleet(servers(4, "trn3")) as fleet:
-        found = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="2")
-    assert found[0].endswith("; on trn3 a server is a reservation: use node config 4 or 1")
+        messages = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="2")
+    assert messages[0].endswith("; on trn3 a server is a reservation: use node config 4 or 1")
 
 
 def test_a_host_that_is_listed_twice_is_refused() -> None:
     with Fleet([single()] * 2) as fleet:
         fleet.write(fleet.launcher, "/etc/mpi/hostfile", f"{fleet.fqdn('demo-worker-0')} slots=1\n" * 2)
-        found = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="1")
-    assert "lists demo-worker-0.demo.default.svc twice" in found[0]
+        messages = errors(fleet, NEURON_ULTRASERVER_NODE_CONFIG="1")
+    assert "lists demo-worker-0.demo.default.svc twice" in messages[0]
 
 
 def test_an_image_without_sort_changes_no_worker() -> None:
@@ -324,19 +328,19 @@ def test_a_full_output_folder_changes_no_worker() -> None:
             "mkdir /root/out; mount -t tmpfs -o size=4k tmpfs /root/out; head -c 4096 /dev/zero >/root/out/x"
         )
         fleet.as_root(["bash", "-c", fill], fleet.launcher)
-        found = errors(fleet, ULTRASERVER_OUTPUT_DIR="/root/out")
+        messages = errors(fleet, ULTRASERVER_OUTPUT_DIR="/root/out")
         assert not any(fleet.environment(pod) for pod in fleet.workers)
-    assert found[0].startswith("/root/out cannot be written by uid 0 (No space left on device): mount")
-    assert len(found) == 2
+    assert messages[0].startswith("/root/out cannot be written by uid 0 (No space left on device): mount")
+    assert len(messages) == 2
 
 
 def test_logins_that_hang_do_not_stretch_the_wait() -> None:
     with Fleet(4) as fleet:
         fleet.write("demo-worker-2", "/root/.bashrc", "sleep 600\n")
         # Ends a minute after its time is over, or the test fails.
-        told, said = given_up(fleet, "3 of 4 workers answer ssh after ")
-    assert "missing: demo-worker-2 (demo-worker-2: no answer within " in told[-1]
-    assert any(line.startswith("pod demo-worker-2: no answer within ") for line in said)
+        message, log = given_up(fleet, "3 of 4 workers answer ssh after ")
+    assert "missing: demo-worker-2 (demo-worker-2: no answer within " in message[-1]
+    assert any(line.startswith("pod demo-worker-2: no answer within ") for line in log)
 
 
 def test_a_hostfile_that_is_filled_late_does_not_hide_the_images_ssh_policy() -> None:

@@ -40,9 +40,9 @@ FORGED = (
 
 def grouped() -> dict[str, str]:
     """Returns a variable with the script, in which more than three workers form groups."""
-    found = text().replace("direct=32", "direct=3")
-    assert found != text()
-    return {VARIABLE: found}
+    result = text().replace("direct=32", "direct=3")
+    assert result != text()
+    return {VARIABLE: result}
 
 
 def logins(fleet: Fleet, pod: str) -> list[str]:
@@ -116,9 +116,9 @@ def test_a_leader_needs_a_plain_shell_only(rc: str) -> None:
 def test_a_leader_that_hangs_and_one_that_is_dead_do_not_hide_their_groups() -> None:
     with Fleet(8, late={6}) as fleet:
         fleet.write("demo-worker-3", "/root/.bashrc", f"{ASKED}sleep 600\n")
-        lines, said = given_up(fleet, "7 of 8 workers answer ssh", **grouped())
+        lines, log = given_up(fleet, "7 of 8 workers answer ssh", **grouped())
     assert "missing: demo-worker-6 (demo-worker-6: ssh: connect to host demo-worker-6." in lines[-1]
-    assert said[1].startswith("pod demo-worker-6: ssh: connect to host demo-worker-6.")
+    assert log[1].startswith("pod demo-worker-6: ssh: connect to host demo-worker-6.")
 
 
 @pytest.mark.parametrize(

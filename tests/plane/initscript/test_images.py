@@ -16,7 +16,7 @@ HOME_OUT = "/home/mpiuser/ultraserver_init"
 ROOTLESS = ("-p", "2222", "-o", "UsePAM=no")
 
 
-def test_a_worker_that_may_not_write_etc_environment_is_told_what_to_do() -> None:
+def test_a_worker_that_may_not_write_etc_environment_fails_with_the_remedy() -> None:
     with Fleet(4, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
         assert not container(fleet, "wait").returncode
         done = container(fleet, "init", ULTRASERVER_OUTPUT_DIR=HOME_OUT)

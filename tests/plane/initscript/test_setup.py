@@ -112,13 +112,13 @@ def test_each_node_config_gets_its_mode_and_ids(
         done = container(fleet, "init", NEURON_ULTRASERVER_NODE_CONFIG=config)
         assert not done.returncode, done
         names = ("MODE", "SERVER_ID", "NODE_ID")
-        found = [fleet.environment(pod) for pod in fleet.workers]
-    assert [tuple(env[f"NEURON_RT_ULTRASERVER_{name}"] for name in names) for env in found] == expected
-    assert sorted(int(env["NEURON_GLOBAL_TOPOID"]) for env in found) == list(range(len(expected)))
+        matching = [fleet.environment(pod) for pod in fleet.workers]
+    assert [tuple(env[f"NEURON_RT_ULTRASERVER_{name}"] for name in names) for env in matching] == expected
+    assert sorted(int(env["NEURON_GLOBAL_TOPOID"]) for env in matching) == list(range(len(expected)))
 
 
 @pytest.mark.parametrize(
-    "said",
+    "annotations",
     [
         {"OMPI_MCA_plm_rsh_args": "-p 2222"},
         {"PRTE_MCA_plm_ssh_args": "-F /root/other"},
@@ -127,13 +127,15 @@ def test_each_node_config_gets_its_mode_and_ids(
         {"I_MPI_HYDRA_BOOTSTRAP_EXEC": "/root/wrapper"},
     ],
 )
-def test_workers_are_reached_by_the_port_and_the_program_that_mpirun_uses(said: dict[str, str]) -> None:
+def test_workers_are_reached_by_the_port_and_the_program_that_mpirun_uses(
+    annotations: dict[str, str],
+) -> None:
     with Fleet(4, sshd=["-p", "2222"]) as fleet:
         fleet.write(fleet.launcher, "/root/other", f"Port 2222\n{BASE_IMAGE_SSH}")
         fleet.write(fleet.launcher, "/root/wrapper", '#!/bin/sh\nexec ssh -p 2222 "$@"\n')
         fleet.as_root(["chmod", "755", "/root/wrapper"], fleet.launcher)
         for stage in ("wait", "init"):
-            done = container(fleet, stage, **said)
+            done = container(fleet, stage, **annotations)
             assert not done.returncode, done.stdout
         assert mpirun(fleet, {"OMPI_MCA_plm_rsh_args": "-p 2222"})
 
@@ -256,7 +258,7 @@ def test_two_runs_on_the_same_workers_leave_whole_files() -> None:
             assert not leftovers(fleet, pod)
 
 
-def test_as_process_one_it_ends_when_it_is_told_to() -> None:
+def test_as_process_one_it_ends_on_sigterm() -> None:
     # A shell without a handler would outlive the signal there, until the kubelet's grace period is over.
     ending = (
         'unshare --pid --fork --mount-proc "$@" & until [[ -e /root/end ]]; do sleep 0.1; done; '

@@ -60,10 +60,10 @@ def plane(
     assert (controller_tools, helm) == (None, None)
     with KindsPlane(tmp_path_factory.mktemp("kinds"), tools) as running:
         nodes.create(running.kubectl, nodes.ultraserver_nodes(ULTRASERVERS) + nodes.plain_nodes(2))
-        asked = webhook.start(running.programs, running.folder / "webhook")
+        requests = webhook.start(running.programs, running.folder / "webhook")
         inside = running.kubectl.create_namespace("webhook-probe")
         probe = {**webhook.PROBE, "apiVersion": "kubeflow.org/v1"}
-        document = webhook.configuration(asked, values=VALUES)
+        document = webhook.configuration(requests, values=VALUES)
         for hook in document["webhooks"]:
             without = {"key": WHOLE, "operator": "DoesNotExist"}
             hook["namespaceSelector"] = {
@@ -80,10 +80,10 @@ def plane(
 @pytest.fixture(scope="package")
 def whole(plane: ControlPlane) -> Iterator[None]:
     """A second webhook, which has the rows of whole-job admission besides, and the program."""
-    asked = webhook.start(plane.programs, plane.folder / "whole", placement.ROWS, "whole-webhook")
+    requests = webhook.start(plane.programs, plane.folder / "whole", placement.ROWS, "whole-webhook")
     inside = plane.kubectl.create_namespace("whole-probe", {WHOLE: ""})
     selected = {"matchLabels": {WHOLE: ""}}
-    document = webhook.configuration(asked, "whole", selected, values=VALUES)
+    document = webhook.configuration(requests, "whole", selected, values=VALUES)
     with webhook.registered(inside, document, {**webhook.PROBE, "apiVersion": "kubeflow.org/v1"}):
         # The guard's tests may have made it.
         plane.kubectl.apply(
@@ -101,9 +101,9 @@ def runtime(plane: ControlPlane) -> None:
     node = {"name": "node", "template": {"metadata": ancestor, "spec": {"template": pod}}}
     kind = "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime"
     spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}}
-    found = named(kind, spec, RUNTIME)
-    found["metadata"]["labels"] = {"trainer.kubeflow.org/framework": "torch"}
-    plane.kubectl.create(found)
+    match = named(kind, spec, RUNTIME)
+    match["metadata"]["labels"] = {"trainer.kubeflow.org/framework": "torch"}
+    plane.kubectl.create(match)
     # Trainer's webhook refuses jobs of a runtime until its cache has it: a second on a busy machine.
     probe, dry = json.dumps(trainjob(1)), ("create", "--dry-run=server", "-f", "-")
     inside = plane.kubectl.in_namespace("default")

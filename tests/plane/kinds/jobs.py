@@ -49,8 +49,8 @@ def pytorchjob(workers: int, masters: int = 1) -> Object:
 
 
 def trainjob(nodes: int) -> Object:
-    asked = {"numNodes": nodes, "resourcesPerNode": CONTAINER["resources"]}
-    spec = {"runtimeRef": {"name": RUNTIME}, "trainer": asked}
+    requests = {"numNodes": nodes, "resourcesPerNode": CONTAINER["resources"]}
+    spec = {"runtimeRef": {"name": RUNTIME}, "trainer": requests}
     return named("trainer.kubeflow.org/v1alpha1/TrainJob", spec)
 
 

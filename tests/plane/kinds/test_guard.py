@@ -43,15 +43,15 @@ def saying(made: Object, **said: Object) -> Object:
     """Returns an object whose last pod template has these labels or annotations, or more of a spec."""
     rows = (table := load_default()).workloads_of(kind_of(made))
     *_, path = (group.path for row in rows for group in groups_of(table, row, made))
-    found = copy.deepcopy(get(made, path))
+    copied = copy.deepcopy(get(made, path))
     for key, value in said.items():
-        where = found["spec"] if key == "schedulingGates" else found.setdefault("metadata", {})
+        where = copied["spec"] if key == "schedulingGates" else copied.setdefault("metadata", {})
         where[key] = value
-    changed: Object = put(made, path, found)
+    changed: Object = put(made, path, copied)
     return changed
 
 
-def test_templates_that_are_copied_say_only_what_the_webhook_could_have_written(ada: Kubectl) -> None:
+def test_copied_templates_have_only_what_the_webhook_could_have_written(ada: Kubectl) -> None:
     claims: list[Object] = [
         {"labels": {keys.JOB: "team-b.train"}},
         {"annotations": {PLACE: "placer=me workers=4 size=4 unit=example.com/rack index=name"}},
@@ -67,13 +67,13 @@ def test_templates_that_are_copied_say_only_what_the_webhook_could_have_written(
     assert refused.stderr.count("ValidatingAdmissionPolicy 'ultraserver-webhook-guard-kinds'") == len(forged)
     requests = (requested(made, ada.namespace) for made in MADE)
     computed = [str(evaluate(load_default(), request).facts["job"]) for request in requests]
-    honest = [saying(made, labels={keys.JOB: found}) for made, found in zip(MADE, computed, strict=True)]
+    honest = [saying(made, labels={keys.JOB: each}) for made, each in zip(MADE, computed, strict=True)]
     people.assert_done(people.tries(ada, together(*honest), "create", "--dry-run=server"))
 
 
 def test_what_the_webhook_computes_for_a_job_is_let_through(namespace: Kubectl) -> None:
     ada = namespace.acting_as(people.ADA)
     people.assert_done(people.tries(ada, people.plain_job({"containers": [CONTAINER]})))
-    said = namespace.get_json("job", "plain")["spec"]["template"]["metadata"]
-    assert said["labels"][keys.JOB] == f"{ada.namespace}.plain_Job.batch"
-    assert said["annotations"][PLACE].startswith("placer=affinity workers=1 ")
+    metadata = namespace.get_json("job", "plain")["spec"]["template"]["metadata"]
+    assert metadata["labels"][keys.JOB] == f"{ada.namespace}.plain_Job.batch"
+    assert metadata["annotations"][PLACE].startswith("placer=affinity workers=1 ")

@@ -24,7 +24,7 @@ TRAINING = "training.kubeflow.org/"
 
 def create(namespace: Kubectl, made: Object) -> None:
     """Creates it, and compares the templates that the API server then has with those that the engine says."""
-    found, table = namespace.create(made), load_default()
+    result, table = namespace.create(made), load_default()
     wanted = evaluate(table, requested(made, namespace=str(namespace.namespace))).after
     rows = table.workloads_of(kind_of(made))
     paths = {group.path for row in rows for group in groups_of(table, row, made)}
@@ -32,7 +32,7 @@ def create(namespace: Kubectl, made: Object) -> None:
     assert bool(paths) is (made["kind"] != "TrainJob")
     for path in paths:
         for part in (("metadata", "labels", keys.JOB), ("spec", "affinity"), ("spec", "nodeSelector")):
-            assert get(found, (*path, *part)) == get(wanted, (*path, *part)) != get(made, (*path, *part))
+            assert get(result, (*path, *part)) == get(wanted, (*path, *part)) != get(made, (*path, *part))
 
 
 def used(pods: list[Object], servers: dict[str, str]) -> set[str]:
@@ -57,7 +57,7 @@ def are_in_blocks(
 
 def is_verified(namespace: Kubectl) -> None:
     """Checks that the plugin, which reads the place, finds the job placed whole."""
-    eventually(namespace, ["verify", "train"], lambda found: found["whole"])
+    eventually(namespace, ["verify", "train"], lambda obj: obj["whole"])
 
 
 def label(pod: Object, key: str) -> int:
@@ -78,12 +78,12 @@ def test_a_job_that_another_job_made_or_that_needs_no_ultraserver_is_left_alone(
     owned["metadata"]["ownerReferences"] = [owner]
     plain = job(1, template=template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}]))
     for made in (owned, plain):
-        found = namespace.create(made, "--dry-run=server")["spec"]["template"]
-        assert keys.JOB not in found["metadata"]["labels"]
-        assert "affinity" not in found["spec"]
+        spec = namespace.create(made, "--dry-run=server")["spec"]["template"]
+        assert keys.JOB not in spec["metadata"]["labels"]
+        assert "affinity" not in spec["spec"]
 
 
-def test_a_job_of_a_controller_that_nobody_places_is_placed_and_counts_what_runs_at_once(
+def test_a_job_of_another_controller_is_placed_by_its_parallelism(
     namespace: Kubectl,
 ) -> None:
     """The registration sends it, and the guard computes the same number as the webhook."""
@@ -96,15 +96,15 @@ def test_a_job_of_a_controller_that_nobody_places_is_placed_and_counts_what_runs
         "controller": True,
     }
     owned["metadata"]["ownerReferences"] = [owner]
-    found = namespace.create(owned, "--dry-run=server")["spec"]["template"]
-    assert found["metadata"]["annotations"][keys.PLACE].startswith("placer=affinity workers=4 size=4 ")
+    spec = namespace.create(owned, "--dry-run=server")["spec"]["template"]
+    assert spec["metadata"]["annotations"][keys.PLACE].startswith("placer=affinity workers=4 size=4 ")
 
 
 def test_a_job_in_a_native_gang_passes_the_guard(namespace: Kubectl) -> None:
     """The API server drops the field where the feature is off, so the webhook is asked about it before."""
     gang = job(4, template=template(restartPolicy="Never", schedulingGroup={"podGroupName": "mine"}))
-    found = namespace.create(gang, "--dry-run=server", "--validate=false")["spec"]["template"]
-    assert found["metadata"]["annotations"][keys.PLACE].startswith("placer=")
+    spec = namespace.create(gang, "--dry-run=server", "--validate=false")["spec"]["template"]
+    assert spec["metadata"]["annotations"][keys.PLACE].startswith("placer=")
 
 
 @pytest.mark.parametrize(
@@ -114,13 +114,11 @@ def test_a_job_in_a_native_gang_passes_the_guard(namespace: Kubectl) -> None:
         {"spec": {"schedulingGates": [{"name": keys.GATE}]}},
     ],
 )
-def test_a_job_that_needs_no_ultraserver_loses_what_it_says_that_its_pods_hold(
-    claim: Object, namespace: Kubectl
-) -> None:
+def test_a_job_without_ultraservers_loses_its_placement_annotation(claim: Object, namespace: Kubectl) -> None:
     plain = template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}])
     claiming = job(1, template={**plain, **claim, "spec": plain["spec"] | claim.get("spec", {})})
-    found = namespace.create(claiming, "--dry-run=server")["spec"]["template"]
-    assert record.claims(found) == {}
+    spec = namespace.create(claiming, "--dry-run=server")["spec"]["template"]
+    assert record.claims(spec) == {}
 
 
 def test_every_group_of_a_leaderworkerset_has_an_ultraserver(
@@ -140,9 +138,9 @@ def test_groups_of_two_ultraservers_are_in_blocks(namespace: Kubectl, servers: d
     groups: dict[int, list[Object]] = {}
     for pod in pods:
         groups.setdefault(label(pod, f"{LWS}group-index"), []).append(pod)
-    for number, found in groups.items():
-        are_in_blocks(found, servers, lambda pod: label(pod, f"{LWS}worker-index"), f"{number}-")
-    taken = [used(found, servers) for found in groups.values()]
+    for number, members in groups.items():
+        are_in_blocks(members, servers, lambda pod: label(pod, f"{LWS}worker-index"), f"{number}-")
+    taken = [used(value, servers) for value in groups.values()]
     assert len(set.union(*taken)) == sum(map(len, taken))
     is_verified(namespace)
 

@@ -34,9 +34,9 @@ def test_two_jobs_are_on_an_ultraserver_each(namespace: Kubectl, servers: dict[s
 
 def test_a_job_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dict[str, str]) -> None:
     namespace.create(mpijob_v1(8))
-    found = workers(namespace, "train", 8)
+    result = workers(namespace, "train", 8)
     by_block = [
-        {servers[found[f"train-worker-{index}"]] for index in block} for block in (range(4), range(4, 8))
+        {servers[result[f"train-worker-{index}"]] for index in block} for block in (range(4), range(4, 8))
     ]
     assert [len(each) for each in by_block] == [1, 1]
     assert by_block[0] != by_block[1]
@@ -45,7 +45,7 @@ def test_a_job_of_two_ultraservers_is_in_blocks(namespace: Kubectl, servers: dic
 def test_the_launcher_waits_before_the_operators_own_init_container(namespace: Kubectl) -> None:
     namespace.create(mpijob_v1(4))
     workers(namespace, "train", 4)
-    launcher = namespace.wait_for(lambda found: found["items"], "pods", "-l", f"{ROLE}=launcher")["items"][0]
+    launcher = namespace.wait_for(lambda obj: obj["items"], "pods", "-l", f"{ROLE}=launcher")["items"][0]
     names = [item["name"] for item in launcher["spec"]["initContainers"]]
     assert names == ["wait-hostfilename", "kubectl-delivery"]
     mounts = {

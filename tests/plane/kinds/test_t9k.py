@@ -36,8 +36,8 @@ def test_jobs_of_both_shapes_are_on_an_ultraserver_each(namespace: Kubectl, serv
         assert stored["spec"] == wanted["spec"]
         pods = pods_of(stored)
         namespace.create(together(*pods))
-        found = wait_bound(namespace, [pod["metadata"]["name"] for pod in pods])
-        used.append({servers[node] for node in found.values()})
+        bound = wait_bound(namespace, [pod["metadata"]["name"] for pod in pods])
+        used.append({servers[node] for node in bound.values()})
     assert [len(each) for each in used] == [1, 1]
     assert used[0] != used[1]
 
@@ -49,8 +49,8 @@ def test_each_block_of_a_job_of_two_ultraservers_is_on_one(
     pods = pods_of(namespace.create(t9k_mpijob(shape, 8)))
     names = [pod["metadata"]["name"] for pod in pods]
     namespace.create(together(*pods))
-    found = wait_bound(namespace, names)
-    on = [{servers[found[name]] for name in names[first : first + 4]} for first in (0, 4)]
+    bound = wait_bound(namespace, names)
+    on = [{servers[bound[name]] for name in names[first : first + 4]} for first in (0, 4)]
     assert [len(each) for each in on] == [1, 1]
     assert on[0] != on[1]
     labels = [namespace.get_json("pod", name)["metadata"]["labels"][BLOCK] for name in names]

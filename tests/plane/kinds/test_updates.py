@@ -93,7 +93,7 @@ def test_a_suspended_pytorchjob_of_a_new_size_is_as_if_it_were_created_so_and_st
     small, large = (written(pytorchjob(workers), **SUSPENDED) for workers in (3, 7))
     fresh = namespace.apply(large, *way, "--dry-run=server")
     namespace.apply(small, *way)
-    namespace.wait_for(lambda found: found.get("status", {}).get("conditions"), "pytorchjob", "train")
+    namespace.wait_for(lambda obj: obj.get("status", {}).get("conditions"), "pytorchjob", "train")
     resized = namespace.apply(large, *way)
     assert templates(resized) == templates(fresh)
     namespace.apply(written(pytorchjob(7), runPolicy={"suspend": False}), *way)

@@ -38,22 +38,22 @@ def test_a_job_waits_until_all_of_it_has_a_place_and_is_opened_whole(
     # The launcher of an MPIJob asks for ephemeral storage, which no node here has: it waits for that only.
     pods = wait_count(whole_namespace, workers)
     whole_namespace.wait_for(
-        lambda found: not any("schedulingGates" in pod["spec"] for pod in found["items"]), "pods"
+        lambda obj: not any("schedulingGates" in pod["spec"] for pod in obj["items"]), "pods"
     )
     units: dict[tuple[str, int], set[str]] = {}
     for pod in pods:
         metadata = pod["metadata"]
-        if (found := place.read(metadata)) is None:
+        if (result := place.read(metadata)) is None:
             continue
-        number = found.number(pod)
+        number = result.number(pod)
         assert number is not None
         assert keys.OPENED in metadata["annotations"], "it is not pinned"
         assert keys.BLOCK not in metadata["labels"]
-        block = (place.job(metadata, found.group), number // found.size)
+        block = (place.job(metadata, result.group), number // result.size)
         units.setdefault(block, set()).add(servers[pod["spec"]["nodeName"]])
     assert [len(on) for on in units.values()] == [1] * (workers // 4)
     assert len(set.union(*units.values())) == len(units)
-    eventually(whole_namespace, ["verify", "train"], lambda found: found["whole"])
+    eventually(whole_namespace, ["verify", "train"], lambda obj: obj["whole"])
 
 
 @pytest.mark.limit(40, "the Job's controller waits ten seconds before it replaces a Pod that failed")
@@ -103,11 +103,11 @@ def test_a_block_leaves_a_node_that_is_not_ready(
 
 def elsewhere(inside: Kubectl, workers: int, node: str) -> bool:
     """Ends Pods as kubelets do, and returns whether all have a node again."""
-    found = inside.get_json("pods")["items"]
-    ending = [pod["metadata"]["name"] for pod in found if "deletionTimestamp" in pod["metadata"]]
+    items = inside.get_json("pods")["items"]
+    ending = [pod["metadata"]["name"] for pod in items if "deletionTimestamp" in pod["metadata"]]
     if ending:
         inside.run("delete", "pods", *ending, "--grace-period=0", "--force", "--ignore-not-found")
-    on = [pod["spec"].get("nodeName") for pod in found if pod["status"]["phase"] in {"Pending", "Running"}]
+    on = [pod["spec"].get("nodeName") for pod in items if pod["status"]["phase"] in {"Pending", "Running"}]
     return not ending and node not in on and len([name for name in on if name]) == workers
 
 

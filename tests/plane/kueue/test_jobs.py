@@ -24,7 +24,7 @@ pytestmark = pytest.mark.limit(90, "Kueue comes back to what it could not admit 
 @pytest.mark.parametrize("namespace", [KUEUE_FIRST, WEBHOOK_FIRST])
 @pytest.mark.parametrize("queue", [program.LOCAL_QUEUE, ""])
 @pytest.mark.parametrize("workers", [4, 8])
-def test_a_job_is_suspended_and_then_placed_whole_whoever_is_asked_first(
+def test_a_job_is_suspended_and_then_placed_whole_in_either_order_of_the_webhooks(
     stage: Stage, namespace: str, queue: str, workers: int
 ) -> None:
     stage.queue = queue
@@ -34,7 +34,7 @@ def test_a_job_is_suspended_and_then_placed_whole_whoever_is_asked_first(
     worker = template(stored, "Worker")
     assert set(worker["spec"]["affinity"]) == {"nodeAffinity"}
     assert any(mark.startswith("kueue.x-k8s.io/podset-") for mark in worker["metadata"]["annotations"])
-    containers = [found["name"] for found in template(stored, "Launcher")["spec"]["initContainers"]]
+    containers = [container["name"] for container in template(stored, "Launcher")["spec"]["initContainers"]]
     assert containers == ["wait-hostfilename", "ultraserver-init-container"]
     wait_whole(stage, key)
 
@@ -46,9 +46,7 @@ def test_a_launcher_that_runs_ranks_is_on_the_ultraserver_of_its_workers(stage: 
     document = mpijob(3, launcher_spec=template(mpijob(1), "Worker")["spec"])
     document["spec"]["runLauncherAsWorker"] = True
     key, _ = stage.create(document)
-    pods = stage.follow(
-        key, lambda found: len(found) == 4 and all("nodeName" in pod["spec"] for pod in found)
-    )
+    pods = stage.follow(key, lambda pods: len(pods) == 4 and all("nodeName" in pod["spec"] for pod in pods))
     assert len({stage.labels[pod["spec"]["nodeName"]][nodes.SERVER_ID_4] for pod in pods}) == 1
 
 
@@ -78,7 +76,7 @@ def half(name: str) -> dict[str, Any]:
 def test_a_job_without_a_queue_keeps_off_the_ultraserver_of_one_with_a_queue(stage: Stage) -> None:
     leave(stage, 1)
     queued, _ = stage.create(half("queued"))
-    stage.wait(lambda found: found[queued].placed)
+    stage.wait(lambda jobs: jobs[queued].placed)
     stage.queue = ""
     other, _ = stage.create(half("other"))
     stage.follow(other, lambda pods: "anti-affinity" in str([pod["status"] for pod in pods]))

@@ -15,12 +15,12 @@ def inside(stage: Stage) -> Kubectl:
     return stage.plane.kubectl.in_namespace(TEAMS[0])
 
 
-def test_a_job_that_waits_for_ultraservers_is_told_its_queue_and_what_kueue_says(stage: Stage) -> None:
+def test_a_job_that_waits_in_kueue_is_explained_by_its_queue_and_kueues_message(stage: Stage) -> None:
     leave(stage, 1)
     key = stage.apply("train", 8)
     people = inside(stage)
-    found = eventually(people, ["why", "train"], lambda found: "slice(s)" in str(found))
-    (finding,) = found["findings"]
+    value = eventually(people, ["why", "train"], lambda answer: "slice(s)" in str(answer))
+    (finding,) = value["findings"]
     assert (finding["kind"], finding["name"]) == ("queue", program.LOCAL_QUEUE)
     assert finding["text"].startswith("waits for nodes: "), finding
     assert "allows to fit only 1 out of 2 slice(s)" in finding["text"], finding
@@ -32,6 +32,6 @@ def test_a_job_that_waits_for_ultraservers_is_told_its_queue_and_what_kueue_says
     for name in sorted(stage.sick):
         stage.cordon(name, cordoned=False)
     wait_whole(stage, key)
-    verdict = eventually(people, ["verify", "train"], lambda found: found["whole"])
+    verdict = eventually(people, ["verify", "train"], lambda obj: obj["whole"])
     assert verdict["text"] == "placed whole: 8 workers on 2 UltraServers, as node config 4 needs"
     assert texts(eventually(people, ["why", "train"], lambda _: True)) == []

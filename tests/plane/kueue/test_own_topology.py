@@ -28,8 +28,8 @@ pytestmark = pytest.mark.limit(90, "Kueue comes back to what it could not admit 
 def layered(whole_stage: Stage) -> str:
     """A queue whose Topology has a network layer of three UltraServers above an UltraServer."""
     servers = sorted(healthy(whole_stage))
-    for name, found in whole_stage.labels.items():
-        if (server := found.get(nodes.SERVER_ID_4)) in servers:
+    for name, label in whole_stage.labels.items():
+        if (server := label.get(nodes.SERVER_ID_4)) in servers:
             value = f"layer-{servers.index(server) // 3}"
             change = {"op": "add", "path": f"/metadata/labels/{LAYER.replace('/', '~1')}", "value": value}
             whole_stage.api.patch(f"/api/v1/nodes/{name}", [change])
@@ -60,7 +60,7 @@ def asking(workers: int, **asked: str) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("workers", "asked"),
+    ("workers", "requests"),
     [
         (4, {"preferred_topology": LAYER}),
         (8, {"required_topology": LAYER}),
@@ -68,12 +68,12 @@ def asking(workers: int, **asked: str) -> Object:
     ],
 )
 def test_kueue_takes_blocks_within_the_topology_of_the_author(
-    queued: Stage, workers: int, asked: dict[str, str]
+    queued: Stage, workers: int, requests: dict[str, str]
 ) -> None:
     """Slices are allowed with each of these, and Kueue admits the job onto whole UltraServers."""
-    key, stored = queued.create(asking(workers, **asked))
+    key, stored = queued.create(asking(workers, **requests))
     assert {key.removeprefix(ASKS) for key in template(stored, "Worker")["metadata"]["annotations"]} >= {
-        *(name.replace("_", "-") for name in asked),
+        *(name.replace("_", "-") for name in requests),
         "slice-required-topology",
         "slice-size",
     }

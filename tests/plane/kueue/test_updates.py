@@ -41,14 +41,14 @@ def said_of(stage: Stage, key: Key) -> list[str]:
 
 def own_lists(name: str, workers: int = 4) -> Object:
     """Returns a job with its own lists, and with what Kueue's webhook writes into containers at creation."""
-    found = with_own_lists()
-    found["metadata"]["name"] = name
-    found["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers
-    launcher, worker = (template(found, role)["spec"] for role in ("Launcher", "Worker"))
+    result = with_own_lists()
+    result["metadata"]["name"] = name
+    result["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = workers
+    launcher, worker = (template(result, role)["spec"] for role in ("Launcher", "Worker"))
     for container in (*launcher["containers"], *launcher["initContainers"]):
         container["resources"] = {}
     worker["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuron": "16"}}
-    return found
+    return result
 
 
 def test_kueues_own_updates_are_seen_and_come_out_as_they_went_in(stage: Stage) -> None:

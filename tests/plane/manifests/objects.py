@@ -10,13 +10,13 @@ NAMESPACE = "ultraserver-webhook"
 
 def of_kind(objects: Iterable[Object], kind: str) -> list[Object]:
     """Returns all objects of a kind."""
-    return [found for found in objects if found["kind"] == kind]
+    return [obj for obj in objects if obj["kind"] == kind]
 
 
 def one(objects: Iterable[Object], kind: str, name: str = "ultraserver-webhook") -> Object:
     """Returns the object of a kind with a name."""
-    (found,) = [item for item in of_kind(objects, kind) if item["metadata"]["name"] == name]
-    return found
+    (matching,) = [item for item in of_kind(objects, kind) if item["metadata"]["name"] == name]
+    return matching
 
 
 def units_of_pods(objects: Iterable[Object]) -> list[set[str]]:
@@ -24,8 +24,8 @@ def units_of_pods(objects: Iterable[Object]) -> list[set[str]]:
     name = "ultraserver-webhook-guard-pods"
     spec = one(objects, "ValidatingAdmissionPolicy", name)["spec"]
     expressions = [part["expression"] for part in (*spec["matchConditions"], *spec["variables"])]
-    lists = [found for text in expressions for found in re.findall(r"term\.topologyKey in \[(.*?)\]", text)]
-    return [set(re.findall("'(.*?)'", found)) for found in lists]
+    lists = [keys for text in expressions for keys in re.findall(r"term\.topologyKey in \[(.*?)\]", text)]
+    return [set(re.findall("'(.*?)'", value)) for value in lists]
 
 
 def webhooks(objects: Iterable[Object]) -> dict[str, Object]:

@@ -33,8 +33,8 @@ def kubectl(control_plane: ControlPlane) -> Iterator[Kubectl]:
 
 def registered(kubectl: Kubectl) -> dict[str, str]:
     """Returns how each webhook fails, by its name."""
-    found = [kubectl.get_json(kind.lower(), HERE) for kind in KINDS]
-    return {hook["name"]: hook["failurePolicy"] for document in found for hook in document["webhooks"]}
+    matching = [kubectl.get_json(kind.lower(), HERE) for kind in KINDS]
+    return {hook["name"]: hook["failurePolicy"] for document in matching for hook in document["webhooks"]}
 
 
 def register(kubectl: Kubectl, objects: Build) -> dict[str, str]:
@@ -53,8 +53,8 @@ def fail_open(kubectl: Kubectl, folder: Path) -> None:
     (step,) = steps("docs/operations.md", "Fail open")
     command = step.command.replace(f"configuration {INSTALLED} ", f"configuration {HERE} ")
     env = {"KUBECONFIG": str(kubectl.kubeconfig), "KUBERC": "off"}
-    said, status = session.run(command, folder, path=[str(kubectl.binary.parent)], env=env)
-    assert (status, said.count("patched")) == (0, len(KINDS)), said
+    output, status = session.run(command, folder, path=[str(kubectl.binary.parent)], env=env)
+    assert (status, output.count("patched")) == (0, len(KINDS)), output
 
 
 def test_failing_open_opens_every_webhook_of_all_values_that_fail_closed(

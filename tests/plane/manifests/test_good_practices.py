@@ -14,8 +14,8 @@ CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguratio
 
 
 def mutating(objects: Build) -> list[Object]:
-    found: list[Object] = one(objects, "MutatingWebhookConfiguration")["webhooks"]
-    return found
+    hooks: list[Object] = one(objects, "MutatingWebhookConfiguration")["webhooks"]
+    return hooks
 
 
 def about_jobs(objects: Build) -> list[Object]:
@@ -24,14 +24,15 @@ def about_jobs(objects: Build) -> list[Object]:
 
 def test_rules_name_resources_versions_and_operations_and_no_wildcard(base: Build) -> None:
     rules = {name: hook["rules"] for name, hook in webhooks(base).items()}
-    asked = {
+    requests = {
         name: [
-            (rule["apiGroups"], rule["apiVersions"], rule["resources"], rule["operations"]) for rule in found
+            (rule["apiGroups"], rule["apiVersions"], rule["resources"], rule["operations"])
+            for rule in rule_list
         ]
-        for name, found in rules.items()
+        for name, rule_list in rules.items()
     }
     jobs = [(["kubeflow.org"], ["v2beta1"], ["mpijobs"], ["CREATE"])]
-    assert asked == {
+    assert requests == {
         "mpijobs.ultraserver-webhook.io": jobs,
         "pods.ultraserver-webhook.io": [([""], ["v1"], ["pods"], ["CREATE"])],
         "launchers.ultraserver-webhook.io": [([""], ["v1"], ["pods"], ["CREATE"])],
@@ -39,7 +40,7 @@ def test_rules_name_resources_versions_and_operations_and_no_wildcard(base: Buil
         "verify.ultraserver-webhook.io": jobs,
         "rule-table.ultraserver-webhook.io": [([""], ["v1"], ["configmaps"], ["CREATE", "UPDATE"])],
     }
-    assert {rule["scope"] for found in rules.values() for rule in found} == {"Namespaced"}
+    assert {rule["scope"] for value in rules.values() for rule in value} == {"Namespaced"}
 
 
 def test_a_namespace_is_opted_out_by_a_label(base: Build) -> None:
@@ -94,7 +95,7 @@ def test_the_timeout_is_short(base: Build) -> None:
     assert {hook["timeoutSeconds"] for hook in webhooks(base).values()} == {5}
 
 
-def test_several_replicas_stand_behind_a_service(base: Build) -> None:
+def test_several_replicas_serve_behind_one_service(base: Build) -> None:
     service, deployment = one(base, "Service"), one(base, "Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert selects({"matchLabels": service["spec"]["selector"]}, labels)
@@ -138,7 +139,7 @@ def test_it_is_asked_again_when_others_changed_the_object(base: Build) -> None:
 
 def test_of_updates_only_those_are_sent_that_can_take_something_from_a_job_to_come(base: Build) -> None:
     operations = {hook["name"]: hook["rules"][0]["operations"] for hook in mutating(base)}
-    (updates,) = (name for name, found in operations.items() if found != ["CREATE"])
+    (updates,) = (name for name, operation in operations.items() if operation != ["CREATE"])
     conditions = {row["name"]: row["expression"] for row in webhooks(base)[updates]["matchConditions"]}
     assert set(conditions) == {
         *("pods-are-still-to-come", "templates-or-size-change", "was-added-to"),
@@ -206,7 +207,7 @@ def test_it_does_not_trigger_itself(base: Build) -> None:
     assert names == {NAMESPACE}
 
 
-def test_whoever_may_change_the_registration_may_change_only_that(base: Build) -> None:
+def test_the_account_that_changes_the_registration_may_change_only_that(base: Build) -> None:
     for role in of_kind(base, "ClusterRole") + of_kind(base, "Role"):
         for rule in role["rules"]:
             assert "*" not in rule["verbs"] + rule["resources"] + rule["apiGroups"]

@@ -84,10 +84,10 @@ def test_the_value_for_a_staged_rollout_differs_in_what_the_guard_does_only(
     (enforced,), (warned,) = (
         [
             each["spec"]
-            for each in of_kind(of_guard(found), POLICY)
+            for each in of_kind(of_guard(one), POLICY)
             if each["metadata"]["name"].endswith("-pods")
         ]
-        for found in (expected, warning)
+        for one in (expected, warning)
     )
     assert words(refusal(enforced)).endswith(words(refusal(warned)))
     assert enforced["variables"] == warned["variables"]
@@ -103,9 +103,9 @@ def test_what_bounds_whole_job_admission_is_the_same_with_the_guard_and_without(
     (pods,) = (item["spec"] for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith("-pods"))
     assert not [item for item in of_kind(guard, POLICY) if item["metadata"]["name"] == PLACEMENT]
 
-    (refused,), (said,) = alone["matchConditions"], alone["validations"]
+    (refused,), (validations,) = alone["matchConditions"], alone["validations"]
     assert words(refusal(pods)).startswith(f"({words(refused['expression'])}) || ")
-    assert words(said["messageExpression"]) in words(pods["validations"][0]["messageExpression"])
+    assert words(validations["messageExpression"]) in words(pods["validations"][0]["messageExpression"])
     assert {"CREATE", "UPDATE", "DELETE"} == {*pods["matchConstraints"]["resourceRules"][0]["operations"]}
     assert "namespaceSelector" not in pods["matchConstraints"]
 
@@ -149,8 +149,8 @@ def test_the_same_namespaces_are_left_out_as_by_the_webhook_but_not_those_that_o
 
 def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
     def named(*names: str) -> set[str]:
-        found = [item for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith(names)]
-        return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(found)))
+        matching = [item for item in of_kind(guard, POLICY) if item["metadata"]["name"].endswith(names)]
+        return set(re.findall(r"'(ultraserver-webhook\.io/[a-z-]+)'", json.dumps(matching)))
 
     assert named("jobs", "pods") == {
         keys.PLACE,
@@ -184,14 +184,14 @@ def test_who_is_an_operator_is_asked_about_in_the_cluster(guard: Build) -> None:
     text = json.dumps(of_kind(guard, POLICY))
     checks = re.findall(r"authorizer\.(.*?)\.check\(", text)
     assert len(checks) == text.count("authorizer.")
-    asked = "group('ultraserver-webhook.io').resource('jobidentities')"
+    line = "group('ultraserver-webhook.io').resource('jobidentities')"
     of_schedulers = {"pods').subresource('status')": 2, "pods').subresource('binding')": 2, "bindings')": 2}
-    assert Counter(checks) == {asked: 8} | {
+    assert Counter(checks) == {line: 8} | {
         f"group('').resource('{each}": count for each, count in of_schedulers.items()
     }
 
 
-def test_everybody_who_is_refused_is_told_more_than_the_expression(guard: Build) -> None:
+def test_every_refusal_has_a_message_of_its_own(guard: Build) -> None:
     for item in of_kind(guard, POLICY):
         for row in item["spec"]["validations"]:
             assert re.search("wayOut|who|username|repeller", row["messageExpression"])
@@ -204,13 +204,13 @@ def test_only_operators_and_the_controllers_that_copy_templates_are_bound(
     guard: Build, base: Build, built: Callable[..., Build]
 ) -> None:
     def bound(objects: Build) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
+        value: dict[str, set[str]] = {}
         for item in of_kind(of_guard(objects), "ClusterRoleBinding"):
-            subjects = {f"{found['namespace']}:{found['name']}" for found in item["subjects"]}
-            found.setdefault(item["roleRef"]["name"].removeprefix("ultraserver-webhook-"), set()).update(
+            subjects = {f"{one['namespace']}:{one['name']}" for one in item["subjects"]}
+            value.setdefault(item["roleRef"]["name"].removeprefix("ultraserver-webhook-"), set()).update(
                 subjects
             )
-        return found
+        return value
 
     operators, copiers = (
         {"mpi-operator:mpi-operator", "kubeflow:mpi-operator"},

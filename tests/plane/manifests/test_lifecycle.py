@@ -45,18 +45,18 @@ def person(control_plane: ControlPlane, tmp_path: Path) -> Iterator[tuple[Kubect
 
 def stored(kubectl: Kubectl) -> dict[str, Object]:
     """Returns all of ours, by kind and name."""
-    found = kubectl.get_json(f"{CLUSTER},{HOOKS}", *OURS)["items"]
-    found += kubectl.in_namespace(chart.NAME).get_json(OWN, *OURS)["items"]
-    return {f"{item['kind']}/{item['metadata']['name']}": item for item in found}
+    items = kubectl.get_json(f"{CLUSTER},{HOOKS}", *OURS)["items"]
+    items += kubectl.in_namespace(chart.NAME).get_json(OWN, *OURS)["items"]
+    return {f"{item['kind']}/{item['metadata']['name']}": item for item in items}
 
 
 def typed(person: tuple[Kubectl, Path], command: str) -> str:
     """Runs a command of Helm's, as ``type_in`` runs those of a document."""
     kubectl, folder = person
     env = {"KUBECONFIG": str(kubectl.kubeconfig)}
-    said, status = session.run(command, folder, path=[str(chart.helm().parent)], env=env)
-    assert status == 0, said
-    return said
+    output, status = session.run(command, folder, path=[str(chart.helm().parent)], env=env)
+    assert status == 0, output
+    return output
 
 
 def installed_by_kubectl(kubectl: Kubectl) -> None:
@@ -85,14 +85,14 @@ def kept(objects: dict[str, Object]) -> dict[str, Any]:
 
 def pods_of(objects: dict[str, Object]) -> dict[str, Object]:
     """Returns what Pods each Deployment makes."""
-    found = of_kind(objects.values(), "Deployment")
-    return {item["metadata"]["name"]: item["spec"]["template"] for item in found}
+    deployments = of_kind(objects.values(), "Deployment")
+    return {item["metadata"]["name"]: item["spec"]["template"] for item in deployments}
 
 
 def actions(objects: dict[str, Object]) -> set[str]:
     """Returns what the guard does."""
-    found = of_kind(objects.values(), "ValidatingAdmissionPolicyBinding")
-    guard = [item for item in found if "-guard-" in item["metadata"]["name"]]
+    bindings = of_kind(objects.values(), "ValidatingAdmissionPolicyBinding")
+    guard = [item for item in bindings if "-guard-" in item["metadata"]["name"]]
     return {action for item in guard for action in item["spec"]["validationActions"]}
 
 
@@ -105,8 +105,8 @@ def test_helm_takes_over_what_kubectl_installed_upgrades_rolls_back_and_uninstal
     before = stored(kubectl)
     with pytest.raises(AssertionError, match="cannot be imported into the current release"):
         typed(person, f"helm install {chart.NAME} manifests/chart --namespace {chart.NAME}")
-    said = type_in(INSTALL, "From what kubectl has installed", folder, kubectl)
-    assert "guard enforce, whole-job admission on, failurePolicy Ignore" in said
+    output = type_in(INSTALL, "From what kubectl has installed", folder, kubectl)
+    assert "guard enforce, whole-job admission on, failurePolicy Ignore" in output
     taken = stored(kubectl)
     assert kept(taken) == kept(before)
     assert kept(before)["replicas"] == 3

@@ -9,12 +9,12 @@ from tests.plane.manifests.objects import selects, webhooks
 
 def namespaces(hook: Object) -> set[str]:
     """Returns which of the namespaces with these labels a webhook is called for."""
-    found = {"kubernetes.io/metadata.name": "team"}
-    values = {"": found, **{value: {**found, keys.INJECT: value} for value in (*keys.ON, *keys.OFF)}}
+    result = {"kubernetes.io/metadata.name": "team"}
+    values = {"": result, **{value: {**result, keys.INJECT: value} for value in (*keys.ON, *keys.OFF)}}
     return {value for value, labels in values.items() if selects(hook["namespaceSelector"], labels)}
 
 
-def test_every_namespace_is_one_webhooks_or_nobodys(built: Callable[..., Build]) -> None:
+def test_every_namespace_belongs_to_at_most_one_webhook(built: Callable[..., Build]) -> None:
     hooks = webhooks(built(optIn=True))
     for asking, elsewhere in (("mpijobs", "asked"), ("verify", "verify-asked")):
         first, second = (hooks[f"{name}.ultraserver-webhook.io"] for name in (asking, elsewhere))

@@ -20,7 +20,7 @@ def test_it_leaves_out_what_the_base_does_and_fails_open(built: Callable[..., Bu
     assert hook["failurePolicy"] == "Ignore"
 
 
-def test_it_stands_beside_every_value_that_changes_the_registration(built: Callable[..., Build]) -> None:
+def test_it_combines_with_every_value_that_changes_the_registration(built: Callable[..., Build]) -> None:
     values = {"failurePolicy": "Fail", "missedJobs": True, "kinds": ["all"], "neuronScheduler": "mine"}
     assert webhooks(built(pods=True, **values))[NAME] == webhooks(built(pods=True))[NAME]
 
@@ -34,7 +34,7 @@ def test_no_pod_is_sent_twice_and_only_those_that_a_rule_may_be_about(built: Cal
     names = ["not-a-mirror-pod", "template-was-not-changed", "not-opted-out", "asks-for-devices"]
     assert list(conditions) == names
     assert f"'{keys.ADDED}' in" in conditions["template-was-not-changed"]
-    asked = {
+    requests = {
         name
         for rule in with_component("hyperpod").rules
         if rule.match.role == "any" and rule.match.requests
@@ -42,6 +42,6 @@ def test_no_pod_is_sent_twice_and_only_those_that_a_rule_may_be_about(built: Cal
     }
     neuron = "aws.amazon.com/neuron"
     assert f"name.startsWith('{neuron}')" in conditions["asks-for-devices"]
-    others = {name for name in asked if not name.startswith(neuron)}
+    others = {name for name in requests if not name.startswith(neuron)}
     assert others == {"nvidia.com/gpu", "vpc.amazonaws.com/efa"}
     assert all(f"'{name}'" in conditions["asks-for-devices"] for name in others)

@@ -82,7 +82,7 @@ def test_every_policy_budget_and_service_selects_pods_that_there_are(base: Build
     selectors += [item["spec"]["selector"] for item in of_kind(base, "PodDisruptionBudget")]
     selectors += [{"matchLabels": item["spec"]["selector"]} for item in of_kind(base, "Service")]
     for selector in selectors:
-        assert any(selects(selector, found) for found in labels), selector
+        assert any(selects(selector, label) for label in labels), selector
 
 
 def test_the_server_knows_every_argument_it_is_given(base: Build) -> None:
@@ -99,10 +99,10 @@ def test_every_webhook_calls_an_endpoint_that_there_is(base: Build) -> None:
 
 
 def test_the_certificate_program_may_do_what_its_tests_run_it_with(base: Build) -> None:
-    for said in yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8")):
-        found = one(base, said["kind"], said["metadata"]["name"])
-        key = "rules" if "rules" in said else "roleRef"
-        assert canonical(found[key]) == canonical(said[key])
+    for document in yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8")):
+        result = one(base, document["kind"], document["metadata"]["name"])
+        key = "rules" if "rules" in document else "roleRef"
+        assert canonical(result[key]) == canonical(document[key])
 
 
 def test_the_certificate_program_may_create_the_secrets_that_it_may_write_and_no_other(base: Build) -> None:

@@ -121,9 +121,9 @@ def test_helm_finds_nothing_wrong_with_the_chart() -> None:
 
 
 @pytest.mark.usefixtures("helm")
-@pytest.mark.parametrize(("values", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_contradicts_itself_is_refused_with_the_way_out(values: dict[str, Any], said: str) -> None:
-    with pytest.raises(chart.ChartError, match=re.escape(said)):
+@pytest.mark.parametrize(("values", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_contradicts_itself_is_refused_with_the_way_out(values: dict[str, Any], text: str) -> None:
+    with pytest.raises(chart.ChartError, match=re.escape(text)):
         chart.rendered(values)
 
 
@@ -174,14 +174,14 @@ def test_images_pods_and_programs_are_as_the_values_say(built: Callable[..., Bui
     assert one(objects, "HorizontalPodAutoscaler")["spec"]["minReplicas"] == 3
 
 
-def test_the_guard_is_told_the_units_of_the_table(built: Callable[..., Build], base: Build) -> None:
+def test_the_guard_has_the_units_of_the_table(built: Callable[..., Build], base: Build) -> None:
     data = one(built(table=TABLE), "ConfigMap", RULES)["data"]
-    found, packaged = (
+    result, packaged = (
         {unit.label for row in table.on for unit in row.units}
         for table in (load_text(data["rules.yaml"], "own"), load_default())
     )
     (before, *_) = units_of_pods(base)
-    assert units_of_pods(built(table=TABLE)) == [before | found - packaged] * 2
+    assert units_of_pods(built(table=TABLE)) == [before | result - packaged] * 2
     off = built(table=EXTENDS + "mode: 'off'\n", units=["example.com/rack"])
     assert units_of_pods(off) == [before | {"example.com/rack"}] * 2
 
@@ -191,9 +191,9 @@ def test_a_value_switches_families_on_with_the_labels_of_their_units(built: Call
     objects = built(families=labels, kinds=["jobs.v1.batch"])
     data = one(objects, "ConfigMap", RULES)["data"]
     table = load_text(data["05-families.yaml"], "families")
-    found = {family.name: family.units[0] for family in table.on[1:]}
-    assert {name: unit.label for name, unit in found.items()} == labels
-    assert [(unit.nodes, unit.most) for unit in found.values()] == [(4, 4), (36, 36), (18, 16)]
+    result = {family.name: family.units[0] for family in table.on[1:]}
+    assert {name: unit.label for name, unit in result.items()} == labels
+    assert [(unit.nodes, unit.most) for unit in result.values()] == [(4, 4), (36, 36), (18, 16)]
     assert units_of_pods(objects)[0] > set(labels.values())
     spec = pod_specs(objects)["ultraserver-webhook"]
     (preferred,) = spec["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
@@ -207,7 +207,7 @@ def test_a_row_of_the_table_switches_a_family_on_as_the_value_does(built: Callab
     row = "{name: nvl72, mode: MODE, units: [{label: nvidia.com/gpu.clique}]}"
     table = EXTENDS + f"families: [{row}]\n"
     label = {"nvl72": "nvidia.com/gpu.clique"}
-    found, wanted, off = (
+    result, wanted, off = (
         built(**values)
         for values in (
             {"table": table.replace("MODE", "enforce")},
@@ -217,7 +217,7 @@ def test_a_row_of_the_table_switches_a_family_on_as_the_value_does(built: Callab
     )
     assert "nvidia.com/gpu'" not in str(of_kind(off, "ValidatingAdmissionPolicy"))
     for kind in ("ValidatingAdmissionPolicy", "Deployment", "MutatingWebhookConfiguration"):
-        assert of_kind(found, kind) == of_kind(wanted, kind)
+        assert of_kind(result, kind) == of_kind(wanted, kind)
 
 
 @pytest.mark.parametrize("name", ["families", "units"])
@@ -226,8 +226,8 @@ def test_a_value_that_is_null_is_empty(name: str, built: Callable[..., Build]) -
 
 
 def test_claim_templates_come_to_the_namespaces_that_are_named(built: Callable[..., Build]) -> None:
-    found = of_kind(built(claims=["team-a", "team-b"]), "ResourceClaimTemplate")
-    places = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in found}
+    objects = of_kind(built(claims=["team-a", "team-b"]), "ResourceClaimTemplate")
+    places = {(item["metadata"]["namespace"], item["metadata"]["name"]) for item in objects}
     known = [*(f"us-{mode}-node-config" for mode in (1, 2, 4)), "us-and-lnc-config"]
     assert places == {(team, name) for team in ("team-a", "team-b") for name in known}
 
@@ -236,7 +236,7 @@ def test_without_its_value_the_namespace_is_helms_to_make(built: Callable[..., B
     assert identities(built()) - identities(built(createNamespace=False)) == {("Namespace", chart.NAME)}
 
 
-def test_the_neuron_scheduler_is_a_table_of_its_own_beside_the_installations(
+def test_the_neuron_scheduler_is_a_second_table_of_an_installation(
     built: Callable[..., Build],
 ) -> None:
     config = one(built(pods=True, neuronScheduler="theirs"), "ConfigMap", RULES)

@@ -46,7 +46,7 @@ def press(browser: Chrome, key: str) -> None:
 
 
 def sentences(browser: Chrome) -> list[str]:
-    return [found.text for found in browser.find_elements(By.CSS_SELECTOR, ".sentence, .error")]
+    return [element.text for element in browser.find_elements(By.CSS_SELECTOR, ".sentence, .error")]
 
 
 def console(browser: Chrome) -> list[Any]:

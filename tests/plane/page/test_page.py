@@ -19,7 +19,9 @@ from webhook.documents import dump_yaml
 
 
 def violations(browser: Chrome) -> list[tuple[str, Any]]:
-    return [(found["id"], found["nodes"][0]["html"]) for found in Axe().run(browser)["violations"]]
+    return [
+        (violation["id"], violation["nodes"][0]["html"]) for violation in Axe().run(browser)["violations"]
+    ]
 
 
 def test_a_job_that_is_pasted_is_explained(browser: Chrome, site: str, pictures: Path) -> None:
@@ -28,8 +30,8 @@ def test_a_job_that_is_pasted_is_explained(browser: Chrome, site: str, pictures:
     assert sentences(browser) == [PLACED]
     assert len(browser.find_elements(By.CSS_SELECTOR, "svg .worker")) == 4
     rows = browser.find_elements(By.CSS_SELECTOR, "tr.added")
-    found = {row.text.strip() for row in rows}
-    assert "ultraserver-nodes + nodeSelector:" in {" ".join(text.split()) for text in found}
+    result = {row.text.strip() for row in rows}
+    assert "ultraserver-nodes + nodeSelector:" in {" ".join(text.split()) for text in result}
     assert violations(browser) == []
     assert console(browser) == []
     browser.save_screenshot(str(pictures / "page.png"))

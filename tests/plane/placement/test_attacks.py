@@ -40,21 +40,21 @@ class Siege:
             victim["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"] = next(goes_on)
             before = self.others(attack)
             key, _ = self.stage.create(victim)
-            self.stage.wait(lambda found: found[key].whole)
+            self.stage.wait(lambda jobs: jobs[key].whole)
             assert before <= self.others(attack), "a Pod was touched"
-        said = self.program.log.read_text(encoding="utf-8")
-        assert not [word for word in ("mistake", "Traceback", "not whole within") if word in said], said
+        log = self.program.log.read_text(encoding="utf-8")
+        assert not [word for word in ("mistake", "Traceback", "not whole within") if word in log], log
         assert hostile.peak(self.program) < hostile.MEMORY
 
     def others(self, attack: Attack) -> set[str]:
         """Returns the Pods of the job that runs, and of the attacker's those that stay without them."""
-        found = self.stage.pods(self.running)
+        result = self.stage.pods(self.running)
         if attack is not attacks.jobs_again_and_again:
-            found += self.tenant.kubectl.get_json("pods")["items"]
-        said = [pod["metadata"] for pod in found]
+            result += self.tenant.kubectl.get_json("pods")["items"]
+        texts = [pod["metadata"] for pod in result]
         return {
             pod["uid"]
-            for pod in said
+            for pod in texts
             if "deletionTimestamp" not in pod or hostile.FOR_EVER in pod.get("finalizers", ())
         }
 
@@ -72,7 +72,7 @@ def besieged(whole_stage: Stage) -> Iterator[Siege]:
         stage.cordon(name)
     program = stage.start_program(interval_seconds=2)
     running = stage.apply("running", HALF, TEAMS[1])
-    taken = stage.wait(lambda found: found[running].whole)[running].nodes
+    taken = stage.wait(lambda jobs: jobs[running].whole)[running].nodes
     for name, value in PRIORITIES.items():
         admin.run("create", "priorityclass", name, f"--value={value}")
     free = [name for name in fleet[:12] if name not in taken]
@@ -130,7 +130,7 @@ def test_the_guard_refuses_what_is_not_true_and_what_only_it_can_stop(attack: At
 
 
 @pytest.mark.usefixtures("guard")
-def test_jobs_are_placed_beside_the_guard_and_a_suspended_one_is_resized(siege: Siege) -> None:
+def test_jobs_are_placed_with_the_guard_and_a_suspended_one_is_resized(siege: Siege) -> None:
     stage, ada = siege.stage, siege.stage.plane.kubectl.in_namespace(TEAMS[0]).acting_as(people.ADA)
     ranks = stage.apply("ranks", 3, runLauncherAsWorker=True)
     train = stage.apply("train", 8, runPolicy={"suspend": True})
@@ -141,4 +141,4 @@ def test_jobs_are_placed_beside_the_guard_and_a_suspended_one_is_resized(siege: 
     assert place.workers == 4
     stage.jobs[train] = 4
     assert people.patches(ada, "mpijob/train", {"spec": {"runPolicy": {"suspend": False}}}).returncode == 0
-    stage.wait(lambda found: found[train].whole and found[ranks].placed)
+    stage.wait(lambda jobs: jobs[train].whole and jobs[ranks].placed)

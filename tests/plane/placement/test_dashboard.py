@@ -47,12 +47,14 @@ def prometheus(folder: Path, port: int, targets: list[int]) -> list[str]:
 def values(port: int, query: str) -> list[float]:
     """Returns the values of a query that are numbers; none while Prometheus does not answer."""
     try:
-        asked = urllib.parse.urlencode({"query": query})
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{asked}", timeout=1) as response:
-            found = json.load(response)["data"]["result"]
+        requests = urllib.parse.urlencode({"query": query})
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{port}/api/v1/query?{requests}", timeout=1
+        ) as response:
+            result = json.load(response)["data"]["result"]
     except OSError:
         return []
-    numbers = [float(each["value"][1]) for each in found]
+    numbers = [float(each["value"][1]) for each in result]
     return [number for number in numbers if math.isfinite(number)]
 
 

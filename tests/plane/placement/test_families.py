@@ -94,13 +94,13 @@ class Fleet:
 
     def where(self, pods: Iterable[Object]) -> dict[Key, dict[int, str]]:
         """Returns the node of each worker that has one, by number, for each job."""
-        found: dict[Key, dict[int, str]] = {key: {} for key in self.jobs}
+        by_job: dict[Key, dict[int, str]] = {key: {} for key in self.jobs}
         for pod in pods:
             metadata, node = pod["metadata"], pod["spec"].get("nodeName")
             key = metadata["namespace"], metadata["labels"][JOB_NAME]
-            if node and key in found and "deletionTimestamp" not in metadata:
-                found[key][int(metadata["labels"][INDEX])] = node
-        return found
+            if node and key in by_job and "deletionTimestamp" not in metadata:
+                by_job[key][int(metadata["labels"][INDEX])] = node
+        return by_job
 
     def free(self, sort: Sort, taken: set[str]) -> Counter[str]:
         """Returns how many nodes a job could have of each unit."""
@@ -108,11 +108,11 @@ class Fleet:
         for name, labels in self.stage.labels.items():
             if sort.label in labels:
                 units[labels[sort.label]].append(name)
-        found = Counter[str]()
+        result = Counter[str]()
         for unit, names in units.items():
             able = [name for name in names if name not in self.stage.sick and name not in taken]
-            found[unit] = len(able) if sort.shared or len(able) == len(names) else 0
-        return found
+            result[unit] = len(able) if sort.shared or len(able) == len(names) else 0
+        return result
 
     def fits(self, sort: Sort, workers: int, taken: set[str]) -> bool:
         """Returns whether there is room for a job."""
@@ -199,13 +199,13 @@ def test_jobs_that_come_one_by_one_are_all_whole(fleet: Fleet, seed: int) -> Non
 @pytest.mark.limit(120, "jobs for one and a half times the nodes, until all have ended")
 def test_of_jobs_that_come_at_once_each_is_whole_and_no_node_is_held(fleet: Fleet, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - no secret
-    asked = Counter[str]()
+    requests = Counter[str]()
     while True:
         sort, workers = drawn(fleet, chance)
         healthy = sum(fleet.free(sort, set()).values())
-        if asked[sort.label] > OVERLOAD * healthy:
+        if requests[sort.label] > OVERLOAD * healthy:
             break
-        asked[sort.label] += workers
+        requests[sort.label] += workers
         fleet.apply(sort, workers, chance.choice(TEAMS))
     count, done = len(fleet.jobs), 0
     while fleet.jobs:

@@ -30,8 +30,8 @@ def gated(stage: Stage, key: Key, workers: int) -> list[Object]:
     """Returns the workers of a job, when all of them are there and wait."""
 
     def waiting(pods: list[Object]) -> bool:
-        found = named(pods, "-worker-")
-        return len(found) == workers and all(map(gates_of, found))
+        match = named(pods, "-worker-")
+        return len(match) == workers and all(map(gates_of, match))
 
     return named(stage.follow(key, waiting), "-worker-")
 
@@ -58,13 +58,13 @@ def units(stage: Stage, key: Key) -> set[str]:
 def server(stage: Stage, number: int) -> str:
     """Returns the id of an UltraServer."""
     return sorted(
-        {found[nodes.SERVER_ID_4] for found in stage.labels.values() if nodes.SERVER_ID_4 in found}
+        {label[nodes.SERVER_ID_4] for label in stage.labels.values() if nodes.SERVER_ID_4 in label}
     )[number]
 
 
 def members(stage: Stage, server_id: str) -> list[str]:
     """Its nodes."""
-    return sorted(name for name, found in stage.labels.items() if found.get(nodes.SERVER_ID_4) == server_id)
+    return sorted(name for name, label in stage.labels.items() if label.get(nodes.SERVER_ID_4) == server_id)
 
 
 def filled(stage: Stage) -> Key:
@@ -115,25 +115,23 @@ def test_a_node_that_turns_sick_between_opening_and_binding_costs_a_little_time(
     with plane.without("kube-scheduler"):
         stage.start_program(bound_seconds=4, interval_seconds=1)
         key = stage.apply("train", 4)
-        pods = stage.follow(key, lambda found: len(found) == 5 and not any(map(gates_of, found)))
+        pods = stage.follow(key, lambda pods: len(pods) == 5 and not any(map(gates_of, pods)))
         pinned = pods[-1]["spec"]["nodeSelector"][nodes.SERVER_ID_4]
         stage.cordon(members(stage, pinned)[2])
     stage.wait(all_whole)
     assert pinned not in units(stage, key)
 
 
-def test_a_job_that_nobody_can_bind_is_given_up_also_after_the_scheduler_said_why(stage: Stage) -> None:
+def test_a_job_that_cannot_be_bound_is_evicted_also_after_a_message_of_the_scheduler(stage: Stage) -> None:
     """What the scheduler writes into a pod is another version of it, by which it is deleted."""
     stage.start_program(bound_seconds=4, interval_seconds=1)
     spec = mpijob(4, worker_spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "none"}}]})
     key = stage.apply("stuck", 4, mpiReplicaSpecs=spec["spec"]["mpiReplicaSpecs"])
     first = {pod["metadata"]["uid"] for pod in gated(stage, key, 4)}
-    stage.follow(
-        key, lambda found: first.isdisjoint(pod["metadata"]["uid"] for pod in named(found, "-worker-"))
-    )
+    stage.follow(key, lambda obj: first.isdisjoint(pod["metadata"]["uid"] for pod in named(obj, "-worker-")))
 
 
-def test_a_worker_that_is_deleted_while_it_waits_is_made_anew_and_waits(stage: Stage) -> None:
+def test_a_worker_that_is_deleted_while_it_waits_is_recreated_and_waits(stage: Stage) -> None:
     stage.start_program()
     filler = filled(stage)
     stage.wait(all_whole)
@@ -152,7 +150,7 @@ def test_a_job_that_is_deleted_and_applied_again_at_once_is_placed_whole(stage: 
     stage.wait(all_whole)
     stage.finish(key)
     stage.apply("train", 4)
-    stage.wait(lambda found: all_whole(found) and found[key].workers == 4)
+    stage.wait(lambda jobs: all_whole(jobs) and jobs[key].workers == 4)
 
 
 def test_glass_that_is_broken_lets_one_job_through(stage: Stage) -> None:
@@ -165,7 +163,7 @@ def test_glass_that_is_broken_lets_one_job_through(stage: Stage) -> None:
     done = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 5
-    stage.wait(lambda found: found[first].placed)
+    stage.wait(lambda jobs: jobs[first].placed)
     assert not stage.standings()[second].nodes
 
 
@@ -196,19 +194,19 @@ def states(kind: str, **states: Object) -> Object:
 def opened(stage: Stage, path: str, spec: Object) -> list[str]:
     """Returns the names of admitted pods with a container that ran; ``pulls`` waits for its image."""
     ran = {"terminated": {"exitCode": 1}}
-    said = {
+    one = {
         "begins": {"phase": "Running"},
         "prepares": states("initContainerStatuses", state={"running": {}}),
         "failed": states("initContainerStatuses", state={"waiting": {}}, lastState=ran),
         "debugged": states("ephemeralContainerStatuses", state=ran),
         "pulls": states("containerStatuses", state={"waiting": {"reason": "ImagePullBackOff"}}),
     }
-    for name, status in said.items():
+    for name, status in one.items():
         metadata = {"name": name, "annotations": {OPENED: "2026-11-21T12:00:00Z"}}
         stage.api.create(path, {"metadata": metadata, "spec": spec})
         added = [{"op": "add", "path": f"/status/{key}", "value": value} for key, value in status.items()]
         stage.api.patch(f"{path}/{name}/status", added)
-    return [name for name in said if name != "pulls"]
+    return [name for name in one if name != "pulls"]
 
 
 def test_the_account_may_touch_only_pods_that_wait_and_only_where_they_go(stage: Stage, policy: str) -> None:
@@ -346,7 +344,7 @@ def test_the_account_records_what_its_own_program_does_and_nothing_else(stage: S
             api.create(events, event | change)
 
 
-def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage, policy: str) -> None:
+def test_only_whole_job_admission_may_mark_a_pod_as_admitted(stage: Stage, policy: str) -> None:
     key = stage.apply("train", 4)
     gated(stage, key, 4)
     team = stage.plane.kubectl.in_namespace(key[0])
@@ -380,10 +378,10 @@ def test_nobody_else_may_say_that_a_pod_was_opened(stage: Stage, policy: str) ->
     for door in (f"pods/{one}/binding", "bindings"):
         raw = f"--raw=/api/v1/namespaces/{key[0]}/{door}"
         refused = alice.run("create", raw, "-f", "-", stdin=json.dumps(binding), check=False)
-        said = "is written by whole-job admission only"
+        text = "is written by whole-job admission only"
         if policy != "ultraserver-placement-account":  # the guard names all keys of ours in a Binding
-            said = f"metadata.annotations[{OPENED}] of a Binding would be written to the Pod"
-        assert said in refused.stderr
+            text = f"metadata.annotations[{OPENED}] of a Binding would be written to the Pod"
+        assert text in refused.stderr
     team.run("delete", "rolebinding,role", "doors")
     stage.start_program()
     stage.wait(all_whole)

@@ -16,7 +16,7 @@ ULTRASERVERS = 250
 @pytest.mark.parametrize(
     "attack", [(hostile.forged, 2_500, 500), (hostile.gated, 10_000, 50)], ids=["all", "gated"]
 )
-def test_a_thousand_nodes_place_all_jobs_whole_beside_a_hostile_namespace(
+def test_on_a_thousand_nodes_all_jobs_are_placed_whole_next_to_a_hostile_namespace(
     attack: tuple[hostile.Sort, int, int], tools: Path, tmp_path: Path, seed: int
 ) -> None:
     sort, count, jobs = attack
@@ -26,8 +26,8 @@ def test_a_thousand_nodes_place_all_jobs_whole_beside_a_hostile_namespace(
         created = hostile.fill(stage, count, sort)
         program = stage.start_program()
         result = one_by_one(stage, jobs, Random(seed), print)  # noqa: S311
-        found = hostile.outcome(stage, created, program)
+        answer = hostile.outcome(stage, created, program)
     assert created == count
     assert (result.whole, result.straddle, result.stuck, result.held) == (jobs, 0, 0, 0)
-    assert found.touched == 0
-    assert found.peak < hostile.MEMORY
+    assert answer.touched == 0
+    assert answer.peak < hostile.MEMORY

@@ -39,7 +39,7 @@ def waiting(port: int) -> bool:
 
 
 @pytest.mark.limit(90, "starts the program, and waits for the jobs of three teams")
-def test_two_teams_have_what_they_are_guaranteed_beside_a_third(stage: Stage, port: int) -> None:
+def test_two_teams_get_their_guarantees_next_to_a_third(stage: Stage, port: int) -> None:
     others = [stage.apply(f"other-{number}", 4, OTHER) for number in range(6)]
     stage.wait(lambda jobs: sum(jobs[key].whole for key in others) == 3)
     until(lambda: waiting(port), "three jobs that wait because of guarantees")

@@ -24,14 +24,14 @@ def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
     inside = stage.plane.kubectl.in_namespace(TEAMS[0])
     stage.api.delete(f"{leases(NAMESPACE)}/{ACCOUNT}")
     stage.apply("waits", 4)
-    found = eventually(inside, ["why", "waits"], lambda found: len(found["findings"]) == 2)
-    about, silent = texts(found)
+    value = eventually(inside, ["why", "waits"], lambda obj: len(obj["findings"]) == 2)
+    about, silent = texts(value)
     assert about.startswith("program ultraserver-placement: would admit the job to ")
     assert silent.startswith("program ultraserver-placement: does not run: it has no Lease")
     stage.start_program()
-    eventually(inside, ["verify", "waits"], lambda found: found["whole"])
+    eventually(inside, ["verify", "waits"], lambda obj: obj["whole"])
     onto = about.rpartition(" ")[2]
-    rows = eventually(inside, ["verify", "waits"], lambda found: found["whole"])["rows"]
+    rows = eventually(inside, ["verify", "waits"], lambda obj: obj["whole"])["rows"]
     assert {row["labels"][SERVER_4] for row in rows} == {onto}
 
 
@@ -47,12 +47,12 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline(
     stage.apply("train", 16)
     stage.apply("huge", 32)
 
-    def waits(found: Any) -> bool:
-        return [job["reason"] for job in found["jobs"]] == ["units", "nodes"]
+    def waits(obj: Any) -> bool:
+        return [job["reason"] for job in obj["jobs"]] == ["units", "nodes"]
 
-    found = eventually(inside, ["queue"], waits)
-    assert found["text"] == "2 jobs wait; team-a/train is next, and when it may start is not known."
-    assert [(job["position"], job["text"]) for job in found["jobs"]] == [
+    shown = eventually(inside, ["queue"], waits)
+    assert shown["text"] == "2 jobs wait; team-a/train is next, and when it may start is not known."
+    assert [(job["position"], job["text"]) for job in shown["jobs"]] == [
         (1, "needs 4 whole UltraServers; 2 free"),
         (None, "needs 8 whole UltraServers; 2 free; at most 6 can become free as things are"),
     ]
@@ -68,14 +68,14 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline(
     clock = SimpleNamespace(now=lambda zone: datetime.now(zone) + later)
     monkeypatch.setattr("kubectl_ultraserver.listing.datetime", clock)
     monkeypatch.setattr("kubectl_ultraserver.scheduling.SILENT", 2 * later)
-    found = eventually(inside, ["queue"], lambda found: found["jobs"][0]["start"])
+    shown = eventually(inside, ["queue"], lambda shown: shown["jobs"][0]["start"])
     notes = (pod["metadata"]["annotations"].get(OPENED) for pod in stage.workers())
     (admitted,) = {time_of(note.split()[0]) for note in notes if note}
     assert admitted
-    train, _ = found["jobs"]
+    train, _ = shown["jobs"]
     assert (train["exact"], train["start"]) == (True, stamp(admitted + timedelta(hours=2)))
     assert len(train["units"]) == 4
-    (note,) = found["notes"]
+    (note,) = shown["notes"]
     assert note.startswith("when team-b/eval ends, there are 4 whole UltraServers for team-a/train: ")
 
 
@@ -95,7 +95,7 @@ def served(stage: Stage, passed_on: None) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("served")
-def test_what_fits_gets_what_the_preview_says_and_what_waits_waits_for_that(stage: Stage) -> None:
+def test_jobs_get_the_nodes_of_their_preview_or_wait_for_its_reason(stage: Stage) -> None:
     inside = stage.plane.kubectl.in_namespace(TEAMS[0])
     stage.start_program()
     stage.apply("pair", 2)
@@ -105,15 +105,15 @@ def test_what_fits_gets_what_the_preview_says_and_what_waits_waits_for_that(stag
     assert [item["fit"]["fits"] for item in (small, large, late)] == [True, True, False]
     for item, workers in ((small, 2), (large, 16)):
         stage.apply(f"of-{workers}", workers)
-        rows = eventually(inside, ["verify", f"of-{workers}"], lambda found: found["whole"])["rows"]
+        rows = eventually(inside, ["verify", f"of-{workers}"], lambda obj: obj["whole"])["rows"]
         key = SERVER_4 if workers > 2 else SERVER_2
         assert {row["labels"][key] for row in rows} == {*item["fit"]["units"]}
     stage.apply("of-8", 8)
     # Before that it waits for its own pods.
     needs = "program ultraserver-placement: does not admit the job: needs"
-    found = eventually(inside, ["why", "of-8"], lambda found: needs in "".join(texts(found)[:1]))
-    (finding,) = found["findings"]
+    value = eventually(inside, ["why", "of-8"], lambda obj: needs in "".join(texts(obj)[:1]))
+    (finding,) = value["findings"]
     assert late["fit"]["text"] == f"would wait: {finding['text'].removeprefix('does not admit the job: ')}"
     assert late["fit"]["details"] == finding["details"]
     stage.finish((TEAMS[0], "of-16"))
-    eventually(inside, ["verify", "of-8"], lambda found: found["whole"])
+    eventually(inside, ["verify", "of-8"], lambda obj: obj["whole"])

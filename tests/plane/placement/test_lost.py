@@ -32,7 +32,7 @@ def uids(stage: Stage, key: Key) -> set[str]:
     return {pod["metadata"]["uid"] for pod in stage.pods(key)}
 
 
-def said(stage: Stage, key: Key, reason: str) -> set[str]:
+def event_texts(stage: Stage, key: Key, reason: str) -> set[str]:
     """Returns the texts of the program's Events of a reason."""
     events = stage.plane.kubectl.in_namespace(key[0]).get_json("events")["items"]
     return {
@@ -59,7 +59,7 @@ def test_a_block_moves_when_its_node_is_not_ready(stage: Stage) -> None:
         # No kubelet ends it, so the program does. Its neighbours have their grace period.
         until(lambda: victim["metadata"]["uid"] not in uids(stage, key), "the end of the pod on the node")
         assert block - uids(stage, key) == {victim["metadata"]["uid"]}
-        stage.wait(lambda found: all_whole(found) and node not in found[key].nodes)
+        stage.wait(lambda jobs: all_whole(jobs) and node not in jobs[key].nodes)
     finally:
         ready["value"] = [{"type": "Ready", "status": "True"}]
         stage.api.patch(f"/api/v1/nodes/{node}/status", [ready])
@@ -67,7 +67,7 @@ def test_a_block_moves_when_its_node_is_not_ready(stage: Stage) -> None:
         [broken]
     )
     assert uids(stage, key) & workers.keys() == workers.keys() - block, "the other block stays"
-    (text,) = said(stage, key, "Moved")
+    (text,) = event_texts(stage, key, "Moved")
     assert text.startswith(f"moves from unit {broken} to ")
     assert text.endswith(f": node {node} is not ready")
 
@@ -79,12 +79,12 @@ def test_all_of_a_job_restarts_when_its_node_is_gone(stage: Stage) -> None:
     stored = stage.plane.kubectl.get_json("node", node)
     stage.plane.kubectl.run("delete", "node", node)
     try:
-        until(lambda: said(stage, key, "Restarted"), "an Event of the restart")
-        stage.wait(lambda found: all_whole(found) and workers.keys().isdisjoint(uids(stage, key)))
+        until(lambda: event_texts(stage, key, "Restarted"), "an Event of the restart")
+        stage.wait(lambda jobs: all_whole(jobs) and workers.keys().isdisjoint(uids(stage, key)))
     finally:
         for name in ("resourceVersion", "uid", "creationTimestamp"):
             del stored["metadata"][name]
         stage.plane.kubectl.run("create", "-f", "-", stdin=json.dumps(stored))
         status = {"op": "add", "path": "/status", "value": stored["status"]}
         stage.api.patch(f"/api/v1/nodes/{node}/status", [status])
-    assert said(stage, key, "Restarted") == {f"waits again, with all workers: node {node} is gone"}
+    assert event_texts(stage, key, "Restarted") == {f"waits again, with all workers: node {node} is gone"}
