@@ -134,8 +134,9 @@ def _field(value: object, field: str, name: Callable[[str], str]) -> Any:  # noq
         case _ if field in KEPT:
             return _plain(item, str)
         case Pod(), "name":
-            base, dash, number = item.rpartition("-")
-            return f"{name(base)}-{number}" if dash and number.isdecimal() else name(item)
+            # Not the base alone: `a-1-1` sorts before `a-2`, and `a` before `a-1`.
+            hidden, (_, dash, number) = name(item), item.rpartition("-")
+            return f"{hidden}-{number}" if hidden != item and dash and number.isdecimal() else hidden
         case Pod(), "plan":
             return " ".join(f"{block}={name(unit)}" for block, unit in PLANNED.findall(item))
         case Pod(), "gates":

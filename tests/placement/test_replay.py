@@ -216,7 +216,14 @@ def test_hidden_names_are_nowhere_and_numbers_of_workers_stay() -> None:
         assert name not in text
     names = [pod["name"] for pod in json.loads(text)["pods"]]
     assert {name.rpartition("-")[2] for name in names[:4]} == {"0", "1", "2", "3"}
-    assert len({name.rpartition("-")[0] for name in names[:4]}) == 1
+
+
+def test_names_with_several_numbers_keep_their_order_when_they_are_hidden() -> None:
+    names = ["a-1-1", "a-2", "a", "a-1", "a-10-0", "a-10", "b-1"]
+    (pod, *_) = job("a", 4)
+    pods = [replace(pod, name=name, uid=name) for name in names]
+    hidden = [each["name"] for each in as_json(taken(NODES, pods), hidden=True)["pods"]]
+    assert sorted(range(7), key=hidden.__getitem__) == sorted(range(7), key=names.__getitem__)
 
 
 def test_numbers_and_addresses_are_hidden_in_order_and_those_that_are_compared_stay() -> None:
