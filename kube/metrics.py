@@ -3,6 +3,7 @@
 import contextlib
 import socket
 from collections import deque
+from collections.abc import Mapping
 from socketserver import ThreadingMixIn
 from threading import Thread
 from typing import Any, Final
@@ -44,12 +45,23 @@ class Server(ThreadingMixIn, WSGIServer):
         """Logs nothing: the peer has closed the connection, or sent nonsense."""
 
 
-def serve(host: str, port: int, registry: CollectorRegistry) -> Server:
+def serve(host: str, port: int, registry: CollectorRegistry, more: Mapping[str, Any] | None = None) -> Server:
     """Serves metrics at an address until the program ends.
+
+    Args:
+        host: The address.
+        port: Its port.
+        registry: The metrics.
+        more: Other WSGI applications by path.
 
     Raises:
         OSError: The address is not to be had.
     """
-    server = make_server(host, port, make_wsgi_app(registry), Server, Handler)
+    metrics, others = make_wsgi_app(registry), more or {}
+
+    def app(environ: dict[str, Any], start: Any) -> Any:  # noqa: ANN401 - as WSGI has them
+        return others.get(environ["PATH_INFO"], metrics)(environ, start)
+
+    server = make_server(host, port, app, Server, Handler)
     Thread(target=server.serve_forever, daemon=True).start()
     return server

@@ -21,6 +21,7 @@ from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror
 from placement.act import by_hand
+from placement.act.answers import PATH, Answers
 from placement.act.events import Reporter
 from placement.act.passes import Passes
 from placement.decide.cluster import shown
@@ -68,6 +69,7 @@ def main() -> None:
 )
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
+@option("--answers", is_flag=True, help="Answer the preview service on this port whether a job would start.")
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
 def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named above
     """Decide which jobs start, until SIGTERM."""
@@ -82,8 +84,6 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     try:
         units = followed(given["rules"]).refresh
         api, *watched = (connect(given["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
-        if port := given["metrics_port"]:
-            serve(given["metrics_host"], port, metrics.registry)
     except (ApiError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
@@ -95,6 +95,12 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
     tuning, reporter = Tuning(bound, limit, failed_after=failed), Reporter(api, given["identity"])
     pace = given["interval_seconds"], given["lease_seconds"] / 3
     passes = Passes(api, copies, tuning, units, reporter, metrics, lambda: datetime.now(UTC), *pace)
+    answers = {PATH: Answers(lambda: passes.scene, passes.clock)} if given["answers"] else {}
+    if port := given["metrics_port"]:
+        try:
+            serve(given["metrics_host"], port, metrics.registry, answers)
+        except OSError as error:
+            raise click.ClickException(str(error)) from error
     loop = Loop(elector, passes, passes.leads, able=passes.sees)
     loop.stop_on_signals()
     with contextlib.ExitStack() as following:

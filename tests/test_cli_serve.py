@@ -106,9 +106,10 @@ def test_serve_answers_by_the_table_that_it_is_given(server: Server) -> None:
 
 @pytest.mark.limit(3, "the program starts another process, and ends it")
 def test_previews_are_a_program_of_their_own_that_takes_no_reviews(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+    port, nothing = free_ports(2)
     (tmp_path / "rules.yaml").write_text(TABLE)
     command = [str(SERVE), "serve-preview", "--port", str(port), "--rules", str(tmp_path / "rules.yaml")]
+    command += ["--fit", f"http://127.0.0.1:{nothing}"]
 
     def asked(path: str, body: bytes | None = None) -> int:
         url = f"http://127.0.0.1:{port}{path}"
@@ -128,6 +129,7 @@ def test_previews_are_a_program_of_their_own_that_takes_no_reviews(tmp_path: Pat
             until(lambda: asked("/readyz") == 200, "the program to be ready")
             assert asked("/v1/preview", dump_yaml(mpijob()).encode()) == 200
             assert answers[-1]["items"][0]["job"]["shape"] == "few"
+            assert asked("/v1/fit", dump_yaml(mpijob()).encode()) == 503
             assert asked("/mutate", b"{}") == 404
         finally:
             program.terminate()

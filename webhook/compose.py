@@ -17,6 +17,7 @@ from common.watched import UnusableError
 from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.metrics import Metrics
+from webhook.preview.fit import ask
 from webhook.preview.page import error_page
 from webhook.preview.views import preview_blueprint
 from webhook.rows.table import Table
@@ -71,6 +72,7 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
     host: str,
     port: int,
     allowed_hosts: Sequence[str],
+    fit: str | None,
     rules: Path | None,
     placement: bool,
     log_level: str,
@@ -79,7 +81,7 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
     """Serves previews over plain HTTP until a signal; raises what `serve` does."""
     logging_as = _configure_logs(log_format, log_level)
     source = TableSource(rules, placement=placement)
-    apps = partial(preview_apps, source, logging_as["logconfig_dict"], allowed_hosts)
+    apps = partial(preview_apps, source, logging_as["logconfig_dict"], allowed_hosts, fit)
     Application(apps, [Listener(host, port, tls=False)], **logging_as).run()
 
 
@@ -95,12 +97,17 @@ def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: 
 
 
 def preview_apps(
-    source: TableSource, log_config: dict[str, Any], allowed_hosts: Sequence[str] = ()
+    source: TableSource, log_config: dict[str, Any], allowed_hosts: Sequence[str] = (), fit: str | None = None
 ) -> list[WsgiApp]:
-    """Returns the preview application; called in the worker."""
+    """Returns the preview application; called in the worker.
+
+    ``fit`` is the URL of the placement program. It is asked in a thread, because sockets are not gevent's.
+    """
     work = LongWork(source, log_config, memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, partial(load_changed, work)))
-    return [create_app(preview_blueprint(source, work, allowed_hosts), render_error=error_page)]
+    threads = gevent.get_hub().threadpool
+    asks = (lambda question: threads.apply(ask, (fit, question))) if fit else None
+    return [create_app(preview_blueprint(source, work, allowed_hosts, asks), render_error=error_page)]
 
 
 def load_changed(work: Work, written: Written) -> Table:

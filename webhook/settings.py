@@ -74,6 +74,9 @@ serve_preview_options = options(
         metavar="NAME",
         help="Another name of the server, besides IP addresses and localhost; *.NAME for all below NAME.",
     ),
+    click.option(
+        "--fit", metavar="URL", help="The placement program, which /v1/fit asks; without it, it is off."
+    ),
     RULES,
     WITHOUT_PLACEMENT,
     _logs,

@@ -17,7 +17,8 @@ from placement.act import write
 from placement.act.events import Reporter
 from placement.decide.allocation import offered
 from placement.decide.cluster import shown
-from placement.decide.decide import assume, decide
+from placement.decide.decide import assume
+from placement.decide.forecast import Scene
 from placement.decide.jobs import Job
 from placement.decide.plan import Decision, Deletion, Memory, Opening, Tuning
 from placement.decide.topology import Topology
@@ -58,6 +59,8 @@ class Passes:
     _refused: bool = field(default=False, init=False)
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
     _shown: tuple[object, ...] = field(default=(), init=False)
+    # What the last decision saw; None on a replica that does not lead.
+    scene: Scene | None = field(default=None, init=False)
 
     def __call__(self) -> float:
         """Does a pass; returns the seconds until the next one."""
@@ -103,7 +106,7 @@ class Passes:
         """Stores whether this replica leads; a follower's memory becomes outdated, so it is dropped."""
         self.metrics.leads(leader)
         if not leader:
-            self._memory = Memory()
+            self._memory, self.scene = Memory(), None
 
     def _decide(self) -> Decision:
         lost = next((copy.lost for copy in self.copies[NEEDED:] if copy.lost), "")
@@ -118,7 +121,9 @@ class Passes:
         self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
         seen = [*assume(pods.values(), self._written.values()), *ended.values()]
         tuning = replace(self.tuning, units=self.units())
-        return decide(self._topology, seen, self.clock(), tuning, self._memory, inventory)
+        scene = Scene(self._topology, tuple(seen), self.clock(), tuning, self._memory, inventory)
+        decision, self.scene = scene.decision(), scene
+        return decision
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:
         """Writes the decision, job by job; returns whether there was time for all of it."""

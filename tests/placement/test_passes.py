@@ -537,3 +537,16 @@ def test_what_another_leader_let_through_meanwhile_ends_no_program(api: FakeApi)
     Program(api).run()
     behind.run()
     assert {gates for _, gates in state(api).values()} == {0}
+
+
+def test_what_the_last_decision_saw_is_kept_for_answers_while_the_replica_leads(api: FakeApi) -> None:
+    store_job(api, "a", 4)
+    program = Program(api)
+    assert program.run.scene is None
+    program.run()
+    assert program.run.scene is not None
+    assert [pod.gated for pod in program.run.scene.pods] == [True] * 5
+    program.run()
+    assert [pod.gated for pod in program.run.scene.pods] == [False] * 5
+    program.run.leads(leader=False)
+    assert program.run.scene is None

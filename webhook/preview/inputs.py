@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -63,13 +63,18 @@ def schemas() -> dict[str, dict[str, Any]]:
     return {parameter["name"]: dict(parameter["schema"]) for parameter in declared}
 
 
-def read_query(query: MultiDict[str, str]) -> dict[str, Any]:
+def read_query(query: MultiDict[str, str], names: Collection[str] | None = None) -> dict[str, Any]:
     """Returns a query's parameters by the names of `preview`, without those that are not given.
+
+    Args:
+        query: The query.
+        names: The parameters of the path, if it does not have all.
 
     Raises:
         ParameterError: A parameter is unknown, given twice or invalid.
     """
-    values, known = {}, schemas()
+    values = {}
+    known = {name: schema for name, schema in schemas().items() if names is None or name in names}
     for name, texts in query.lists():
         if name not in known:
             allowed = ", ".join(known) + did_you_mean(name, known)

@@ -12,6 +12,7 @@ from flask import Blueprint, Response, abort, request
 from common.exits import clean
 from common.texts import printable
 from webhook.preview.browser import guard
+from webhook.preview.fit import Ask, fit
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
 from webhook.preview.inputs import SHOWN, ParameterError, answer, openapi, read_query, texts_of
 from webhook.preview.page import page
@@ -35,17 +36,25 @@ TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 
 
 def preview_blueprint(
-    source: TableSource, work: Work | None = None, allowed_hosts: Sequence[str] = ()
+    source: TableSource,
+    work: Work | None = None,
+    allowed_hosts: Sequence[str] = (),
+    asks: Ask | None = None,
 ) -> Blueprint:
-    """Returns the page, ``POST /v1/preview`` and ``/v1/openapi.json``.
+    """Returns the page, ``POST /v1/preview``, ``POST /v1/fit`` and ``/v1/openapi.json``.
 
-    ``allowed_hosts`` are the names that a request may address, in addition to IP addresses and localhost.
+    Args:
+        source: The rule table.
+        work: Does long work.
+        allowed_hosts: The names that a request may address, in addition to IP addresses and localhost.
+        asks: Asks the placement program; None if ``/v1/fit`` is off.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
     guard(blueprint, allowed_hosts)
     work = work or source.at_once
     blueprint.add_url_rule("/", "page", partial(page, work), methods=["GET", "POST"])
     blueprint.add_url_rule("/v1/preview", "preview", partial(show, work), methods=["POST"])
+    blueprint.add_url_rule("/v1/fit", "fit", partial(fit, work, asks), methods=["POST"])
     blueprint.add_url_rule("/v1/openapi.json", "openapi", openapi)
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
     blueprint.add_url_rule("/readyz", "readyz", partial(ready, source))

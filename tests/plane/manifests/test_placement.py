@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -37,6 +38,28 @@ def test_two_replicas_run_the_image_of_the_certificate_program(base: Build) -> N
     (other,) = pod_specs(base)["ultraserver-webhook-certs"]["containers"]
     assert container["image"] == other["image"]
     assert one(base, "Deployment", NAME)["spec"]["replicas"] == 2
+
+
+def test_previews_reach_the_program_if_both_run_and_the_value_fit_is_set(
+    base: Build, built: Callable[..., Build]
+) -> None:
+    preview, metrics = "ultraserver-webhook-preview", [{"port": "metrics"}]
+    both = built(fit=True)
+    (argument,) = (each for each in pod_specs(both)[preview]["containers"][0]["args"] if "--fit" in each)
+    service = one(both, "Service", NAME)
+    url = urlsplit(argument.removeprefix("--fit="))
+    assert f"{service['metadata']['name']}.{service['metadata']['namespace']}" == url.hostname
+    assert service["spec"]["ports"][0]["port"] == url.port
+    assert "--answers" in pod_specs(both)[NAME]["containers"][0]["args"]
+    assert one(both, "NetworkPolicy", preview)["spec"]["egress"][0]["ports"] == metrics
+    assert one(both, "NetworkPolicy", NAME)["spec"]["ingress"][0]["ports"] == metrics
+    for build in (base, built(fit=True, preview=False), built(fit=True, placement=False)):
+        assert not any(of["kind"] == "Service" and of["metadata"]["name"] == NAME for of in build)
+        specs = pod_specs(build).values()
+        arguments = [each for spec in specs for each in spec["containers"][0].get("args", ())]
+        assert not [each for each in arguments if "--fit" in each or each == "--answers"]
+        for policy in (each["spec"] for each in build if each["kind"] == "NetworkPolicy"):
+            assert {"port": 53} not in [port for rule in policy.get("egress", ()) for port in rule["ports"]]
 
 
 def test_it_may_see_nodes_pods_and_claims_change_pods_and_write_events_and_nothing_else(base: Build) -> None:

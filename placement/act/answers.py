@@ -1,0 +1,86 @@
+"""Answers the preview service: would a job start if it were created now, by what the last decision saw?"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from threading import Lock
+from typing import Any, Final
+
+from common.times import stamp
+from placement.decide.asked import Answer, answered, pods_of
+from placement.decide.forecast import Scene
+
+PATH: Final = "/v1/fit"
+MOST_BYTES: Final = 2 * 2**20
+OLD: Final = timedelta(minutes=1)
+"""The age of a decision after which the cluster may have changed too much."""
+SHARE: Final = 9
+"""For so many times as long as an answer took, none is given: decisions need the processor, too."""
+
+_log = logging.getLogger("placement")
+
+
+class _CannotError(Exception):
+    """There is no answer; the message has the reason."""
+
+
+@dataclass(slots=True)
+class Answers:
+    """A WSGI application.
+
+    Args:
+        scene: Returns what the last decision saw; None if this replica does not lead.
+        clock: Returns the time.
+    """
+
+    scene: Callable[[], Scene | None]
+    clock: Callable[[], datetime]
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _free: float = field(default=0.0, init=False)
+
+    def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        """Answers a request: 400 for what is no job, 503 if there is no answer now."""
+        try:
+            status, body = HTTPStatus.OK, as_json(self._answer(environ))
+        except _CannotError as error:
+            status, body = HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(error)}
+        except ValueError as error:
+            status, body = HTTPStatus.BAD_REQUEST, {"error": str(error)}
+        except Exception:  # noqa: BLE001 - Pods of any content
+            _log.exception("a question about a job could not be answered")
+            status, body = HTTPStatus.BAD_REQUEST, {"error": "it cannot be decided, see the program's log"}
+        start(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
+        return [json.dumps(body).encode()]
+
+    def _answer(self, environ: dict[str, Any]) -> Answer:
+        size = int(environ.get("CONTENT_LENGTH") or 0)
+        if not 0 < size <= MOST_BYTES:
+            raise ValueError(f"a question has 1 to {MOST_BYTES} bytes")
+        if (scene := self.scene()) is None:
+            raise _CannotError("this replica does not decide")
+        if self.clock() - scene.now > OLD:
+            raise _CannotError(f"the last decision was made at {scene.now:%H:%M:%S} UTC")
+        if not self._lock.acquire(blocking=False):
+            raise _CannotError("it answers another question: try again")
+        began = time.monotonic()
+        try:
+            if began < self._free:
+                raise _CannotError(
+                    f"it answered a question just now: try again in {self._free - began:.1f} s"
+                )
+            pods = pods_of(json.loads(environ["wsgi.input"].read(size)), scene.now)
+            answer = answered(scene, pods)
+            ended = time.monotonic()
+            self._free = ended + SHARE * (ended - began)
+            return answer
+        finally:
+            self._lock.release()
+
+
+def as_json(answer: Answer) -> dict[str, Any]:
+    """Returns an answer with its times as text."""
+    return asdict(answer) | {"start": answer.start and stamp(answer.start), "now": stamp(answer.now)}

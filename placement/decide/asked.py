@@ -1,0 +1,110 @@
+"""Whether a job would start if it were created now: the decision is made again with its Pods. Pure.
+
+The answer names no object of others, because the preview service gives it to users who may not list Pods.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from common.pointers import get
+from contract.place import Placer, read
+from placement.decide.forecast import Scene, forecast
+from placement.decide.plan import STUCK, Reason, Waiting
+from placement.observe.coming import coming
+from placement.observe.model import Pod
+
+MOST_PODS: Final = 1024
+"""Most Pods of a job that is asked about."""
+MOST_DECISIONS: Final = 30
+"""Most decisions for the start of a job: the program makes its own ones at the same time."""
+ABSENT: Final = "job that is asked about"
+"""In place of the job's name, so that Pods of a stored job are not among its own: no label has spaces."""
+
+_WHY: Final = {
+    Reason.BACKOFF: "admissions of jobs of its namespace failed, and the program waits",
+    Reason.GUARANTEE: "they are kept for other teams",
+    Reason.RESERVED: "they are reserved for an earlier job",
+    Reason.NODES: "other teams are guaranteed too many of the units that can be used",
+    Reason.BUG: "the program cannot decide about it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Whether a job would start now.
+
+    Attributes:
+        fits: Whether it would.
+        units: The units that it would get.
+        position: Its position in the queue, from 1; None if it starts, or cannot be admitted as things are.
+        waiting: The number of other jobs that wait.
+        start: When it may start; None if that is not known.
+        exact: Whether that depends on time limits only.
+        why: What it would wait for.
+        now: When the program saw this.
+    """
+
+    fits: bool
+    units: tuple[str, ...]
+    position: int | None
+    waiting: int
+    start: datetime | None
+    exact: bool
+    why: str
+    now: datetime
+
+
+def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
+    """Returns the Pods of a job that the preview service describes.
+
+    Raises:
+        ValueError: It describes none that whole-job admission could place.
+    """
+    workers: list[dict[str, Any]] = []
+    for part in question["pods"]:
+        if read(part["pod"]["metadata"]):
+            workers += [part["pod"]] * int(part["count"])
+        if len(workers) * int(question["sets"]) > MOST_PODS:
+            raise ValueError(f"the job has more than {MOST_PODS} workers")
+    place = read(workers[0]["metadata"]) if workers else None
+    if place is None or place.placer is not Placer.WHOLE_JOB:
+        raise ValueError("whole-job admission does not place it")
+    if any(get(pod, ("spec", "resourceClaims")) for pod in workers):
+        raise ValueError("it claims devices: ask with kubectl ultraserver preview --fit")
+    names = question["namespace"], question["name"]
+    pods = coming(*names, workers, place, int(question["sets"]), {}, now)
+    return [replace(pod, job=f"{ABSENT} {pod.job}") for pod in pods]
+
+
+def answered(scene: Scene, pods: Sequence[Pod]) -> Answer:
+    """Returns whether a job with these Pods would start if it were created now."""
+    keys = {pod.key for pod in pods}
+    scene = replace(scene, pods=(*scene.pods, *pods))
+    decision = scene.decision()
+    own = [waiting for waiting in decision.waiting if waiting.job.key in keys]
+    openings = {opening.job.key: opening.units for opening in decision.openings}
+    units = tuple(unit for key, there in openings.items() if key in keys for unit in there)
+    queue = [*openings, *(waiting.job.key for waiting in decision.waiting if waiting.reason not in STUCK)]
+    waits = {*openings, *(waiting.job.key for waiting in decision.waiting)}
+    others = len(waits - keys)
+    if not own:
+        return Answer(True, units, None, others, scene.now, True, "", scene.now)  # noqa: FBT003 - its fields
+    key, stuck = own[0].job.key, own[0].reason in STUCK
+    position = None if stuck else queue.index(key) + 1
+    starts = forecast(scene, decision, () if stuck else keys, MOST_DECISIONS)
+    known = starts.keys() >= {waiting.job.key for waiting in own}
+    start = max((start.at for start in starts.values()), default=None) if known else None
+    exact = known and all(start.exact for start in starts.values())
+    return Answer(False, (), position, others, start, exact, _why(own[0]), scene.now)  # noqa: FBT003 - as above
+
+
+def _why(waiting: Waiting) -> str:
+    """Returns what a job would wait for, without the parts that name objects of others."""
+    needs, *more = waiting.why.split("; ")
+    if not waiting.ranking:
+        return _WHY.get(waiting.reason, waiting.why)
+    if waiting.reason in (Reason.GUARANTEE, Reason.RESERVED):
+        return f"{needs}; {_WHY[waiting.reason]}"
+    return "; ".join([needs, *more[: 2 if waiting.reason is Reason.NODES else 1]])

@@ -1,0 +1,200 @@
+"""POST /v1/fit: the preview service asks the placement program, by HTTP, whether a job would start now."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any
+
+import jsonschema
+import pytest
+from prometheus_client import CollectorRegistry
+from werkzeug.test import Client, TestResponse
+
+from contract.keys import SERVER_4
+from kube.metrics import Server, serve
+from placement.act import answers
+from placement.act.answers import PATH, Answers
+from placement.decide.asked import answered, pods_of
+from placement.decide.forecast import Scene
+from placement.decide.plan import Failure, Memory, Tuning
+from placement.decide.topology import Topology
+from placement.observe.model import UNITS, Guarantee, Pod
+from testbed.mpijob import mpijob
+from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bound, job, on, servers
+from webhook.app import create_app
+from webhook.documents import dump_yaml
+from webhook.preview.fit import ask
+from webhook.preview.views import preview_blueprint
+from webhook.rules.source import TableSource
+
+THREE = servers(3)
+SECRET = "rival"  # noqa: S105 - the name of a team that no answer may contain
+
+
+def running(name: str, unit: int, limit: timedelta | None = None) -> list[Pod]:
+    there = on(THREE, *(f"n{unit}-{place}" for place in range(4)))
+    pods = bound(job(name, 4, limit=limit, age=HOUR + MINUTE, namespace=SECRET), there, started=True)
+    return [replace(pod, opened=NOW - HOUR) for pod in pods]
+
+
+def scene_of(*pods: Iterable[Pod], **more: Any) -> Scene:
+    return Scene(Topology(THREE.values()), tuple(pod for each in pods for pod in each), NOW, **more)
+
+
+class Placement:
+    """A placement program that answers; what it sees can be changed."""
+
+    def __init__(self, server: Server) -> None:
+        self.scene: Scene | None = scene_of()
+        self.now: datetime = NOW
+        self.url = f"http://127.0.0.1:{server.server_port}"
+
+
+@pytest.fixture
+def placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[Placement]:
+    monkeypatch.setattr(answers, "SHARE", 0)
+    app = Answers(lambda: made.scene, lambda: made.now)
+    server = serve("127.0.0.1", 0, CollectorRegistry(), {PATH: app})
+    made = Placement(server)
+    yield made
+    server.shutdown()
+    server.server_close()
+
+
+def client(url: str | None) -> Client:
+    asks = partial(ask, url) if url else None
+    return Client(create_app(preview_blueprint(TableSource(placement=True), asks=asks)))
+
+
+def fit(placement: Placement, document: Any = None, **how: Any) -> TestResponse:
+    body = document if isinstance(document, str) else dump_yaml(document or mpijob(4))
+    return client(placement.url).post("/v1/fit", data=body, **how)
+
+
+def full(workers: int = 4) -> list[list[Pod]]:
+    """Returns jobs on all UltraServers, and one that waits with the reservation."""
+    busy = [running("a", 1, 3 * HOUR), running("b", 2, 2 * HOUR), running("c", 3, 4 * HOUR)]
+    return [*busy, job("first", workers, age=HOUR, namespace=f"{SECRET}s", limit=HOUR)]
+
+
+def test_a_job_that_fits_has_its_units_and_a_repeated_name_is_another_job(placement: Placement) -> None:
+    placement.scene = scene_of(running("a", 1))
+    found = fit(placement).get_json()
+    assert (found["text"], found["fits"], found["units"]) == ("fits now on us-02", True, ["us-02"])
+    assert found["preview"].startswith("placed: 4 workers on one whole UltraServer")
+    text = fit(placement, mpijob(8), headers={"Accept": "text/plain"}).text
+    assert text.splitlines()[0] == "MPIJob default/train: fits now on us-02, us-03", text
+    # A stored job of the same name is not the one that is asked about.
+    placement.scene = scene_of(job("train", 4, namespace="default"))
+    assert fit(placement).get_json()["units"] == ["us-02"]
+
+
+def test_a_job_that_waits_has_its_position_and_an_estimate_and_names_no_job_of_others(
+    placement: Placement,
+) -> None:
+    placement.scene = scene_of(*full())
+    answer = fit(placement)
+    found = answer.get_json()
+    assert found["text"] == "would be second in the queue, and may start in 2 h, at 14:00 UTC (an estimate)"
+    assert (found["position"], found["waiting"], found["start"]) == (2, 1, "2026-11-21T14:00:00Z")
+    text = fit(placement, headers={"Accept": "text/plain"}).text
+    assert text.splitlines()[2:] == [
+        "  waits    needs 1 whole UltraServer; 0 free",
+        "  seen     2026-11-21T12:00:00Z; 1 other job waits",
+    ]
+    for said in (answer.text, text):
+        assert SECRET not in said
+
+
+def test_what_cannot_start_and_what_is_not_placed_is_an_answer(placement: Placement) -> None:
+    found = fit(placement, mpijob(16)).get_json()
+    needs = "needs 4 whole UltraServers; 3 free; at most 3 can become free as things are"
+    assert (found["text"], found["position"]) == (f"cannot start as things are: {needs}", None)
+    plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    found = fit(placement, plain).get_json()
+    assert found["fits"] is False
+    assert found["text"].startswith("would not start: not placed: ")
+
+
+@pytest.mark.parametrize("accept", ["application/json", "*/*"])
+def test_answers_are_as_the_description_says(placement: Placement, accept: str) -> None:
+    described = client(None).get("/v1/openapi.json").get_json()["components"]["schemas"]["Fit"]
+    for document in (mpijob(4), mpijob(16), {"apiVersion": "v1", "kind": "Secret"}):
+        found = fit(placement, document, headers={"Accept": accept}).get_json()
+        jsonschema.validate(found, described)
+        assert found.keys() <= described["properties"].keys()
+
+
+def test_without_an_answer_the_status_and_the_reason_say_why(placement: Placement) -> None:
+    off = client(None).post("/v1/fit", data=dump_yaml(mpijob(4)))
+    assert (off.status_code, off.get_json()["code"]) == (404, "not-found")
+    assert "fit: true" in off.get_json()["error"]
+    placement.now = NOW + 61 * SECOND
+    old = fit(placement)
+    assert (old.status_code, old.get_json()["error"]) == (
+        503,
+        "the placement program has no answer now: the last decision was made at 12:00:00 UTC",
+    )
+    placement.scene = None
+    assert "this replica does not decide" in fit(placement).get_json()["error"]
+    placement.url = "http://127.0.0.1:9"
+    gone = fit(placement)
+    assert (gone.status_code, "does not answer" in gone.get_json()["error"]) == (503, True)
+
+
+def test_a_question_that_is_wrong_is_400(placement: Placement) -> None:
+    two = "---\n".join([dump_yaml(mpijob(4))] * 2)
+    claims = mpijob(4)
+    pod = claims["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    pod["resourceClaims"] = [{"name": "a", "resourceClaimTemplateName": "b"}]
+    for document, reason in ((two, "2 objects: send one job"), (claims, "it claims devices")):
+        answer = fit(placement, document)
+        assert (answer.status_code, reason in answer.get_json()["error"]) == (400, True), answer.text
+    wrong = client(placement.url).post("/v1/fit?pods=true", data=dump_yaml(mpijob(4)))
+    assert wrong.get_json()["error"].startswith(
+        "unknown parameter 'pods', allowed are namespace, default-namespace"
+    )
+
+
+def test_answers_leave_the_processor_to_decisions(
+    placement: Placement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "SHARE", 10**9)
+    assert fit(placement).status_code == 200
+    busy = fit(placement)
+    assert (busy.status_code, "try again in" in busy.get_json()["error"]) == (503, True)
+
+
+@pytest.mark.parametrize(
+    ("scene", "why"),
+    [
+        (scene_of(*full(8)[1:]), "needs 1 whole UltraServer; they are reserved for an earlier job"),
+        (
+            scene_of(tuning=Tuning(units=replace(UNITS, guarantees=(Guarantee((SECRET,), SERVER_4, 3),)))),
+            "other teams are guaranteed too many of the units that can be used",
+        ),
+    ],
+)
+def test_no_reason_names_others(scene: Scene, why: str) -> None:
+    own = [replace(pod, job="x y", created=NOW) for pod in job("mine", 4)]
+    answer = answered(scene, own)
+    assert SECRET not in json.dumps(answers.as_json(answer))
+    assert answer.why == why
+
+
+def test_a_job_without_workers_or_with_too_many_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not place it"):
+        pods_of({"namespace": "a", "name": "b", "sets": 1, "pods": []}, NOW)
+    place = {"annotations": {"ultraserver-webhook.io/place": str(job("a", 4)[0].place)}}
+    part = {"count": 4, "pod": {"metadata": place, "spec": {"containers": []}}}
+    with pytest.raises(ValueError, match="more than 1024"):
+        pods_of({"namespace": "a", "name": "b", "sets": 1000, "pods": [part]}, NOW)
+
+
+def test_failures_of_its_namespace_are_no_failures_of_the_job_that_is_asked_about() -> None:
+    own = [replace(pod, job="x y", created=NOW) for pod in job("mine", 4)]
+    failed = Failure(3, NOW, frozenset())
+    memory = Memory(failures={("team", "team.mine"): failed}, vain={"team": NOW})
+    assert answered(scene_of(memory=memory), own).fits
