@@ -159,7 +159,7 @@ def _of_components(packaged: set[str]) -> Iterator[str]:
 
 def _messages(table: Table) -> Iterator[tuple[str, ...]]:
     """Yields every code: those of the engine, then those of rows."""
-    for code, (severity, meaning, remedy) in CODES.items():
+    for code, (severity, _, meaning, remedy) in CODES.items():
         yield f"`{code}`", severity, meaning, remedy
     shapes = [shape for family in table.on for shape in family.shapes]
     components = [rule for component in _components().values() for rule in component.rules]

@@ -4,11 +4,13 @@ import ast
 import pickle
 from collections.abc import Iterator
 
+import pytest
+
 from testbed.mpijob import mpijob
 from tests.docs.blocks import REPOSITORY
 from tests.helpers import requested
 from webhook.engine import evaluate
-from webhook.engine.messages import CODES, Message, bounded
+from webhook.engine.messages import CODES, Message, bounded, message
 from webhook.objects.tree import put
 from webhook.rules.load import load_default
 
@@ -18,7 +20,7 @@ def written() -> Iterator[str]:
     for path in sorted((REPOSITORY / "webhook").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
-                case ast.Call(ast.Name("Message" | "coded"), [ast.Constant(code), *_]):
+                case ast.Call(ast.Name("message" | "coded"), [ast.Constant(code), *_]):
                     yield code
 
 
@@ -41,3 +43,24 @@ def test_a_message_keeps_its_code_where_it_is_cut_or_copied() -> None:
     """Protects the answers of long reviews, which another process sends."""
     (one,) = bounded([Message("own-key", "x" * 5000), Message("own-key", "x" * 5000)])
     assert (one.code, pickle.loads(pickle.dumps(one)).code) == ("own-key", "own-key")  # noqa: S301 - our own
+
+
+WITHOUT = "without the changes of ultraserver-webhook: apply it again when the webhook runs (why)"
+
+
+@pytest.mark.parametrize(
+    ("code", "values", "text"),
+    [
+        ("value-kept", ["a is 1, not 2"], "kept yours: a is 1, not 2"),
+        ("value-replaced", ["a is 1, not 2"], "replaced yours: a is 1, not 2"),
+        ("value-refused", ["a is 1, not 2"], "a is 1, not 2; remove yours, or opt out"),
+        ("own-key", ["removed", "a", "1"], "removed yours: a is the webhook's own, not 1"),
+        ("not-mutated", ["sent", "apply it", "why"], f"sent {WITHOUT}"),
+        ("other-table", ["a", "b"], "mutated by rule table a, this replica has b"),
+        ("more", [3], "and 3 more"),
+        ("invalid-job", ["{braces}"], "{braces}"),
+    ],
+)
+def test_the_text_of_a_code(code: str, values: list[object], text: str) -> None:
+    assert message(code, *values) == text
+    assert message(code, *values).code == code

@@ -199,8 +199,8 @@ def test_a_change_of_fields_that_added_containers_copied_gets_a_warning(change: 
     stored = created(written())
     path = (*LAUNCHER, "spec", "containers", 0)
     outcome = updated(stored, put(stored, path, get(stored, path) | change))
-    message = [text for text in outcome.warnings if "keep the image" in text]
-    assert len(message) == (change != {"resources": {}})
+    kept = [warning for warning in outcome.warnings if warning.code == "copies-kept"]
+    assert len(kept) == (change != {"resources": {}})
     assert outcome.operations == ()
 
 

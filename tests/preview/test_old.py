@@ -12,7 +12,7 @@ from tests.helpers import unfolded
 from tests.rules.tables import EXTENDS, after
 from webhook.cli import main
 from webhook.documents import dump_yaml
-from webhook.engine.updates import STAYS
+from webhook.engine.messages import message
 from webhook.objects.tree import Json, put
 from webhook.rules.load import load_installed
 
@@ -45,7 +45,7 @@ def test_what_a_file_takes_out_is_put_back_and_a_new_size_gets_its_own(tmp_path:
     assert (actual["operation"], actual["outcome"], result.exit_code) == ("UPDATE", "changed", 1)
     assert actual["reason"] == "put back what the update took out"
     resized = run(tmp_path, suspended(8), old=[STORED], words=("--pods",))
-    assert STAYS.format("train-launcher") in unfolded(resized.stderr)
+    assert message("launcher-kept", "train-launcher") in unfolded(resized.stderr)
     assert "  Pod      worker 0-7 of 8: unchanged" in resized.stderr
 
 

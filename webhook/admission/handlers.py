@@ -9,7 +9,7 @@ from common.tablefiles import ordered
 from common.texts import printable
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
-from webhook.engine.messages import Message, coded
+from webhook.engine.messages import coded, message
 from webhook.engine.opening import groups_of, kind_of
 from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, drop, get
@@ -60,16 +60,14 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     outcome = tried[0]
     missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
     step, way_out = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
-    text = f"{step} without the changes of ultraserver-webhook: {way_out} again when the webhook runs"
-    message = Message("not-mutated", f"{text} ({missing})")
+    lacking = message("not-mutated", step, way_out, missing)
     revisions = (written.table for written in _records(table, review.request.object))
     if other := next((revision for revision in revisions if revision != table.revision), ""):
         # Replicas reload a new table one after the other, which is no reason to refuse an object.
         refuse = False
-        text = f"mutated by rule table {printable(other, 40)}, this replica has {table.revision}"
-        message = Message("other-table", text)
+        lacking = message("other-table", printable(other, 40), table.revision)
     unchanged = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
-    return replace(unchanged, denials=(message,)) if refuse else replace(unchanged, warnings=(message,))
+    return replace(unchanged, denials=(lacking,)) if refuse else replace(unchanged, warnings=(lacking,))
 
 
 require: Final[Handler] = partial(verify, refuse=True)

@@ -8,7 +8,7 @@ from common.texts import cut
 from contract.place import Placer
 from webhook.engine.jobs import Job
 from webhook.engine.match import Ready, Values, matched, ruled_out, unmet
-from webhook.engine.messages import Message, coded
+from webhook.engine.messages import Message, coded, message
 from webhook.engine.outcome import RuleOutcome, State
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.tree import Json, Path, same, shown
@@ -77,7 +77,7 @@ def _hindered(ready: Ready, progress: Progress) -> str | None:
         return unmet(rule)
     taken = ready.mount_taken if rule.match.mount_free else None
     if taken and not rule.quiet:
-        progress.warnings.append(Message("value-kept", f"kept yours: {taken}; mount yours elsewhere"))
+        progress.warnings.append(message("value-kept", f"{taken}; mount yours elsewhere"))
     return taken
 
 
@@ -154,24 +154,23 @@ def _warn(ready: Ready, progress: Progress) -> None:
         if rule.warn:
             progress.warnings.append(Message(rule.name, render(rule.warn, known)))
         if rule.unplaced:
-            message = Message(rule.name, render(rule.unplaced, known))
-            progress.unplaced.append(message)
-            progress.warnings.append(Message(rule.name, f"the job waits forever: {message}"))
+            unplaced = Message(rule.name, render(rule.unplaced, known))
+            progress.unplaced.append(unplaced)
+            progress.warnings.append(Message(rule.name, f"the job waits forever: {unplaced}"))
 
 
 _CONFLICTS: Final = {
-    OnConflict.KEEP: ("value-kept", "kept yours: {}"),
-    OnConflict.OVERRIDE: ("value-replaced", "replaced yours: {}"),
-    OnConflict.DENY: ("value-refused", "{}; remove yours, or opt out"),
+    OnConflict.KEEP: "value-kept",
+    OnConflict.OVERRIDE: "value-replaced",
+    OnConflict.DENY: "value-refused",
 }
-"""Code and text of the message about a conflict."""
+"""Code of the message about a conflict."""
 
 
 def _conflicts(rule: Rule, merge: Merge) -> Iterator[Message]:
     """Yields a message about each choice of the user; it does not name the rule: a user has no rules."""
-    code, text = _CONFLICTS[rule.on_conflict]
     conflicts = () if rule.quiet and rule.on_conflict is not OnConflict.DENY else merge.conflicts
-    return coded(code, (text.format(_difference(conflict)) for conflict in conflicts))
+    return coded(_CONFLICTS[rule.on_conflict], map(_difference, conflicts))
 
 
 def _difference(conflict: Conflict) -> str:

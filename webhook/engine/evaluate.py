@@ -14,7 +14,7 @@ from webhook.engine.faults import faults
 from webhook.engine.identity import first_uid, job_id
 from webhook.engine.jobs import Job
 from webhook.engine.match import SWITCHED_OFF
-from webhook.engine.messages import Message, bounded
+from webhook.engine.messages import Message, bounded, message
 from webhook.engine.opening import kind_of, opened
 from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome, State
 from webhook.engine.script import with_script
@@ -63,7 +63,7 @@ def _decided(table: Table, off: Off, request: Request) -> Outcome:
             table.revision,
             "invalid job",
             request.object,
-            denials=bounded([Message("invalid-job", str(error))]),
+            denials=bounded([message("invalid-job", error)]),
         )
     return outcome
 
@@ -110,11 +110,6 @@ FACTS: Final = {
 }
 """The facts of an outcome about a job with a size, by their placeholders."""
 
-OVERDONE: Final = (
-    "a record that names more than the webhook can have added is ignored, so what it names stays in the job "
-    "as yours; to remove that, take it out of the file: {}"
-)
-
 
 def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outcome, Templates]:
     job = opened(table, request)
@@ -129,7 +124,7 @@ def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outc
     job.off = off
     progress = Progress({group.path: group.template for group in job.groups})
     progress.warnings += [
-        Message("record-ignored", OVERDONE.format(field_name((*group.path, *record.ANNOTATIONS, group.key))))
+        message("record-ignored", field_name((*group.path, *record.ANNOTATIONS, group.key)))
         for group in job.groups
         if group.overdone
     ]
@@ -196,5 +191,4 @@ def _not_taken_over(job: Job, templates: Templates) -> Iterator[Message]:
             if not same(theirs, ours.get(place)):
                 what = "replaced" if place in ours else "removed"
                 at = field_name((*group.path, *parse_pointer(place)))
-                text = f"{what} yours: {at} is the webhook's own, not {shown(theirs, 40)}"
-                yield Message("own-key", text)
+                yield message("own-key", what, at, shown(theirs, 40))

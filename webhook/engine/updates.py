@@ -12,7 +12,7 @@ from common.pointers import field_name
 from common.texts import cut
 from contract import keys
 from webhook.engine.evaluate import evaluate
-from webhook.engine.messages import Message, bounded, coded
+from webhook.engine.messages import Message, bounded, coded, message
 from webhook.engine.opening import groups_of, injection, kind_of, open_job
 from webhook.engine.outcome import JobError, Outcome, Request
 from webhook.objects.patch import patched
@@ -30,20 +30,9 @@ _Template = tuple[str, Path, Json]
 """The role of a group, the path of its template in the new object, and the template in the stored one."""
 
 MADE: Final = "its pods were already created from the stored templates"
-UNNAMED: Final = (
-    "a job made by generateName keeps the terms of its first size; delete it and create it in the new one"
-)
-STAYS: Final = (
-    "{0} was created for the old size, and only its scheduling is changed later: kubectl delete job {0}, "
-    "and its operator recreates it"
-)
 
 COPIED: Final = ("image", "imagePullPolicy", "resources", "securityContext")
 """Fields of a template's main container that added containers may copy."""
-COPIES: Final = (
-    "containers added to {} keep the image, imagePullPolicy, resources and securityContext that its main "
-    "container had; to change them, delete the job and create it again"
-)
 
 
 def suspended(states: Suspending, stored: Json) -> bool:
@@ -117,7 +106,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     if resized and isinstance(states, Suspending) and suspended(states, stored):
         if not now.generate_name:
             return _resized(table, request, templates, states.keeps)
-        warnings.append(Message("size-kept", UNNAMED))
+        warnings.append(message("size-kept"))
     budget = Budget(new)
     after, patch = patched(
         new, {path: put_back(was, get(new, path), path, budget) for _, path, was in templates}
@@ -126,7 +115,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     copied = (
         cut(field_name(path)) for _, path, was in templates if _copied(table, workload, was, get(new, path))
     )
-    warnings += coded("copies-kept", map(COPIES.format, copied))
+    warnings += coded("copies-kept", copied)
     outcome = Outcome(table.revision, reason, after, tuple(patch), warnings=bounded(warnings))
     return replace(outcome, facts={"workload": workload.name}, setters={} if request.explain else None)
 
@@ -160,7 +149,7 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
         for role, path, was in templates
     )
     launcher = f"{get(new, ('metadata', 'name'))}-{keeps}"
-    warning = [Message("launcher-kept", STAYS.format(launcher))] if stays else []
+    warning = [message("launcher-kept", launcher)] if stays else []
     return replace(
         outcome,
         reason=f"its size changed while it was suspended; {outcome.reason}",
