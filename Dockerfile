@@ -1,25 +1,24 @@
-# Two images: `serving` (the default) for the webhook, and `controllers` for the programs that talk to the API server,
-# which have its client installed besides. The base is named by its digest, the index of all platforms, as ten public files of
-# September 2026 have it. No image registry could be reached where this was written, so the image was never pulled here: a digest
-# that the registry does not have ends the build, it never gives another image.
+# Builds two images: `serving` (the default) for the webhook, and `controllers` for the programs that call the API server, with
+# its client. The base has the digest of the index of all platforms, which ten public files of September 2026 name. The project
+# never pulled this base, because it could reach no image registry. If the registry lacks the digest, the build fails.
 ARG BASE=python:3.13.15-slim-trixie@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${BASE} AS build
-# Only what a lock names with its hash. Each image says which files that were: a release's provenance has them from there.
+# Installs only files that a lock names with their hash. wheels.sha256 lists these files for the release's provenance.
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
     LOCKED="install --require-hashes --only-binary :all:" \
     INTO="/opt/ultraserver-webhook/bin/python" \
     HASHES="import json; [print(each['download_info']['archive_info']['hashes']['sha256'], each['download_info']['url'].rpartition('/')[2], sep='  ') for each in json.load(open('/tmp/report.json'))['install']]"
 WORKDIR /src
 RUN python -m venv --without-pip /opt/ultraserver-webhook
-# Dependencies first, so that a change of the code does not install them again.
+# Dependencies come first, so that a change of the code does not install them again.
 COPY locks/build.txt locks/serving.txt locks/
 RUN python -m pip $LOCKED --target /tmp/build --requirement locks/build.txt \
  && python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement locks/serving.txt \
  && python -c "$HASHES" > /opt/ultraserver-webhook/wheels.sha256 \
-# What packages bring and nothing runs: their tests, what they were compiled from, gevent's second and third loop and its
-# resolver, Werkzeug's debugger, gunicorn's worker for ASGI, pydantic's copy of its version 1, and cffi's compiler with its
-# parser of C: cryptography needs the module _cffi_backend alone.
+# Removes files of packages that are never used: tests, sources of C, gevent's second and third loop and its resolver,
+# Werkzeug's debugger, gunicorn's worker for ASGI, pydantic's copy of its version 1, and cffi except for _cffi_backend, which
+# cryptography needs.
  && rm -f /opt/ultraserver-webhook/bin/cffi-gen-src \
  && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -name testing -o -name benchmarks -o -name libuv \
         -o -path '*/site-packages/cffi' -o -name pycparser -o -path '*/werkzeug/debug' -o -path '*/gunicorn/asgi' \
@@ -33,19 +32,19 @@ COPY contract contract
 COPY kube kube
 COPY placement placement
 COPY kubectl_ultraserver kubectl_ultraserver
-# The wheel is compiled here: the running container writes nothing.
+# The wheel is compiled to bytecode here, because the running container cannot write files.
 RUN PYTHONPATH=/tmp/build python -m hatchling build --target wheel --directory /tmp/wheel \
  && python -m pip --python $INTO install --no-deps /tmp/wheel/*.whl \
  && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
  && /opt/ultraserver-webhook/bin/ultraserver-webhook rules lint \
  && /opt/ultraserver-webhook/bin/python -c 'import webhook.compose'
 
-# The programs that talk to the API server need its client; the webhook does not.
+# Only the programs that call the API server need its client.
 FROM build AS build-controllers
 COPY locks/controllers.txt locks/
 RUN python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement locks/controllers.txt \
  && python -c "$HASHES" >> /opt/ultraserver-webhook/wheels.sha256 \
-# The same for these packages; and the half of the client that is for asyncio.
+# Removes the same from these packages, and the client's part for asyncio.
  && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -path '*/kubernetes/aio' \) -prune \
         -o -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.p[xy][xdi]' \) -exec rm -r {} + \
  && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
@@ -53,8 +52,7 @@ RUN python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement
  && /opt/ultraserver-webhook/bin/python -m placement run --help > /dev/null
 
 FROM ${BASE} AS runtime
-# Nothing is installed at run time, so pip goes; a compiler the slim image never had. Programs that run as their owner go,
-# too: su, mount and nine more of the base.
+# Removes pip, and the setuid and setgid programs of the base: su, mount and nine more.
 RUN python -m pip uninstall --yes --root-user-action ignore pip \
  && rm -rf /usr/local/lib/python3*/ensurepip \
  && find / -xdev -type f -perm /6000 -delete
@@ -62,7 +60,7 @@ ENV PATH=/opt/ultraserver-webhook/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 WORKDIR /opt/ultraserver-webhook
-# By number, so that Kubernetes can see that it is not root (runAsNonRoot).
+# The user is a number, so that Kubernetes can check that it is not root (runAsNonRoot).
 USER 65532:65532
 
 # docker build --target controllers --tag ultraserver-webhook-controllers:VERSION .
@@ -76,9 +74,8 @@ COPY --from=build /opt/ultraserver-webhook /opt/ultraserver-webhook
 ENV ULTRASERVER_WEBHOOK_SERVE_TLS_CERT=/etc/ultraserver-webhook/tls/tls.crt \
     ULTRASERVER_WEBHOOK_SERVE_TLS_KEY=/etc/ultraserver-webhook/tls/tls.key
 EXPOSE 8443
-# For container runtimes other than Kubernetes, which has probes of its own. It asks whether the server answers, so it
-# does not verify the certificate, which is made for the Service's name and not for 127.0.0.1. A port other than 8443
-# is to be given by ULTRASERVER_WEBHOOK_SERVE_PORT, so that this finds it.
+# Is for container runtimes other than Kubernetes, which has its own probes. It does not verify the certificate, which has the
+# Service's name and not 127.0.0.1. Set a port other than 8443 by ULTRASERVER_WEBHOOK_SERVE_PORT.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["python", "-c", "import os, ssl, urllib.request; \
 context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE; \
 port = os.environ.get('ULTRASERVER_WEBHOOK_SERVE_PORT', '8443'); \

@@ -1,4 +1,4 @@
-# Everything a person does with this repository. `make help` lists it; only Python 3.11+, make and curl (7.76+) are needed.
+# Commands of this repository; `make help` lists them. They need Python 3.11 or later, make and curl 7.76 or later.
 .DEFAULT_GOAL := help
 SHELL := bash
 PYTHON ?= python3
@@ -10,7 +10,7 @@ PORT ?= 8080
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# What is not named with its hash in a lock is not installed; this project itself is built by what the lock has.
+# Only packages that a lock names with their hash are installed. The project itself is built with packages of a lock, too.
 PIP := pip install --quiet --disable-pip-version-check
 LOCKED := $(PIP) --require-hashes --only-binary :all:
 
@@ -28,7 +28,7 @@ LOCKED := $(PIP) --require-hashes --only-binary :all:
 	@touch $@
 
 .PHONY: run
-run: .venv/.run ## Serve previews on loopback, send one a job and show what comes back (JOB=path.yaml, PORT=8080)
+run: .venv/.run ## Serve previews on loopback, preview a job and print the result (JOB=path.yaml, PORT=8080)
 	@test -r "$(JOB)" || { echo "the file $(JOB) cannot be read; try: make run JOB=examples/four-node.yaml" >&2; exit 1; }
 	@$(BIN)/python -c 'import socket; socket.create_server(("127.0.0.1", $(PORT))).close()' 2>/dev/null \
 	    || { echo "port $(PORT) cannot be used on 127.0.0.1; try: make run PORT=9080" >&2; exit 1; }
@@ -45,14 +45,14 @@ run: .venv/.run ## Serve previews on loopback, send one a job and show what come
 coverage: .venv/.dev ## Run the quick tests with branch coverage, in twice the time
 	@$(PYTEST) -m quick --cov --cov-report term $(ARGS)
 
-# What a tier needs must be there: a test that cannot run fails.
-# A test's limit is for the test alone: what hangs in a fixture ends its process after ten minutes, and shows where it was.
+# In a tier, a test whose programs are missing fails and is not skipped. A test's limit does not cover fixtures: if one hangs, its
+# process ends after ten minutes and prints its stack.
 PYTEST = $(BIN)/pytest --numprocesses 2 --dist load -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true \
     --max-worker-restart 1
 TIER = REQUIRE_CLUSTER=1 REQUIRE_NODES=1 REQUIRE_SSHD=1 $(PYTEST)
 
 .PHONY: test
-test: .venv/.dev ## Run the quick tests, all that need no built program and no root (ARGS: further words for pytest)
+test: .venv/.dev ## Run the quick tests, which need no built program and no root (ARGS: further words for pytest)
 	@$(PYTEST) -m quick $(ARGS)
 
 .PHONY: test-plane
@@ -65,7 +65,7 @@ test-nodes: can-have-nodes node-tools helm images sbom release-before ## Run the
 	@$(TIER) -m nodes $(ARGS)
 
 .PHONY: test-soak
-test-soak: cluster-tools can-have-nodes node-tools images sbom release-before ## Run what takes hours, chance or a busy machine, and write its record: dist/soak
+test-soak: cluster-tools can-have-nodes node-tools images sbom release-before ## Run the tests that take hours, random seeds or a busy machine, and write a record into dist/soak
 	@for version in 1.34 1.35 1.37; do KUBERNETES=$$version $(BIN)/python -m testbed.kits.build cluster-tools kueue || exit; done
 	@$(BIN)/python -m testbed.release.release --dirty --keep
 	@$(BIN)/python -m tests.soak $(ARGS)
@@ -90,12 +90,12 @@ format: .venv/.dev ## Format the code
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --fix --quiet
 
-# Extras are named, or pip takes the newest version of a package that is needed with one, and finds that no hash is for it.
+# The locks name extras. Without them pip takes the newest version of a package with an extra, for which there is no hash.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-strip-extras \
     --custom-compile-command 'make lock'
 
 .PHONY: lock
-lock: .venv/.dev ## Write what pyproject.toml needs into locks/, with the hash of every file (ARGS=--upgrade: take the newest versions)
+lock: .venv/.dev ## Write the packages that pyproject.toml needs into locks/, with hashes (ARGS=--upgrade: the newest versions)
 	@$(LOCK) pyproject.toml --all-extras --output-file locks/dev.txt $(ARGS)
 	@$(LOCK) pyproject.toml --constraint locks/dev.txt --output-file locks/serving.txt
 	@$(LOCK) pyproject.toml --constraint locks/dev.txt --extra controllers --output-file locks/controllers.txt
@@ -110,7 +110,7 @@ manifests: helm ## Write manifests/install.yaml: the chart's default as Helm ren
 cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Helm, Kueue and other kinds' controllers (minutes, once)
 	@$(BIN)/python -m testbed.kits.build
 
-# Without the controllers of other kinds of job.
+# Builds no controllers of other kinds of job.
 .PHONY: control-plane
 control-plane: .venv/.dev
 	@$(BIN)/python -m testbed.kits.build cluster-tools
@@ -119,14 +119,14 @@ control-plane: .venv/.dev
 helm: .venv/.dev
 	@$(BIN)/python -m testbed.kits.build helm
 
-# Asked first, and not after minutes of building.
+# Runs before anything is built, which takes minutes.
 .PHONY: can-have-nodes
 can-have-nodes: .venv/.dev
 	@$(BIN)/python -c 'import sys; from testbed.images import product; from testbed.nodes import namespaces; \
 	    why = namespaces.unusable() or product.unbuildable(); sys.exit(why and f"no real nodes here: {why}" or 0)'
 
 .PHONY: node-tools
-node-tools: control-plane ## Build what real nodes run: control plane, kubelet, containerd, kube-proxy, CoreDNS (minutes, once)
+node-tools: control-plane ## Build the programs of real nodes: control plane, kubelet, containerd, kube-proxy, CoreDNS (minutes, once)
 	@$(BIN)/python -m testbed.kits.nodes
 
 .PHONY: images
@@ -138,11 +138,11 @@ cluster: $(if $(NODES),can-have-nodes node-tools images,control-plane) ## Start 
 	@$(BIN)/python -m testbed.$(if $(NODES),nodes --nodes $(NODES) --driver $(or $(DRIVER),0),plane)
 
 .PHONY: demo
-demo: can-have-nodes node-tools images ## Four real nodes: install the product, run a plain job on them and show what it was told (needs root)
+demo: can-have-nodes node-tools images ## Four real nodes: install the product, run a plain job and print its topology (needs root)
 	@$(BIN)/python -m testbed.nodes.demo
 
 .PHONY: sbom
-sbom: dist/sbom.cdx.json ## Write the bill of materials of what is installed to run it: dist/sbom.cdx.json
+sbom: dist/sbom.cdx.json ## Write the bill of materials of the installed packages: dist/sbom.cdx.json
 	@echo dist/sbom.cdx.json
 
 dist/sbom.cdx.json: pyproject.toml locks/controllers.txt .venv/.dev
@@ -154,13 +154,13 @@ dist/sbom.cdx.json: pyproject.toml locks/controllers.txt .venv/.dev
 	@rm -rf dist/.sbom
 
 .PHONY: release
-release: helm images sbom ## Write a release into dist/release-VERSION; needs a soak record of its commit (DIRTY=1: to try it out; RELEASE_KEY=FILE: signed)
+release: helm images sbom ## Write a release into dist/release-VERSION; needs a soak record of its commit (DIRTY=1: without a record; RELEASE_KEY=FILE: signed)
 	@$(BIN)/python -m testbed.release.release $(if $(DIRTY),--dirty) $(if $(RELEASE_KEY),--key "$(RELEASE_KEY)")
 
 .PHONY: release-before
-release-before: control-plane helm ## Build the release before this one, which a test upgrades from (minutes, once)
+release-before: control-plane helm ## Build the previous release, from which tests upgrade (minutes, once)
 	@$(BIN)/python -m testbed.release.release --before
 
 .PHONY: clean
-clean: ## Remove what can be made again, programs and images in ~/.cache/ultraserver-webhook and soak records excepted
+clean: ## Remove all built files except soak records and ~/.cache/ultraserver-webhook
 	@rm -rf .venv .dev .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage build $(filter-out dist/soak,$(wildcard dist/*))
