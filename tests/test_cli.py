@@ -375,7 +375,7 @@ def _references(node: Any) -> list[str]:
 def test_the_program_reads_a_pipe_and_reports_by_its_exit_status() -> None:
     program = [sys.executable, "-m", "webhook", "preview"]
     text = dump_yaml(mpijob(name="träin"))
-    # A terminal that knows no UTF-8, as in a bare container.
+    # A terminal without UTF-8, as in a bare container.
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(program, input=text.encode(), capture_output=True, check=False, env=environment)
     assert done.returncode == 1

@@ -152,7 +152,7 @@ def test_a_worker_that_is_killed_is_replaced(server: Server) -> None:
     assert server.probe("/readyz") == 200
 
 
-@pytest.mark.limit(6, "files are looked at once a second, by a process that stands behind all others")
+@pytest.mark.limit(6, "files are read once a second, by a process of low priority")
 def test_a_changed_table_is_in_use(server: Server) -> None:
     rules = server.directory / "rules.yaml"
     rules.write_text(TABLE + "rules: [{name: hostfile, mode: 'off'}]\n")

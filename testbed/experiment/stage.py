@@ -169,11 +169,11 @@ class Stage:
         self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", only, grace=0)
 
     def standings(self) -> dict[Key, Standing]:
-        """Returns where every job stands."""
+        """Returns the UltraServers of every job."""
         return standings(self.jobs, self.workers(), self.labels)
 
     def quiet(self, seconds: float, most: float = 120.0, patience: float = 0.0) -> dict[Key, Standing]:
-        """Returns where every job stands when nothing has changed for a while, and every worker exists.
+        """Returns the UltraServers of each job once nothing has changed for a while and all workers exist.
 
         Args:
             seconds: For how long.

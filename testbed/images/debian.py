@@ -20,7 +20,7 @@ def mirror() -> str:
     """Returns where this machine's apt gets Debian from.
 
     Raises:
-        ClusterError: apt knows of no place.
+        ClusterError: apt has no mirror.
     """
     if mirrors := _mirrors():
         return mirrors[0]

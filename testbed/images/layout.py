@@ -18,7 +18,7 @@ def pack(folder: Path, out: Path, name: str, tag: str) -> None:
     """Writes an OCI layout that ``docker load`` reads, too.
 
     The layers stay as they are, because compressing them again would change the digest. The configuration
-    stays, too, because OCI's own has no health check. containerd finds an image only by names that it knows,
+    stays, too, because OCI's own has no health check. containerd finds an image only by its full names,
     so it gets the one by digest as well.
 
     Args:

@@ -50,7 +50,7 @@ def find(private: Path, say: Callable[[str], None]) -> Go:
 
     Args:
         private: the folder that a private toolchain is installed into, and found in again.
-        say: told in one line when something is about to be installed.
+        say: Called with a line before something is installed.
 
     Raises:
         ToolchainError: there is none and none could be installed.

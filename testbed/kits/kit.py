@@ -84,7 +84,7 @@ class Kit:
         variable: an environment variable that says where the programs are.
         edited: the module of which a file is edited, and something is carried, if any.
         file: the file in it.
-        edits: what stands there once, and what is to stand there instead.
+        edits: A text that occurs once, and its replacement.
         carried: a file or folder of that module that is copied next to the programs, so that the tests need
             neither Go nor a network afterwards.
         more: further folders that are copied, by their name there: a module and a path in it each.

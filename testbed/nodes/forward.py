@@ -53,7 +53,7 @@ def main() -> None:
         listener.set_inheritable(True)
     numbers = [str(listener.fileno()) for listener in listeners]
     command = ["nsenter", f"--target={sys.argv[1]}", "--net", "--", sys.executable, "-S", __file__]
-    os.execvp(command[0], [*command, INSIDE, *numbers])  # noqa: S606 - nothing of it is anybody's input
+    os.execvp(command[0], [*command, INSIDE, *numbers])  # noqa: S606 - no argument comes from a user
 
 
 if __name__ == "__main__":

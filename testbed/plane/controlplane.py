@@ -43,7 +43,7 @@ class ControlPlane:
     Args:
         folder: where its data, credentials, kubeconfig and logs go.
         tools: where the programs are; as ``build.CONTROL_PLANE.directory()`` says when not given.
-        say: told a line for every program that is ready.
+        say: Called with a line for every program that is ready.
 
     Attributes:
         flags: further flags of a program, by its name.

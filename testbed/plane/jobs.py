@@ -147,7 +147,7 @@ def second_webhook(
         name: of the registration and of the namespace.
         table: the rules, as YAML.
         kinds: further rows of the registration's ``rules``: kinds other than MPIJob that it is asked about.
-        probe: an object of a kind that the control plane knows and the webhook is asked about.
+        probe: an object of a kind that the control plane has and sends to the webhook.
     """
     folder = control_plane.folder / name
     folder.mkdir()

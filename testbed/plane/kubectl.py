@@ -41,7 +41,7 @@ SHOWN = 6000
 
 
 def _named(condition: Callable[[Object], object]) -> str:
-    """Returns a condition as a failure names it: by its name, or by where it stands."""
+    """Returns the name of a condition for a failure: its function's name, or its file and line."""
     name, code = getattr(condition, "__name__", repr(condition)), getattr(condition, "__code__", None)
     if name != "<lambda>" or code is None:
         return name

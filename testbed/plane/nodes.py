@@ -29,7 +29,7 @@ TRN2U_CAPACITY = {
     "memory": "2097152Mi",
     "pods": "110",
     "aws.amazon.com/neuron": "16",
-    # 16 devices of 8 cores, of which the runtime takes two for one unless told otherwise.
+    # 16 devices of 8 cores, of which the runtime uses two as one by default.
     "aws.amazon.com/neuroncore": "64",
     "vpc.amazonaws.com/efa": "16",
     "hugepages-2Mi": "5128Mi",

@@ -99,7 +99,7 @@ def configuration(
         hook["clientConfig"] = {"url": f"{running.url}{path}", "caBundle": bundle}
         # An installation may fail open; here a review that went wrong must not pass for a plain job.
         hook["failurePolicy"] = "Fail"
-        # Nor may a machine that stands still for some seconds: nothing here is about how long it takes.
+        # A machine that stalls for some seconds must not fail a test either: no test here measures time.
         hook["timeoutSeconds"] = 30
         hook["namespaceSelector"] = namespaces or hook["namespaceSelector"]
     return document

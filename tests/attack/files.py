@@ -14,7 +14,7 @@ from tests.helpers import noise
 
 
 def tables(subject: Subject, rules: int = 10_000) -> dict[str, bytes | None]:
-    """Returns rule tables that are wrong, or more than anybody needs."""
+    """Returns rule tables that are wrong or too large."""
     good = yaml.safe_load(subject.table)
     rule = good["rules"][0]
     many = {**good, "rules": [{**rule, "name": f"rule-{at}"} for at in range(rules)]}

@@ -156,7 +156,7 @@ def test_what_follows_a_body_that_is_too_long_is_not_answered(subject: Subject) 
 
 
 def test_version_1_0_hides_no_request_among_chunks(subject: Subject) -> None:
-    """Protects from a reader that knows no chunks in HTTP/1.0 and keeps the connection."""
+    """Protects from a reader that ignores chunks in HTTP/1.0 and keeps the connection."""
     head = HEAD.replace(b"1.1", b"1.0") + b"Connection: keep-alive\r\nContent-Length: 5\r\n"
     one_at_most(subject, head + b"Transfer-Encoding: chunked\r\n\r\n" + CHUNKED)
 

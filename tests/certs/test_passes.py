@@ -18,7 +18,7 @@ INTERVAL = 60.0
 
 @dataclass
 class Program:
-    """Passes, and what they told."""
+    """Passes, and what they logged."""
 
     wanted: Wanted = WANTED
     api: FakeApi = field(default_factory=installed)

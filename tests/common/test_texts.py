@@ -1,4 +1,4 @@
-"""What anybody may have written, made fit for terminals, logs and Events."""
+"""Texts of users, as they are shown on terminals, in logs and in Events."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a pod says about its place: what is written is read again, or told in words."""
+"""The placement annotation of a pod: it is read as it was written, or an error gives the reason."""
 
 import pytest
 from hypothesis import given

@@ -153,7 +153,7 @@ def _line(line: str) -> str:
 
 @dataclass
 class Made:
-    """A target of make that stays in the foreground: its output until it was ready, and after Ctrl-C."""
+    """A target of make that stays in the foreground: its output until it is ready, and after Ctrl-C."""
 
     output: str = ""
     rest: str = ""

@@ -314,7 +314,7 @@ def _field(raw: Object, path: str) -> Any:
 
 @dataclass
 class Clock:
-    """A clock that moves when told."""
+    """A clock that tests move."""
 
     now: datetime = NOW
 

@@ -12,7 +12,7 @@ PATH = f"{leases(NAMESPACE)}/lease"
 
 @dataclass
 class Watch:
-    """Seconds that pass when told."""
+    """A clock that tests move."""
 
     seconds: float = 0.0
 

@@ -34,7 +34,7 @@ class Followed:
     Attributes:
         api: The API server.
         waits: How long was waited between two tries.
-        shown: What the mirror had, by name, and why it may have been old, each time when it told of a change.
+        shown: What the mirror had, by name, and why it may have been stale, at each change.
     """
 
     api: FakeApi

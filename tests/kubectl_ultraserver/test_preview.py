@@ -112,7 +112,7 @@ def test_without_the_service_the_dry_run_is_done_with_a_note(
 def test_an_installation_of_an_older_release_is_asked_for_the_dry_run(
     api: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Protects people whose plugin is newer: 0.2.0 knows fewer parameters and answers less."""
+    """Protects users of a newer plugin: 0.2.0 has fewer parameters and answers less."""
     answer = b'{"code": "unknown-parameter", "error": "unknown parameter"}'
     monkeypatch.setattr(api, "fetch", lambda *_: (400, answer))
     (path := tmp_path / "a.yaml").write_text("kind: A", encoding="utf-8")

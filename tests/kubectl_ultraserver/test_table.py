@@ -1,4 +1,4 @@
-"""What the plugin knows of every table, and reads of an installation's."""
+"""What the plugin has of the packaged table, and reads from an installation's table."""
 
 import pytest
 

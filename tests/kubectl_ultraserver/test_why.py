@@ -158,7 +158,7 @@ def test_while_a_worker_is_being_deleted_no_room_is_looked_for() -> None:
 
 
 def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> None:
-    """The scheduler says nothing before a Pod's claims are made; verify knows of a place all the same."""
+    """The scheduler has no message before a Pod's claims exist; verify finds the node all the same."""
     pods = claiming(workers("train", 4), "mine")
     message = "PodResourceClaim neurons: resource claim template not found"
     reason = event("Pod", "train-worker-0", "FailedResourceClaimCreation", message)

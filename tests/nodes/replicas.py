@@ -20,7 +20,7 @@ CONFIG = ("configmap", "ultraserver-webhook-rules")
 DEPLOYMENT = "deployment/ultraserver-webhook"
 SERVING = ("pods", "-l", "app.kubernetes.io/component=serving")
 NOTICED = 24
-"""Creates of three seconds, within which every kube-proxy knows that an endpoint is gone."""
+"""Creates of three seconds, within which every kube-proxy removes an endpoint."""
 SOME = 16
 """Creates before anything happens, and after it is over."""
 MOST_LOST = 25

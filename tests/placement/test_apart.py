@@ -367,7 +367,7 @@ OWN_NAME = {"matchLabels": {NAMESPACE: "other"}}
 def test_a_long_term_keeps_off_no_namespace_and_no_label_that_it_does_not_name(
     term: dict[str, Any], namespace: str, labels: dict[str, str], *, counts: bool
 ) -> None:
-    """The guard accepts such a Pod from everybody: it is not about other namespaces."""
+    """The guard accepts such a Pod from every user, because its term is about its own namespace."""
     [result] = terms(term | {"topologyKey": SERVER_4})
     assert selects(result, "other", namespace, labels) == counts
 

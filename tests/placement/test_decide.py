@@ -395,7 +395,7 @@ CASES = [
         {"a": "a-worker-3 needs a node in us-01, where its block is: node n1-3 cordoned"},
     ),
     Case(
-        "it waits where another stands on its node",
+        "it waits while another is on its node",
         ONE.values(),
         [*bound(job("a", 4), ONE.values(), started=True)[:3], *job("a", 4)[3:], *held("n1-3")],
         {},

@@ -1,4 +1,4 @@
-"""The units that the program knows, while the files of the table come, break and go."""
+"""The units that the program has read, while the files of the table appear, break and disappear."""
 
 import logging
 from pathlib import Path

@@ -10,7 +10,7 @@ from testbed.plane.webhook import REPOSITORY
 
 
 def assert_changed(inside: Kubectl, *names: str) -> None:
-    """Creates files as a dry run, strictly: the API server knows every field, and the webhook changes all."""
+    """Creates files by a strict dry run: the API server accepts all fields, the webhook changes all files."""
     for name in names:
         path = REPOSITORY / "examples" / f"{name}.yaml"
         output = inside.run("create", "--dry-run=server", "--validate=strict", "-o", "yaml", "-f", str(path))

@@ -25,7 +25,7 @@ from webhook.rules.load import load_default
 
 TABLE = load_default()
 JOBS = 100
-# Names that the webhook wants to use.
+# Names that the webhook uses.
 TAKEN = {
     "initContainers": [{"name": "wait-hostfilename"}, {"name": "ultraserver-init-container"}],
     "volumes": [{"name": "ultraserver-init", "hostPath": {"path": "/mnt"}}],
@@ -52,7 +52,7 @@ def below(schema: Object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
 
 
 def without_nulls(node: Json) -> Json:
-    """Returns what the API server makes of nulls before anybody sees the object: it drops them."""
+    """Returns the object without nulls, which the API server drops before admission."""
     if isinstance(node, dict):
         return {key: without_nulls(value) for key, value in node.items() if value is not None}
     return [without_nulls(item) for item in node] if isinstance(node, list) else node

@@ -68,7 +68,7 @@ def ours(tmp_path: Path) -> tuple[str, str]:
 
 @pytest.mark.parametrize("options", [(), ("--all-rules",)])
 def test_the_output_conforms_to_the_published_schema(options: tuple[str, ...]) -> None:
-    """Every outcome validates; the schema knows every key, for it allows no other."""
+    """Every outcome validates; the schema has every key, because it allows no other."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     document = json.loads(shown("json", *OBJECTS, options=options))
     assert_as_published(document)

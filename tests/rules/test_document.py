@@ -59,7 +59,7 @@ def test_the_documents_environment_variable_has_the_effect_of_the_annotation() -
     env = [{"name": "NEURON_ULTRASERVER_NODE_CONFIG", "value": "2"}]
     job = put(mpijob(4), (*WORKER, "spec", "initContainers"), [{"name": "mine", "env": env}])
     assert outcome(TABLE, job).facts["nodeConfig"] == "2"
-    # Where the value comes from elsewhere no one here knows it.
+    # A value from a ConfigMap or Secret is not known here.
     del env[0]["value"]
     assert outcome(TABLE, job).facts["nodeConfig"] == "4"
 

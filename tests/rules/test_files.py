@@ -1,4 +1,4 @@
-"""A table of several files: each is laid over the one before, and told of by its own lines."""
+"""A table of several files: each changes those before it, and errors have its own lines."""
 
 from pathlib import Path
 

@@ -142,7 +142,7 @@ def test_a_queue_or_toleration_of_other_nodes_leaves_a_job_alone_unless_it_is_op
         assert result.reason == f"{reason}, which is for other nodes than UltraServers; {INJECT} opts it in"
     job["metadata"]["annotations"] = {INJECT: "true"}
     assert outcome(extended(QUEUES), job).operations
-    assert outcome(TABLE, mpijob(worker_spec=spec)).operations, "the packaged table knows of no such nodes"
+    assert outcome(TABLE, mpijob(worker_spec=spec)).operations, "the packaged table has no such nodes"
 
 
 @pytest.mark.parametrize("kind", ["NeuronUltraServerWorkload", "NeuronUltraServer"])

@@ -236,7 +236,7 @@ LINT: dict[str, tuple[str, Expected]] = {
         SHAPE + "        workers: 8\n" + FOUR + "        together: required\n",
         [(10, "families[0].shapes[0].together", "one unit of 4 cannot hold 8: use preferred")],
     ),
-    "a strictness that no rule knows what to do with": (
+    "a strictness that no rule handles": (
         SHAPE + "        workers: 12\n" + FOUR + "        apart: preferred\n",
         [
             (

@@ -193,7 +193,7 @@ def test_each_worker_may_meet_another_of_several_terms() -> None:
 
 
 def test_two_instance_types_at_once_are_named() -> None:
-    """Protects from a reason that speaks of one of the two labels only."""
+    """Protects from a reason that names only one of the two labels."""
     types = {TYPE: "trn2u.48xlarge", "beta.kubernetes.io/instance-type": "ml.trn2u.48xlarge"}
     reason = outcome(TABLE, mpijob(4, worker_spec={"nodeSelector": types})).reason
     assert "asks for two instance types at once, which no node has" in reason

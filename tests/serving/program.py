@@ -20,13 +20,13 @@ TOLD: Counter[str] = Counter()
 
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
-    """Answers by path; what a test wants to know is in the body."""
+    """Answers by path; the body has the values that a test checks."""
     path = environ["PATH_INFO"]
     status = "200 OK"
     if path in {"/echo", "/mutate"}:
         body = environ["wsgi.input"].read()
     elif path == "/until":
-        print("asleep", file=sys.stderr, flush=True)  # noqa: T201 - so that a test knows
+        print("asleep", file=sys.stderr, flush=True)  # noqa: T201 - a test waits for it
         while not Path(environ["QUERY_STRING"]).exists():
             gevent.sleep(0.01)
         body = b"slept"

@@ -90,7 +90,9 @@ class Queue:
 
     def _run(self, name: str) -> str:
         self._working.append(Event())
-        assert self._working[-1].wait(PATIENCE), f"{name} was not told to end within {PATIENCE:.0f} s"
+        assert self._working[-1].wait(PATIENCE), (
+            f"{name} did not receive the request to end within {PATIENCE:.0f} s"
+        )
         return f"{name} done"
 
     def add(self, name: str, size: int) -> None:

@@ -16,7 +16,7 @@ PIECE = 8192
 """Bytes for which OpenSSL takes 5 to 9 milliseconds, if they are updates of keys."""
 RECORD = 16_384
 SEGMENT = 536
-"""Bytes of data of the smallest segments that TCP sends where it knows nothing of the way."""
+"""Bytes of data of the smallest segments that TCP sends on an unknown path."""
 MOST_READS = 128
 
 

@@ -43,7 +43,7 @@ def test_tests_that_share_a_plane_are_run_by_one_process(nodeid: str, scope: str
 
 @pytest.fixture
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A suite of its own with the plugin, on a machine as fast as recorded, that never stands still."""
+    """A suite of its own with the plugin, on a machine that is as fast as recorded and never stalls."""
     monkeypatch.setattr(tiers, "HERE", pytester.path / "tests")
     monkeypatch.setattr(tiers, "RECORDED", pytester.path / "durations.json")
     monkeypatch.setattr(tiers, "STALL", 0.0)

@@ -28,7 +28,7 @@ class Job:
         nodes: How many it takes.
         arrival: When it arrives, in seconds.
         duration: How long it runs, in seconds.
-        limit: How long it runs at most, as far as a policy knows; None where it has no limit.
+        limit: The longest time that it may run, by its limit; None if it has no limit.
     """
 
     number: int

@@ -10,7 +10,7 @@ from testbed.experiment.trace.jobs import Job
 
 
 class Policy(Protocol):
-    """Who decides. It knows the size of the fleet, and the calls below.
+    """The policy that decides. It has the size of the fleet, and receives the calls below.
 
     Attributes:
         reserved: The free nodes that its last decision holds for a job that waits.

@@ -107,7 +107,7 @@ def test_the_last_of_several_fast_changes_wins(installed: Installation, seed: in
 
 
 def new_certificate(installed: Installation) -> Path:
-    """Returns another certificate of another authority, where the document wants it."""
+    """Writes another certificate of another authority into the document's files, and returns it."""
     folder = installed.folder
     fresh = installed.folder / "fresh"
     host = f"--host=ultraserver-webhook.{NAMESPACE}.svc"

@@ -60,7 +60,7 @@ def test_a_changed_table_is_used_without_a_restart_and_a_broken_one_refused_or_n
         assert "rules.yaml:6: rules[0]" in refused
         assert "unknown key 'reasn'; did you mean 'reason'?" in refused
 
-        # By this label the check knows what is a table.
+        # The check finds a table by this label.
         own_table.own.run("label", *CONFIG, "ultraserver-webhook.io/rules-")
         assert put_table(own_table.own, BROKEN) == ""
         until(lambda: samples(own_table, "table_stale") == {" 1.0"}, "replicas that say their table is stale")

@@ -1,4 +1,4 @@
-"""What each recommended set of values says that a cluster is like, asked of one where it is installed."""
+"""What each recommended set of values assumes about a cluster, checked in one where it is installed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Cluster:
 
     Attributes:
         own: kubectl for the product's namespace.
-        here: for one with jobs, which no set knows.
+        here: for one with jobs, which no set has.
         asking: for one that asks to be touched.
     """
 

@@ -64,7 +64,7 @@ def test_a_launcher_waits_for_workers_logs_failures_and_continues_after_a_repair
     for block in ("pending", "late"):
         job.prints_as_documented(block, job.log(WAIT), chosen)
 
-    # It is asked again from the start, and one node is busy then: before the others are mended, or a start
+    # It is asked again from the start, and one node is busy then: before the others are repaired, or a start
     # could find all of them well.
     busy = mended[on["demo-worker-2"]]
     busy.say(ultraserver_mode="busy", node_id_4="busy")

@@ -17,7 +17,7 @@ from tests.nodes.replicas import CONFIG, restarts, wait_for_table
 
 
 def lasting(name: str, *, suspend: bool = False) -> Object:
-    """Returns a job of two workers that goes on until it is deleted, or waits to be told to begin."""
+    """Returns a job of two workers that runs until it is deleted, or waits for a file to begin."""
     job = mpijob(2, name=name)
     job["spec"]["runPolicy"] = {"suspend": suspend}
     launcher = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]

@@ -38,7 +38,7 @@ def nemo() -> Object:
 
 
 def test_awss_mpijob_with_claims_runs_next_to_one_of_the_plugin(fleet: Fleet) -> None:
-    """By the packaged table, which knows the document's name of the template."""
+    """By the packaged table, which has the template's name of the document."""
     fleet.plugin.apply("plain", 4)
     key, _ = fleet.driver.create(nemo())
     for stage in (fleet.plugin, fleet.driver):

@@ -52,7 +52,7 @@ def served(plane: ControlPlane, passed_on: None) -> Iterator[Kubectl]:
 
 
 def test_users_reach_previews_with_their_own_rights_and_no_others(served: Kubectl) -> None:
-    """Protects from previews for anybody who reaches the API server."""
+    """Protects from previews for every user who reaches the API server."""
     path = RAW.format(served.namespace)
     user = served.acting_as(USER)
     until(lambda: served.api.send("POST", path, JOB)[0] == HTTPStatus.OK, "the endpoint of the Service")

@@ -69,7 +69,7 @@ RIGHTS = {
 
 
 def give_rights(kubectl: Kubectl) -> None:
-    """Binds everybody to what they may do; the guard's own roles are not among it."""
+    """Binds each user to their roles, except the guard's own."""
     for name, (verbs, resources, users) in RIGHTS.items():
         kubectl.run("create", "clusterrole", name, f"--verb={verbs}", f"--resource={resources}")
         kubectl.run(

@@ -41,7 +41,7 @@ def test_in_a_namespace_that_is_opted_out_label_and_record_are_refused(
 
 
 def test_what_places_pods_is_refused_in_a_plain_jobs_template(ada: Kubectl, namespace: Kubectl) -> None:
-    """Its controller may copy what stands there, because no other user than operators could write it."""
+    """Its controller may copy the template, because no other user than operators could write it."""
     forged = [people.plain_job(**{key: value}) for key, value in people.PLACED.items()]
     for who in (people.ADA, people.CRONJOBS):
         refused = people.refused_marks(ada.acting_as(who), [*forged, people.plain_job(people.GATES)])

@@ -185,7 +185,7 @@ def test_no_pod_keeps_other_namespaces_off_nodes_that_it_does_not_use(
         assert refused.stderr.count("ValidatingAdmissionPolicy") == len(made)
     # Nor an admitted job's: only as the webhook computes it, for the unit of its place, and with devices.
     of_claims, first = computed(name="of-claims", asks={}), computed(name="first", asks={})
-    of_claims["spec"] |= CLAIMS  # for nothing, as far as anybody knows who has no gate to wait behind
+    of_claims["spec"] |= CLAIMS  # of an unknown kind, without a gate
     first["metadata"]["labels"] |= {INDEX: "0"}
     of_job = [*(pod(affinity=repelling(*terms)) for terms in ([ANYWHERE], [{}] * 17)), here]
     for each in of_job:
@@ -195,7 +195,7 @@ def test_no_pod_keeps_other_namespaces_off_nodes_that_it_does_not_use(
         of_claims,
         first,
         computed(name="single", unit=HOST),
-        computed(name="everybody", selector={}),
+        computed(name="all-pods", selector={}),
         computed(name="another", job="team-b.another"),
         computed(name="unlabelled", selector={"matchExpressions": [NOT_OWN]}),
     ]

@@ -1,4 +1,4 @@
-"""The value ``kinds``: what it has the API server ask about, and that the packaged table knows it."""
+"""The value ``kinds``: which kinds the API server sends for it, and that the packaged table has them."""
 
 from collections.abc import Callable
 

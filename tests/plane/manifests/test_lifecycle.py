@@ -96,7 +96,7 @@ def actions(objects: dict[str, Object]) -> set[str]:
     return {action for item in guard for action in item["spec"]["validationActions"]}
 
 
-@pytest.mark.limit(60, "Helm ten times, each a process that asks the API server for all it knows")
+@pytest.mark.limit(60, "Helm ten times, each a process that reads the API server's discovery")
 def test_helm_takes_over_what_kubectl_installed_upgrades_rolls_back_and_uninstalls(
     person: tuple[Kubectl, Path],
 ) -> None:

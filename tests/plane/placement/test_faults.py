@@ -50,7 +50,7 @@ def gates_of(pod: Object) -> list[str]:
 
 
 def units(stage: Stage, key: Key) -> set[str]:
-    """Returns the UltraServers that a job stands on."""
+    """Returns the UltraServers of a job."""
     on = stage.standings()[key].nodes
     return {stage.labels[name][nodes.SERVER_ID_4] for name in on}
 
