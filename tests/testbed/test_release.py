@@ -12,7 +12,7 @@ from testbed.kits.progress import Progress
 from testbed.release import release, source
 from tests.docs.blocks import REPOSITORY, documents, text_of
 
-OURS = re.compile(r"\bultraserver-webhook(?:-controllers)?:[0-9][\w.]*")
+OURS = re.compile(r"(?<![.\w])ultraserver-webhook(?:-controllers)?:[0-9][\w.]*")
 
 
 def test_the_version_is_the_tag_of_every_image_and_nothing_else_has_one() -> None:
