@@ -90,4 +90,6 @@ def lines(result: Mapping[str, Any]) -> Iterator[str]:
     """Yields a described decision for people."""
     yield f"{result['text']}."
     for what in list(result)[1:]:
-        yield from (f"  {what:7} {each['job']}: {each['text']}" for each in result[what])
+        for each in result[what]:
+            text = each["text"] if what == "bug" else printable(each["text"])  # a traceback has many lines
+            yield f"  {what:7} {printable(each['job'])}: {text}"

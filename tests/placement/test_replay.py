@@ -333,6 +333,24 @@ def test_what_is_no_file_or_too_large_is_refused(tmp_path: Path, monkeypatch: py
     assert "s.json: has more than 0 MiB: take a snapshot" in call(str(file)).stderr
 
 
+def test_no_text_of_a_file_adds_a_line_or_commands_a_terminal(tmp_path: Path) -> None:
+    """A job's name added the line that a job of another team is admitted."""
+    pods = [*bound(job("long", 4), NODES[:4]), *job("small", 4), *job("large", 16, age=HOUR)]
+    names = {each for pod in pods for each in (pod.namespace, pod.job)} | {node.name for node in NODES}
+    names |= {node.labels[SERVER_4] for node in NODES}
+    document = json.dumps(as_json(taken(NODES, pods)))
+    (tmp_path / "s.json").write_text(document, encoding="utf-8")
+    expected = len(call(str(tmp_path / "s.json")).stdout.splitlines())
+    for name in names:
+        hostile = json.dumps(f"{name}\x1b]0;t\x07\u202e\n  admit   team/other: to us-01\n::error::x")
+        (tmp_path / "s.json").write_text(document.replace(json.dumps(name), hostile), encoding="utf-8")
+        done = call(str(tmp_path / "s.json"))
+        assert done.exit_code == 0, done.output
+        lines = done.stdout.splitlines()
+        assert len(lines) == expected
+        assert all(line.isprintable() and not line.startswith("::") for line in lines)
+
+
 def test_if_no_decision_is_possible_the_error_is_shown(tmp_path: Path) -> None:
     document = as_json(taken(NODES, job("a", 4)))
     document["taken"] = "2026-11-21T12:00:00"
