@@ -55,7 +55,7 @@ def serve(host: str, port: int, registry: CollectorRegistry, more: Mapping[str, 
         more: Other WSGI applications by path.
 
     Raises:
-        OSError: The address is not to be had.
+        OSError: The address cannot be used.
     """
     metrics, others = make_wsgi_app(registry), more or {}
 

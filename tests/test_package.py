@@ -143,7 +143,7 @@ def reachable() -> bool:
     return done.returncode == 0
 
 
-def test_every_step_of_the_dockerfile_copies_what_there_is() -> None:
+def test_every_step_of_the_dockerfile_copies_existing_files() -> None:
     lines = (REPOSITORY / "Dockerfile").read_text(encoding="utf-8").splitlines()
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
     assert copied

@@ -1,4 +1,4 @@
-"""Which jobs have lost a node, and what is deleted so that they go on elsewhere. Pure: only what is seen."""
+"""Finds jobs that have lost a node, and decides which pods are deleted so that they run elsewhere. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ class Losses:
                     self.lasting[key] = loss
         for key, left in before.left.items():
             job, new = jobs.get(key), self._is_new(left)
-            # A job of its name that comes later is another one.
+            # A later job of the same name is another job.
             ended = job.settled if job else not new
             created = None if ended else left.created
             if self._now - left.at[-1] < REMEMBERED or created:

@@ -25,9 +25,9 @@ class Result:
         whole: Jobs that were placed whole.
         straddle: Jobs that were placed across more units than they fill.
         stuck: Jobs that never had all their nodes.
-        held: Nodes that were held by jobs which had not all of theirs, when nothing moved any more.
+        held: Nodes that were held by jobs which had not all of theirs, when nothing changed any more.
         jobs: All jobs.
-        overlooked: Jobs of a burst that waited although there was room, when nothing moved any more.
+        overlooked: Jobs of a burst that waited although there was room, when nothing changed any more.
         seconds: How long those took that were placed whole.
         at_work: Nodes in whole jobs of a burst before any job ended, and the healthy ones.
     """

@@ -1,4 +1,4 @@
-"""A namespace whose user may create Pods and nothing else, and what such a user would try."""
+"""A namespace whose user may create Pods and nothing else, and the attacks of such a user."""
 
 import json
 from collections.abc import Callable

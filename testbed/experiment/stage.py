@@ -1,4 +1,4 @@
-"""A control plane of one's own with UltraServers, the webhook as a policy says, and the program."""
+"""A control plane with UltraServers, the webhook of a policy, and the placement program."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def table(policy: str) -> str:
 
 @dataclass
 class Stage:
-    """What a test or an experiment acts on.
+    """The cluster of a test or an experiment.
 
     Attributes:
         plane: The control plane.
@@ -77,7 +77,7 @@ class Stage:
 
     @property
     def healthy(self) -> set[str]:
-        """The UltraServer nodes of which the whole server is healthy."""
+        """The nodes of UltraServers that are wholly healthy."""
         broken = {self.labels[name][nodes.SERVER_ID_4] for name in self.sick}
         return {
             name
@@ -105,7 +105,7 @@ class Stage:
         more: Mapping[str, str] | None = None,
         **changes: object,
     ) -> Key:
-        """Creates an MPIJob, with more labels if given and changes to its spec."""
+        """Creates an MPIJob, with further labels and changes of its spec."""
         document = mpijob(workers, name=name)
         if self.claims:
             document = mpijob(workers, name=f"c-{name}", claim=nodes.template_name(config_of(workers)))
@@ -321,7 +321,7 @@ def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
 
 
 def _nobodys(objects: Object) -> bool:
-    """Returns whether nothing is left that a job owned."""
+    """Returns whether no object is left that a job owned."""
     owners = [owner for item in objects["items"] for owner in item["metadata"].get("ownerReferences") or ()]
     return not any(owner["kind"] == "MPIJob" for owner in owners)
 

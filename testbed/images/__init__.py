@@ -1,1 +1,1 @@
-"""Images without a registry: the product's, a job's and what they stand on."""
+"""Images without a registry: the product's, a job's and their base."""

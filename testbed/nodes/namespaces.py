@@ -24,7 +24,7 @@ FOLDERS = CACHE / "real-nodes"
 
 
 def unusable() -> str:
-    """Returns why this machine cannot have real nodes; empty where it can."""
+    """Returns why this machine cannot have real nodes; empty if it can."""
     if build.OTHER:
         return f"KUBERNETES={build.OTHER} is for a control plane alone"
     if os.geteuid():

@@ -21,7 +21,7 @@ MPIJOB_CRD = "mpijobs.kubeflow.org"
 
 
 def answers_ok(url: str, ca: Path | None = None) -> bool:
-    """Returns whether a GET of ``url`` on loopback is answered with 200, over TLS that ``ca`` vouches for."""
+    """Returns whether a GET of ``url`` on loopback is answered with 200, with a certificate of ``ca``."""
     parts = urllib.parse.urlsplit(url)
     host, port = parts.hostname or "127.0.0.1", parts.port
     if ca is None:
@@ -110,7 +110,7 @@ class ControlPlane:
         command = self._command(name, flags | dict(self.flags.get(name, {})), dashes)
         if again_after:
             command = supervised(command, again_after)
-        # Nothing of the caller's environment: a KUBECONFIG in it would win over the flags in mpi-operator.
+        # Without the caller's environment: mpi-operator would prefer a KUBECONFIG in it to its flags.
         env = {"HOME": str(self.folder), "PATH": "/usr/bin:/bin"}
         program = self.programs.start(name, command, env=env, cwd=self.folder)
         program.wait_ready(ready, PATIENCE)
@@ -165,7 +165,7 @@ class ControlPlane:
             "kube-api-burst": 400,
         }
         own: dict[str, object] = {
-            # No kubelet renews a lease, so the node controller would soon call every node dead.
+            # No kubelet renews a lease, so the node controller would soon mark every node as not ready.
             "controllers": "*,-nodelifecycle",
             "service-account-private-key-file": made.accounts_key,
             "root-ca-file": made.ca,

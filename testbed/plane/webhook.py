@@ -43,7 +43,7 @@ def development_certificates(folder: Path) -> None:
     """Has the project's own program make ``ca.crt``, ``tls.crt`` and ``tls.key`` in ``folder``.
 
     Raises:
-        ClusterError: it failed; the message has what it said.
+        ClusterError: it failed; the message has its output.
     """
     command = [sys.executable, "-m", "certs", "dev", "--dir", str(folder)]
     done = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True, text=True)
@@ -133,7 +133,7 @@ def registered(inside: Kubectl, document: dict[str, Any], probe: dict[str, Any] 
 def asked(inside: Kubectl, hooks: Collection[str], probe: dict[str, Any]) -> None:
     """Waits until the API server calls one of these webhooks for a new object.
 
-    It learns of configurations by a watch of its own, a moment after it stored one: nothing else tells.
+    It reads configurations by a watch, a moment after it has stored one, and reports that nowhere.
 
     Raises:
         NotYetError: It does not; the message has the object.

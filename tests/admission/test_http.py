@@ -36,7 +36,7 @@ from webhook.work import BusyError, FailedError, Work
         "application/json;charset=UTF-8",
     ],
 )
-def test_json_is_taken_whatever_its_charset_and_case(client: Client, content_type: str) -> None:
+def test_json_is_accepted_in_any_charset_and_case(client: Client, content_type: str) -> None:
     well_formed(send(client, review(mpijob()), content_type=content_type))
 
 

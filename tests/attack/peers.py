@@ -1,4 +1,4 @@
-"""What every attack is made of: connections that are held, bytes sent without regard, and every answer."""
+"""Parts of attacks: open connections, bytes in any form, and all answers."""
 
 import contextlib
 import math
@@ -29,7 +29,7 @@ def post(body: bytes, path: str = "/mutate", length: int | None = None) -> bytes
 
 
 class Peers:
-    """The attackers of one server; what they hold is let go when this is left."""
+    """The attackers of one server; use as a context manager, which closes their connections."""
 
     def __init__(self, subject: Subject, *, seconds: float = math.inf, turns: float = math.inf) -> None:
         """An attack that lasts so long, or so many turns."""
@@ -52,11 +52,11 @@ class Peers:
             self.close(sock)
 
     def begin(self) -> None:
-        """Counts the time of the attack from now on: what it needs has been made."""
+        """Starts the time of the attack, after its preparation."""
         self._until = time.monotonic() + self._seconds
 
     def over(self) -> bool:
-        """Returns whether the attack has lasted as long as it should; asked before each turn."""
+        """Returns whether the attack has lasted long enough; called before each turn."""
         with self._lock:
             self._turns -= 1
         return self._turns < 0 or time.monotonic() >= self._until
@@ -69,7 +69,7 @@ class Peers:
         """Returns a TCP connection; the caller may forget it.
 
         Raises:
-            OSError: There is none to be had.
+            OSError: There is no connection.
         """
         sock = socket.create_connection(("127.0.0.1", port or self.subject.port), timeout=PATIENCE_SECONDS)
         self._open.add(sock)
@@ -79,7 +79,7 @@ class Peers:
         """Returns a TLS connection, its handshake done.
 
         Raises:
-            OSError: There is none to be had.
+            OSError: There is no connection.
         """
         raw = self.tcp()
         self._open.discard(raw)
@@ -100,7 +100,7 @@ class Peers:
         return outgoing.read()
 
     def close(self, sock: socket.socket) -> None:
-        """Lets go of a connection."""
+        """Closes a connection."""
         self._open.discard(sock)
         sock.close()
 
@@ -131,7 +131,7 @@ class Peers:
 
 
 def end_of_sending(sock: socket.socket) -> None:
-    """Half-close: the peer reads an end, and this side still hears what it says."""
+    """Half-close: the peer reads an end, and this side still reads answers."""
     # The method of a TLS connection would forget its keys.
     socket.socket.shutdown(sock, socket.SHUT_WR)
 
@@ -150,9 +150,9 @@ def refuses(answer: Answer) -> bool:
 
 
 def answers(subject: Subject, sent: bytes) -> list[Answer]:
-    """Returns everything that the server answers to bytes, until it closes or has nothing left to say.
+    """Returns everything that the server answers to bytes, until it closes or sends nothing more.
 
-    This side ends its sending right behind them, so that a server that waits for more hears that none comes.
+    This side ends its sending right behind them, so that the server does not wait for more.
     """
     data = b""
     with Peers(subject) as peers, contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The commands that talk to a cluster, with an API server in memory: words, exit codes, options."""
+"""The commands that use a cluster, with an API server in memory: output, exit codes, options."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace

@@ -120,7 +120,7 @@ def _each_signature_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("event", DISTURBANCES, ids=lambda event: "-".join(map(str, event)))
-def test_replicas_verify_whatever_happens_at_rest_or_in_any_step_of_a_rotation(event: Event) -> None:
+def test_replicas_verify_at_rest_and_in_every_step_of_a_rotation(event: Event) -> None:
     rotation = [("ca", 0.0), ("due", 0.0), ("due", 1.0)]
     for disturbed in range(len(rotation) + 1):
         happen_all(World(WANTED), [("due", 1.0), *rotation[:disturbed], event, *rotation[disturbed:]])

@@ -28,7 +28,7 @@ def test_rule_tables_load(block: Block) -> None:
     assert load_text(block.text, block.where).rules
 
 
-def test_there_is_an_example_of_every_shape_and_of_every_kind_that_people_write() -> None:
+def test_each_shape_and_each_kind_has_an_example() -> None:
     files = sorted((REPOSITORY / "examples").glob("*.yaml"))
     text = [each for file in files for each in read_documents(file.read_bytes(), file.name)]
     shown = [each for each in preview(load_default(), text) if each.item["workload"]]

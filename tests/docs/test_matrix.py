@@ -24,7 +24,7 @@ def test_every_kind_of_the_packaged_table_has_every_row_once() -> None:
     assert sorted((kind, what) for kind, what, _ in ROWS) == sorted(expected)
 
 
-def test_there_is_a_matrix_about_nodes_of_every_sort() -> None:
+def test_each_sort_of_node_has_a_matrix() -> None:
     assert len(OTHERS) > 10
 
 

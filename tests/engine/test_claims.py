@@ -77,7 +77,7 @@ def test_a_claim_of_a_node_makes_a_candidate_of_its_node_config(
         ({"resourceClaims": {"name": "c"}}, "the workers request no aws.amazon.com/neuron"),
     ],
 )
-def test_other_claims_leave_a_job_alone_and_say_why(entry: dict[str, Any], text: str) -> None:
+def test_other_claims_leave_a_job_alone_with_a_reason(entry: dict[str, Any], text: str) -> None:
     outcome = outcome_of(mpijob(4, resource=None, worker_spec=entry))
     assert text in outcome.reason
     assert outcome.operations == ()
@@ -98,7 +98,7 @@ def test_a_job_that_names_two_node_configs_is_refused_with_both_places(job: Any,
     assert text in outcome_of(job).denials[0].replace('"', "")
 
 
-def test_where_the_driver_sets_the_mode_there_is_no_init_script_but_the_wait_stays() -> None:
+def test_if_the_driver_sets_the_mode_there_is_no_init_script_except_the_wait() -> None:
     job = claiming("us-4-node-config")
     assert {"operators-hostfile-for-launcher", "wait-for-all-workers"} <= fired(outcome_of(job))
     always = "rules: [{name: init-in-job-image, match: {workload: mpijob, role: launcher}}]"

@@ -24,7 +24,7 @@ def test_a_truth_value_is_selected_by_its_text() -> None:
 
 
 @pytest.mark.parametrize("obj", [{}, {"jobs": None}, {"jobs": {}}, {"jobs": [1, None, []]}, [], None, 3])
-def test_an_element_that_is_not_there_is_no_path(obj: Any) -> None:
+def test_a_missing_element_is_no_path(obj: Any) -> None:
     assert not [*object_path("/jobs[name=workers]/n").find_all(obj)]
     assert object_path("/jobs[name=workers]/n").value(obj) is None
 
@@ -45,7 +45,7 @@ def test_escaped_keys_and_the_whole_object() -> None:
         ("spec", "a JSON pointer starts with '/'"),
     ],
 )
-def test_a_place_that_can_never_be_there_is_refused(text: str, reason: str) -> None:
+def test_a_path_that_cannot_exist_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason.replace("[", r"\[")):
         object_path(text)
 
@@ -60,7 +60,7 @@ def test_putting_into_a_list_shares_what_did_not_change() -> None:
 
 
 @pytest.mark.parametrize("tree", [None, "text", 7, [], {}, {"a": None}, {"a": "b"}, {"a": ["b"]}, {"b": {}}])
-def test_what_is_not_there_is_not_taken_out(tree: Any) -> None:
+def test_missing_parts_are_not_removed(tree: Any) -> None:
     assert drop(tree, ("a", "b")) is tree
 
 

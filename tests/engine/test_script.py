@@ -49,7 +49,7 @@ def test_a_job_does_not_have_the_text() -> None:
 @pytest.mark.parametrize(
     "own", [{}, {"annotations": None}, {"labels": {"ultraserver-webhook.io/inject": "false"}}]
 )
-def test_its_pod_has_it_whatever_has_become_of_the_table_since(own: dict[str, Any], table: str) -> None:
+def test_its_pod_has_it_after_any_change_of_the_table(own: dict[str, Any], table: str) -> None:
     """Without it the launcher could only fail, and that it runs was decided with the job."""
     after = reviewed(launcher(**own), table).after
     assert text(after) == initscript.text()

@@ -60,9 +60,7 @@ def unordered(obj: Any) -> Any:
 # Half of the usual number of examples: each evaluates three times.
 @settings(max_examples=settings().max_examples // 2)
 @given(jobs(named=True), st.sampled_from(sorted(TABLES)), st.sampled_from(sorted(TABLES)))
-def test_whatever_table_a_job_went_through_before_this_ones_result_is_that_of_the_authors_job(
-    job: Any, first: str, second: str
-) -> None:
+def test_the_result_does_not_depend_on_earlier_tables(job: Any, first: str, second: str) -> None:
     upgraded = evaluate(TABLES[second], Request(after(TABLES[first], job), "default", "now", "ada"))
     fresh = evaluate(TABLES[second], Request(job, "default", "now", "ada"))
     assert upgraded.denials == fresh.denials

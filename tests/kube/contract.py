@@ -180,7 +180,7 @@ class ApiContract:
         ],
         ids=["test of a version", "test of an identity", "remove what is not there", "add below nothing"],
     )
-    def test_a_patch_of_which_a_part_does_not_apply_changes_nothing(
+    def test_a_patch_with_a_part_that_does_not_apply_changes_nothing(
         self, server: Server, operation: Object
     ) -> None:
         made = server.create("one")
@@ -238,7 +238,7 @@ class ApiContract:
         ):
             assert names((server.api.get(path) or {})["items"]) == expected, path
 
-    def test_pages_are_of_one_version_whatever_is_written_meanwhile(self, server: Server) -> None:
+    def test_pages_of_a_list_have_one_version(self, server: Server) -> None:
         server.two_to_a_page()
         for name in ("a", "b", "c", "e"):
             server.create(name)

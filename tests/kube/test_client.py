@@ -228,7 +228,7 @@ def test_a_page_that_is_too_long_is_read_as_several(
     assert longest[-1] > 1
 
 
-def test_a_watch_gives_events_whole_however_they_arrive(server: Server, api: KubernetesApi) -> None:
+def test_a_watch_yields_whole_events_for_any_pieces(server: Server, api: KubernetesApi) -> None:
     server.answer = (
         200,
         b'{"type": "ADDED", "object": {"a": 1}}\n\n{"type": "DELE' + b'TED", "object": {}}\n',

@@ -25,7 +25,7 @@ def candidate(api: FakeApi, name: str, watch: Watch, duration: int = 30) -> Elec
     return Elector(api, NAMESPACE, "lease", name, duration, {}, watch)
 
 
-def test_the_first_leads_and_goes_on_leading() -> None:
+def test_the_first_candidate_leads_and_keeps_leading() -> None:
     api, watch = FakeApi(), Watch()
     one, two = candidate(api, "one", watch), candidate(api, "two", watch)
     assert one.lead()

@@ -95,7 +95,7 @@ def test_it_can_be_woken_and_renews_no_more_often_for_it() -> None:
     assert running.api.writes == ["POST lease", "PUT lease"]  # taken and given back
 
 
-def test_however_often_it_is_woken_passes_keep_their_distance() -> None:
+def test_passes_keep_their_distance_after_many_wakes() -> None:
     running = Running()
     for number in range(100):
         running.at(number / 100, running.loop.wake)

@@ -97,7 +97,7 @@ NAMES = st.text(max_size=80)
         max_size=4,
     )
 )
-def test_whatever_names_there_are_lines_are_printable(result: list[Server]) -> None:
+def test_lines_are_printable_for_any_names(result: list[Server]) -> None:
     assert all(plain(line).isprintable() for line in drawn(result, 60))
 
 

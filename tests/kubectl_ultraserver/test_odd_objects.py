@@ -29,7 +29,7 @@ MAPS = st.dictionaries(WORDS, ODD, max_size=5)
 
 @examples(15)
 @given(MAPS, st.lists(MAPS, max_size=2), MAPS, MAPS, st.lists(MAPS, max_size=2), ODD, st.booleans())
-def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: PLR0913, PLR0917
+def test_why_answers_for_any_kueue_objects_and_status(  # noqa: PLR0913, PLR0917
     status: Object,
     objs: list[Object],
     lease: Object,
@@ -62,7 +62,7 @@ def test_why_answers_whatever_kueues_objects_and_the_jobs_status_are(  # noqa: P
     st.lists(st.sampled_from(["n1-0", "n1-1", "n2-3", "gone", ""]), max_size=5),
     st.booleans(),
 )
-def test_verify_and_why_answer_whatever_the_pods_say(
+def test_verify_and_why_answer_for_any_pods(
     config: str,
     index: str,
     nodes: list[str],

@@ -34,7 +34,7 @@ def alive(word: str) -> list[str]:
 
 @pytest.mark.real_nodes
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda sign: sign.name)
-def test_nothing_of_a_build_that_is_interrupted_goes_on(sign: signal.Signals, tmp_path: Path) -> None:
+def test_an_interrupted_build_leaves_no_process(sign: signal.Signals, tmp_path: Path) -> None:
     word = f"build-{uuid.uuid4()}"
     command = [sys.executable, "-c", BUILD, str(tmp_path), word]
     with subprocess.Popen(command, cwd=product.REPOSITORY, stderr=subprocess.DEVNULL) as build:

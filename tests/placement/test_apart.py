@@ -138,7 +138,7 @@ def test_a_workers_own_term_keeps_it_off_pods_that_pass_for_workers() -> None:
         ({f"l{at}": "x" for at in range(MOST_LABELS + 1)}, {"matchLabels": {ROLE: "worker"}}, "us-01"),
     ],
 )
-def test_a_jobs_own_term_counts_whatever_label_of_others_it_selects_by(
+def test_a_jobs_own_term_counts_for_any_label_of_others(
     labels: dict[str, str], selector: dict[str, Any], to: str
 ) -> None:
     metadata = {"name": "p", "namespace": "other", "uid": "p", "labels": labels}
@@ -234,7 +234,7 @@ def test_terms_about_all_namespaces_cost_no_more_than_is_looked_at(
     assert compared(pods) == {"MOST_TERMS": 2 * 4 * 20, "MOST_COMPARED": 20}[bound]
 
 
-def test_terms_about_one_label_are_looked_up_however_many_there_are() -> None:
+def test_any_number_of_terms_about_one_label_is_looked_up() -> None:
     """Thirteen Pods with sixteen each hid a fourteenth's from us, and not from the scheduler."""
     many = [
         {"labelSelector": {"matchLabels": {"app": str(at)}}, "namespaceSelector": {}, "topologyKey": SERVER_4}

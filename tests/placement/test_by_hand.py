@@ -33,7 +33,7 @@ def waiting(api: FakeApi) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["team/a", "team/team.a"])
-def test_one_job_is_let_through(api: FakeApi, name: str) -> None:
+def test_one_job_is_admitted(api: FakeApi, name: str) -> None:
     done = call("open", name)
     assert done.exit_code == 0, done.output
     assert "admitted pod team/a-worker-0 of job team/a" in done.output.splitlines()

@@ -1,4 +1,4 @@
-"""Jobs that claim devices: what nodes offer, what pods ask for, who holds what."""
+"""Jobs that claim devices: offers of nodes, requests of pods, holders."""
 
 from datetime import timedelta
 from typing import Any
@@ -105,7 +105,7 @@ def claiming(name: str, workers: int = 4, entry: Object | None = None) -> list[O
 
 
 def store(api: FakeApi, objects: list[Object]) -> list[Object]:
-    """Stores pods, and the claims that kube-controller-manager makes of templates for them."""
+    """Stores pods, and the claims that kube-controller-manager creates for them."""
     for pod in objects:
         pod.setdefault("status", {})["resourceClaimStatuses"] = [
             {"name": entry["name"], "resourceClaimName": f"{pod['metadata']['name']}-{entry['name']}"}
@@ -123,13 +123,13 @@ def store(api: FakeApi, objects: list[Object]) -> list[Object]:
 
 
 def made_for(pod: Object, entry: str = "neurons") -> Object:
-    """Returns what says in a claim's metadata of which pod it is."""
+    """Returns the metadata by which a claim belongs to a pod."""
     owner = {"kind": "Pod", "uid": pod["metadata"]["uid"]}
     return {"ownerReferences": [owner], "annotations": {"resource.kubernetes.io/pod-claim-name": entry}}
 
 
 def pinned(api: FakeApi, name: str) -> set[str]:
-    """Returns the UltraServers that a job's workers are pinned to; an empty text where one waits."""
+    """Returns the UltraServers that a job's workers are pinned to; an empty text if one waits."""
     return {each[0] or "" for each in state(api, name).values()}
 
 
@@ -203,7 +203,7 @@ def test_an_admitted_job_keeps_its_unit_after_a_change_of_its_claims(api: FakeAp
 
 @pytest.mark.parametrize("namespace", ["evil", "team"])
 def test_a_claim_that_was_not_created_for_a_pod_is_ignored(namespace: str, api: FakeApi) -> None:
-    """Protects units from an editor whose own claims say that a job's empty claims ask for devices."""
+    """Protects units from a user whose own claims look like those of a job."""
     put_template(api)
     for pod in store(api, claiming("a")):
         forged, name = claim_spec(request(count=2)), f"forged-{pod['metadata']['name']}"
@@ -271,7 +271,7 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
 def test_a_claim_that_cannot_be_compared_makes_its_job_wait_with_a_reason(
     api: FakeApi, spec: Object | None, entry: Object, text: str
 ) -> None:
-    """Without a spec no claim is made of the template, which is there: by a quota, say."""
+    """Without a spec: a quota, for example, prevents the claim although its template exists."""
     if spec is not None:
         put(api, "resourceclaimtemplates", TEMPLATE, "team", spec={"spec": spec})
     store(api, claiming("a", entry=entry or None))
@@ -283,8 +283,8 @@ def test_a_claim_that_cannot_be_compared_makes_its_job_wait_with_a_reason(
     assert pinned(api, "other-worker") == {"us-01"}
 
 
-def test_a_job_of_which_a_worker_claims_nothing_waits(api: FakeApi) -> None:
-    """By anti-affinity it had a unit to itself for the devices of one worker."""
+def test_a_job_with_a_worker_that_claims_nothing_waits(api: FakeApi) -> None:
+    """Protects units from a job that has devices in one worker only."""
     put(api, "resourceclaimtemplates", "nothing", "team", spec={"spec": {"devices": {}}})
     put_template(api)
     first, *others = claiming("a")
@@ -311,7 +311,7 @@ def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -
 
 
 def test_devices_that_are_not_chosen_yet_may_be_any_of_their_node(api: FakeApi) -> None:
-    """What a asks for is among what b does."""
+    """The requests of a are also requests of b."""
     single(api, "a", request(count=1))
     single(api, "b", request(f"device.driver == '{DRIVER}'"))
     Program(api).run()
@@ -352,7 +352,7 @@ def test_an_admitted_job_of_one_node_keeps_it_after_a_change_of_its_claim(api: F
     ],
 )
 def test_requests_of_a_pod_are_met_together_or_not_at_all(asks: list[tuple[str, int]], *, fits: bool) -> None:
-    """Two devices, one of which is a and b, and a tainted one, without which no one has all."""
+    """There are two devices, one of them a and b, and a tainted one: no node can meet all requests."""
     devices = [Device("one", frozenset({("a", 1), ("b", 1)})), Device("two", frozenset({("a", 1)}))]
     devices.append(Device("three", frozenset({("c", 1)}), tainted=True))
     wanted = [Ask("x", frozenset({(name, 1)} if name else ()), count) for name, count in asks]
@@ -384,7 +384,7 @@ def test_a_device_class_may_select_by_attributes_alone(api: FakeApi) -> None:
     assert pinned(api, "a-worker") == {"us-02"}
 
 
-def test_a_unit_of_which_some_nodes_have_the_driver_and_some_the_plugin_is_not_whole(api: FakeApi) -> None:
+def test_a_unit_with_nodes_of_driver_and_plugin_is_not_whole(api: FakeApi) -> None:
     served = {"selectors": [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]}
     put(api, "deviceclasses", DRIVER, spec=served | {"extendedResourceName": NEURON})
     for position in range(2):
@@ -467,7 +467,7 @@ def test_a_claim_for_which_no_pod_waits_is_kept_without_its_requests() -> None:
 
 
 def test_where_claims_cannot_be_followed_jobs_without_claims_go_on(api: FakeApi) -> None:
-    """On nodes without claimed devices; who has those is not known."""
+    """They run on nodes without claimed devices, because holders of those are unknown."""
     put_template(api)
     store(api, claiming("claims"))
     for name in ("plugin", "too-many"):

@@ -34,7 +34,7 @@ def test_a_job_that_was_begun_is_finished_before_an_older_and_more_important_one
     ],
     ids=["as written", "too old", "a unit that is gone", "words of no block"],
 )
-def test_the_next_leader_goes_on_by_the_plan_that_was_stored(changes: dict[str, Any], units: str) -> None:
+def test_the_next_leader_continues_the_stored_plan(changes: dict[str, Any], units: str) -> None:
     """It may see other nodes, and the one before may write on: both give each block the same unit."""
     pods = job("a", 12)
     first = replace(pinned(pods[0], SERVER_4, "us-01", plan="1=us-04 2=us-05"), **changes)
@@ -109,7 +109,7 @@ def test_a_recreated_job_waits_until_the_old_pods_are_gone() -> None:
     assert placed(decide(TOPOLOGY, [*pods[:4], *ended], NOW + timedelta(seconds=1))) == {"a": "us-01"}
 
 
-def test_a_worker_comes_back_to_a_job_at_work_of_which_another_succeeded_and_its_pod_is_gone() -> None:
+def test_a_worker_returns_to_a_running_job_although_another_succeeded_and_its_pod_is_gone() -> None:
     pods = job("a", 4)
     there = bound(pods[2:], on(NODES, "n1-2", "n1-3"), started=True)
     assert placed(decide(TOPOLOGY, [pods[1], *there], NOW)) == {"a": "us-01"}

@@ -630,7 +630,7 @@ def test_a_deletion_that_was_refused_is_tried_again_and_no_second_failure() -> N
     assert again.memory.failures == {("team", "team.a"): failed}
 
 
-def test_where_it_failed_it_is_tried_again_if_there_is_nothing_else() -> None:
+def test_units_of_a_failure_are_tried_again_without_others() -> None:
     memory = Memory(failures={("team", "team.a"): Failure(1, NOW, frozenset({"us-01"}))})
     assert placed(ask(ONE.values(), job("a", 4), memory)) == {"a": "us-01"}
 

@@ -128,7 +128,7 @@ def test_resources(requests: dict[str, int], used: dict[str, int], short: str | 
     assert lacking(Demand(requests=requests), NODE, used) == short
 
 
-def test_a_node_takes_no_more_pods_than_it_says() -> None:
+def test_a_node_takes_at_most_its_allocatable_pods() -> None:
     node = Node("n", {}, allocatable={"pods": 2000})
     assert lacking(Demand(), node, {"pods": 1000}) is None
     assert lacking(Demand(), node, {"pods": 2000}) == "pods"

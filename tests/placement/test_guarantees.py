@@ -203,7 +203,7 @@ def test_an_invalid_guarantee_makes_the_table_unusable(change: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_team_within_its_guarantee_never_waits_whatever_others_do(seed: int) -> None:
+def test_a_team_within_its_guarantee_never_waits(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311 - a world that can be had again
     nodes = servers(6)
     rows = (Guarantee(("vision-*",), SERVER_4, 2), Guarantee(("speech",), SERVER_4, 1))

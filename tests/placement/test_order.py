@@ -33,7 +33,7 @@ def ask(*pods: Iterable[Pod], memory: Memory | None = None, now: Any = NOW) -> D
     return decide(Topology(FOUR.values()), [pod for each in pods for pod in each], now, memory=memory)
 
 
-def test_a_job_of_which_a_worker_is_at_work_goes_before_no_other_for_the_units_that_it_lacks() -> None:
+def test_a_job_with_a_running_worker_goes_before_no_other_for_missing_units() -> None:
     """Its author deletes the others: 15 nodes more went to it before all priorities."""
     at_work = bound(job("evil", 16, age=HOUR, **EVIL)[:1], on(FOUR, "n1-0"), started=True)
     again = job("evil", 16, age=SECOND, **EVIL)[1:]

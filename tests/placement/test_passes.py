@@ -238,7 +238,7 @@ def test_constant_changes_of_a_pod_do_not_prevent_a_write(
     assert list(state(api)) == ["a-launcher"]
 
 
-def test_a_pass_ends_before_the_lease_does_and_the_next_goes_on(
+def test_a_pass_ends_before_the_lease_and_the_next_continues(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store_job(api, "a", 4)
@@ -267,7 +267,7 @@ def test_a_decision_that_takes_all_the_time_of_a_pass_still_opens_a_job(
     assert {gates for _, gates in state(api).values()} == {0}
 
 
-def test_workers_without_a_node_are_deleted_in_time_and_made_anew_elsewhere(api: FakeApi) -> None:
+def test_workers_without_a_node_are_deleted_in_time_and_recreated_elsewhere(api: FakeApi) -> None:
     store_job(api, "a", 4)
     program = Program(api)
     program.run()

@@ -206,7 +206,7 @@ def test_an_old_leader_that_still_writes_splits_no_block(
 
 @examples(50)
 @given(clusters(), tenants(), queues(), st.lists(st.sampled_from(NAMES), max_size=4), st.integers(0, 60))
-def test_whatever_turns_sick_nothing_that_runs_is_touched_and_nothing_is_held_in_part_for_long(
+def test_sick_nodes_stop_no_running_pod_and_no_job_holds_a_part_for_long(
     nodes: list[Node], there: list[Pod], waiting: list[Pod], sick: list[str], writes: int
 ) -> None:
     decision = decide(Topology(nodes), there + waiting, NOW)

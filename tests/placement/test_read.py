@@ -128,7 +128,7 @@ def test_of_pods_that_have_ended_it_is_kept_who_they_were(phase: str) -> None:
 
 @examples(15)
 @given(st.dictionaries(st.sampled_from([*CONTRACT, keys.OPENED, keys.JOB, INDEX]), st.text(max_size=80)))
-def test_whatever_is_written_a_pod_can_be_read(texts: dict[str, str]) -> None:
+def test_a_pod_with_any_content_can_be_read(texts: dict[str, str]) -> None:
     worker = read_pod(pod(metadata={"annotations": CONTRACT | texts, "labels": {INDEX: "3"} | texts}))
     assert worker
     assert (worker.place is None) is (worker.fault is not None)

@@ -1,4 +1,4 @@
-"""What a node or a pod does not say counts as not there, and what it says arrives whole."""
+"""Missing fields of nodes and pods have their defaults, and existing ones are read whole."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -65,7 +65,7 @@ def test_terms_arrive_with_each_of_their_parts_and_none_selects_nothing() -> Non
     terms = read_demand(required({"matchExpressions": [whole, {}], "matchFields": [whole]}, {})).terms
     expression = Expression("k", "In", ("a", "b"))
     assert terms == (Term((expression, Expression("", "", ())), (expression,)), Term())
-    # Required terms of which there is none match no node; that is not the same as no requirement.
+    # An empty list of required terms matches no node, unlike a missing one.
     nothing: dict[str, Any] = {"requiredDuringSchedulingIgnoredDuringExecution": {}}
     assert read_demand({"affinity": {"nodeAffinity": nothing}}).terms == ()
     assert read_demand({"affinity": {"nodeAffinity": None}}).terms is None

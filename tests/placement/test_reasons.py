@@ -47,13 +47,13 @@ def test_many_are_counted_by_their_cause() -> None:
     )
 
 
-def test_it_is_the_same_in_every_run_however_nodes_and_pods_come() -> None:
+def test_the_result_does_not_depend_on_the_order_of_nodes_and_pods() -> None:
     pods = [foreign(f"x{name}", name) for name in MANY] + job("a", 4)
     assert why(MANY.values(), pods) == why(reversed(MANY.values()), list(reversed(pods)))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 64])
-def test_a_reason_fits_into_an_event_whatever_names_there_are(workers: int) -> None:
+def test_a_reason_fits_into_an_event_for_any_names(workers: int) -> None:
     nodes = [replace(each, name=f"{name}-{'x' * 240}", cordoned=True) for name, each in MANY.items()]
     text = why(nodes, job("a" * 200, workers), name="a" * 200)
     assert len(text.encode()) <= 1024

@@ -35,7 +35,7 @@ def test_a_pod_takes_one_of_the_pods_that_a_node_can_have() -> None:
             assert waiting(decision)["a"].endswith("node n1-0 has too little pods")
 
 
-def test_workers_of_less_than_a_node_share_the_node_of_which_least_is_left() -> None:
+def test_workers_of_less_than_a_node_share_the_fullest_node() -> None:
     half = replace(DEMAND, requests={"aws.amazon.com/neuron": 4_000})
     others = [foreign("x", "n1-0"), foreign("y", "n1-1"), foreign("z", "n1-1")]
     pods = [
@@ -52,7 +52,7 @@ def test_workers_of_less_than_a_node_share_the_node_of_which_least_is_left() -> 
     }
 
 
-def test_a_worker_cannot_come_back_to_a_pair_of_which_another_job_has_the_node() -> None:
+def test_a_worker_cannot_return_to_a_pair_in_which_another_job_has_the_node() -> None:
     first, second = job("a", 2)
     pods = [*bound([first], on(NODES, "n1-0"), started=True), second, foreign("x", "n1-1")]
     assert waiting(decide(Topology(NODES.values()), pods, NOW)) == {

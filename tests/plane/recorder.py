@@ -19,7 +19,7 @@ Patch = list[dict[str, Any]]
 
 
 def patching(patch: Callable[[Review], Patch]) -> Callable[[Review], Review]:
-    """Answers with what ``patch`` makes of the request's object."""
+    """Answers with the patch that ``patch`` returns for the request's object."""
 
     def answer(review: Review) -> Review:
         operations = base64.b64encode(json.dumps(patch(review["request"]["object"])).encode()).decode()
@@ -44,10 +44,10 @@ def patch_of(response: Review) -> Patch:
 
 
 class _Server(http.server.ThreadingHTTPServer):
-    """A server that keeps silent about clients that go away."""
+    """A server that does not log clients that disconnect."""
 
     def handle_error(self, *_: object) -> None:
-        """The API server drops spare connections, which is no news."""
+        """Ignores errors: the API server closes idle connections."""
 
 
 @contextlib.contextmanager
@@ -59,7 +59,7 @@ def answering(folder: Path, answer: Callable[[Review], Review]) -> Iterator[str]
         answer: from a review to an answer.
 
     Yields:
-        Where it is asked.
+        Its address.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
@@ -76,7 +76,7 @@ def answering(folder: Path, answer: Callable[[Review], Review]) -> Iterator[str]
             self.wfile.write(answered)
 
         def log_message(self, *_: object) -> None:
-            """No one reads it."""
+            """Logs nothing."""
 
     with _Server(("127.0.0.1", 0), Handler) as server:
         # The handshake is left to the thread of the connection: one silent client must not stop the others.

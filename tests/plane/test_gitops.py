@@ -143,7 +143,7 @@ def test_of_a_suspended_job_with_own_lists_only_argo_cds_default_comparison_diff
 
 
 @way
-def test_a_running_job_with_own_lists_differs_and_stays_as_it_is_if_its_templates_are_ignored(
+def test_a_running_job_with_own_lists_differs_and_is_unchanged_if_its_templates_are_ignored(
     way: tuple[str, ...], namespace: Kubectl
 ) -> None:
     lives = synced(namespace, OWN, way)

@@ -550,7 +550,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_command_of_whatever_content_is_looked_through_once(name: str) -> None:
+def test_a_command_is_searched_once_for_any_content(name: str) -> None:
     """Protects reviews: a pattern that begins again at every letter takes minutes, and a test one second."""
     launched(HOSTILE[name])
 

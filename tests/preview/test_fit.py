@@ -119,7 +119,7 @@ def test_what_cannot_start_and_what_is_not_placed_is_an_answer(placement: Placem
 
 
 @pytest.mark.parametrize("accept", ["application/json", "*/*"])
-def test_answers_are_as_the_description_says(placement: Placement, accept: str) -> None:
+def test_answers_conform_to_the_description(placement: Placement, accept: str) -> None:
     described = client(None).get("/v1/openapi.json").get_json()["components"]["schemas"]["Fit"]
     for document in (mpijob(4), mpijob(16), {"apiVersion": "v1", "kind": "Secret"}):
         found = fit(placement, document, headers={"Accept": accept}).get_json()
@@ -127,7 +127,7 @@ def test_answers_are_as_the_description_says(placement: Placement, accept: str) 
         assert found.keys() <= described["properties"].keys()
 
 
-def test_without_an_answer_the_status_and_the_reason_say_why(placement: Placement) -> None:
+def test_without_an_answer_status_and_reason_explain_it(placement: Placement) -> None:
     off = client(None).post("/v1/fit", data=dump_yaml(mpijob(4)))
     assert (off.status_code, off.get_json()["code"]) == (404, "not-found")
     assert "fit: true" in off.get_json()["error"]

@@ -128,7 +128,7 @@ MUST = {
 
 @pytest.mark.parametrize("form", ["diff", "json", "github", "junit"])
 @pytest.mark.parametrize(("objects", "code", "must"), MUST.values(), ids=MUST)
-def test_must_place_fails_whatever_is_no_candidate(
+def test_must_place_fails_for_everything_that_is_no_candidate(
     tmp_path: Path, objects: list[Any], code: int, must: int, form: str
 ) -> None:
     """Protects a pipeline from passing having checked nothing."""

@@ -1,4 +1,4 @@
-"""The sentence that every preview begins with: one case for each thing that decides its words."""
+"""The sentence that every preview begins with: one case for each of its forms."""
 
 from pathlib import Path
 from typing import Any
@@ -215,7 +215,7 @@ def test_a_table_that_does_not_enforce_places_nothing(mode: str, text: str, tmp_
 
 
 def test_a_job_with_devices_and_without_a_label_is_not_placed_for_the_label(tmp_path: Path) -> None:
-    """Protects the reason from the words of a warning: what decides is how the workers get their devices."""
+    """Protects the reason from the words of a warning."""
     table = (
         "rules:\n- {name: job-label, mode: off}\n"
         "- {name: ours, reason: x, match: {role: worker}, warn: this is not placed}\n"
@@ -243,14 +243,14 @@ SUCCEEDED: Json = RUNNING | {"conditions": [{"type": "Succeeded", "status": "Tru
     ids=["running", "ended"],
 )
 def test_a_preview_of_an_update_of_a_job_with_pods_has_their_place(status: Json, text: str) -> None:
-    """Protects from "not placed" of a job that runs, as its file says nothing of the place it has."""
+    """Protects from "not placed" of a job that runs, whose file has no placement annotation."""
     stored = {**shown(mpijob(4)).seen.outcome.after, "status": status}
     assert sentence(shown(mpijob(4), old=stored)) == text
 
 
 @pytest.mark.parametrize("workers", [8, 3])
 def test_a_job_that_runs_keeps_the_place_of_its_first_size(workers: int) -> None:
-    """Protects from an update of the number of workers that says nothing of their place."""
+    """Protects from a preview of a new number of workers that leaves out their place."""
     stored = {**shown(mpijob(4)).seen.outcome.after, "status": RUNNING}
     assert sentence(shown(mpijob(workers), old=stored)) == (
         f"placed: {ONE}; the stored job keeps this place: to have one for {workers}, "
@@ -259,7 +259,7 @@ def test_a_job_that_runs_keeps_the_place_of_its_first_size(workers: int) -> None
 
 
 def test_a_set_without_groups_has_a_reason() -> None:
-    """Protects from "placed" of Pods that nothing makes."""
+    """Protects from "placed" of Pods that no operator creates."""
     obj = put(leaderworkerset(1, 4), ("spec", "replicas"), 0)
     assert "each group, of which there is none now: 4 " in sentence(shown(obj))
 
@@ -291,7 +291,7 @@ WITHOUT_ROWS = {
 @pytest.mark.parametrize("mode", ["off", "shadow"])
 @pytest.mark.parametrize("case", WITHOUT_ROWS)
 def test_the_scheduler_keeps_only_what_the_terms_say(case: str, mode: str, tmp_path: Path) -> None:
-    """Protects from a promise of which the rows are off or in shadow."""
+    """Protects from a promise by rows that are off or in shadow."""
     names, workers, text = WITHOUT_ROWS[case]
     rows = ", ".join(f'{{name: {name}, mode: "{mode}"}}' for name in names.split())
     item = shown(mpijob(workers), f"rules: [{rows}]\n", tmp_path, placement=False)
@@ -315,7 +315,7 @@ def test_the_scheduler_keeps_only_what_the_terms_say(case: str, mode: str, tmp_p
     ids=["nothing", "nodes", "slices", "other slices"],
 )
 def test_kueue_keeps_only_what_the_workers_ask(requests: dict[str, str], where: str, tmp_path: Path) -> None:
-    """Protects the sentence from the words of a warning, which here is switched off."""
+    """Protects the sentence from the words of a warning that is switched off."""
     rows = "rules: [{name: kueue-chooses-nodes, mode: enforce}, {name: kueue-not-whole, mode: off}]\n"
     obj = put(mpijob(8), ("metadata", "labels"), {"kueue.x-k8s.io/queue-name": "team"})
     annotations = {f"kueue.x-k8s.io/podset-{key}": value for key, value in requests.items()}

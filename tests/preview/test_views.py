@@ -42,7 +42,7 @@ def ask(client: Client, body: Any, accept: str | None = None, query: str = "") -
 
 
 @pytest.mark.parametrize("form", [json.dumps, dump_yaml], ids=["JSON", "YAML"])
-def test_a_document_is_read_as_json_or_yaml_whatever_the_content_type(client: Client, form: Any) -> None:
+def test_a_document_is_read_as_json_or_yaml_for_any_content_type(client: Client, form: Any) -> None:
     for content_type in ("application/json", "application/yaml", "text/plain", None):
         answer = client.post("/v1/preview", data=form(mpijob()), content_type=content_type)
         (shown,) = answer.get_json()["items"]
@@ -86,7 +86,7 @@ def test_the_form_that_the_client_likes_best_is_taken(client: Client) -> None:
     assert answer.mimetype == "text/x-diff"
 
 
-def test_a_form_that_there_is_not_is_406_naming_those_there_are(client: Client) -> None:
+def test_an_unknown_format_is_406_with_the_known_ones(client: Client) -> None:
     answer = ask(client, mpijob(), "text/html")
     assert answer.status_code == 406
     assert answer.get_json()["error"] == (

@@ -47,7 +47,7 @@ def test_every_rule_has_a_reason_why_it_skips_other_objects() -> None:
     assert why["ultraserver-nodes"] == why["job-label"] == "it is not a candidate"
 
 
-def test_any_other_pod_is_opened_and_the_packaged_table_leaves_it_as_it_is() -> None:
+def test_any_other_pod_is_read_and_the_packaged_table_leaves_it_unchanged() -> None:
     template = mpijob()["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     labels = {"ultraserver-webhook.io/job": "default.train"}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": labels}, **template}

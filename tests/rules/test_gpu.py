@@ -28,7 +28,7 @@ def without_selector() -> Any:
     return job
 
 
-def test_the_job_of_the_document_is_left_as_it_is() -> None:
+def test_the_job_of_the_document_is_unchanged() -> None:
     assert outcome(load_default(), JOB).operations == ()
 
 
@@ -55,7 +55,7 @@ def test_gpus_without_a_choice_of_nodes_go_to_the_instance_type_of_the_cluster()
     assert outcome(hyperpod(GPU_TYPE), stored).operations == ()
 
 
-def test_healthy_nodes_beside_a_choice_of_its_own() -> None:
+def test_healthy_nodes_with_a_selection_of_the_job() -> None:
     assert get(after(hyperpod(HEALTHY), JOB), SELECTOR) == {TYPE: "ml.p5.48xlarge", HEALTH: "Schedulable"}
 
 

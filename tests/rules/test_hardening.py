@@ -33,7 +33,7 @@ def test_init_containers_may_do_and_ask_for_what_the_launchers_own_container_doe
 
 
 @pytest.mark.parametrize("spelling", ["off", '"off"', "false", "Off"])
-def test_off_means_off_however_yaml_reads_it(spelling: str) -> None:
+def test_off_means_off_in_every_reading_of_yaml(spelling: str) -> None:
     table = extended(f"rules: [{{name: nodes-with-server-id, mode: {spelling}}}]")
     assert "nodes-with-server-id" not in outcome(table, mpijob(4)).fired()
 

@@ -40,9 +40,7 @@ PROXY, MAIN = LAUNCHER_POD["spec"]["containers"]
 
 @pytest.mark.parametrize("order", [[PROXY, MAIN], [MAIN, PROXY], [MAIN]], ids=["first", "last", "none"])
 @pytest.mark.parametrize("later", [[PROXY, MAIN], [MAIN, PROXY]], ids=["first", "last"])
-def test_mount_and_variables_are_in_the_operators_container_whatever_the_order(
-    order: Any, later: Any
-) -> None:
+def test_mount_and_variables_are_in_the_operators_container_in_any_order(order: Any, later: Any) -> None:
     """Another webhook may put a proxy before it, or reorder, between two rounds."""
     first = outcome(TABLE, put(LAUNCHER_POD, ("spec", "containers"), order)).after
     ours = next(each for each in first["spec"]["containers"] if each["name"] == "mpitest")
@@ -104,7 +102,7 @@ def test_both_paths_are_one_volume_in_the_init_container_and_in_the_launchers_ow
 
 
 @pytest.mark.parametrize("path", ["/root/ultraserver_init", "/ultraserver_init"])
-def test_awss_whole_yaml_of_either_date_stays_as_it_is(path: str) -> None:
+def test_awss_yaml_of_both_dates_is_unchanged(path: str) -> None:
     own = [
         {"mountPath": "/etc/mpi", "name": "mpi-job-config"},
         {"mountPath": "/root/.ssh", "name": "ssh-auth"},

@@ -278,9 +278,7 @@ policies:
 
 
 @pytest.mark.parametrize(("mode", "text"), [("shadow", "in shadow"), ("off", "off")])
-def test_lint_notes_rules_that_do_nothing_for_want_of_another_and_policies_that_ended(
-    mode: str, text: str
-) -> None:
+def test_lint_notes_rules_without_effect_and_policies_that_ended(mode: str, text: str) -> None:
     draft = draft_of([("mine.yaml", EXTENDS + NOTED.replace("MODE", mode))], "mine.yaml")
     table = build(draft)
     matching = [(note.line, note.message) for note in notes(draft, table, NOON - 1)]

@@ -93,7 +93,7 @@ def test_the_size_is_a_value_of_the_table(shape: str) -> None:
         assert volume["emptyDir"]["sizeLimit"] == size
 
 
-def test_a_volume_of_that_name_stays_as_large_as_it_is(shape: str) -> None:
+def test_a_volume_of_that_name_keeps_its_size(shape: str) -> None:
     job = t9k_mpijob(shape)
     volume = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
     worker_of(job)["template"]["spec"]["volumes"] = [volume]

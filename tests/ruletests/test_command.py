@@ -229,7 +229,7 @@ def test_links_out_of_the_folder_and_to_folders_are_refused(tmp_path: Path, to: 
     assert why in done.stderr
 
 
-def test_update_writes_snapshots_of_cases_of_which_nothing_else_differs(tmp_path: Path) -> None:
+def test_update_writes_snapshots_of_cases_without_other_differences(tmp_path: Path) -> None:
     """A snapshot is what a user looked at: a case that fails otherwise keeps its old one."""
     cases = [
         case("good", expect={"snapshot": True}),

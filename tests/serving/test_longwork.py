@@ -43,7 +43,7 @@ def test_work_without_an_end_is_ended(done: dict[str, Any]) -> None:
     assert done["endless"] == "FailedError: it took longer than 0.5 s"
 
 
-def test_work_that_wants_too_much_memory_fails_and_the_server_does_not_grow(done: dict[str, Any]) -> None:
+def test_work_of_too_much_memory_fails_and_the_server_does_not_grow(done: dict[str, Any]) -> None:
     message, most = done["greedy"]
     assert message == TOO_LARGE
     assert 0 < most < 200_000_000

@@ -114,7 +114,7 @@ def test_records_without_data_count_as_reads_when_a_byte_comes_between(
     assert wire.longest <= PIECE
 
 
-def test_data_comes_as_it_was_sent_whatever_its_pieces(wire: Wire, secured: Secured, turns: Turns) -> None:
+def test_data_arrives_as_sent_for_any_pieces(wire: Wire, secured: Secured, turns: Turns) -> None:
     """Protects large records and small reads: what OpenSSL holds of a record is not counted as records."""
     sent = b"".join(bytes([at % 251]) * (RECORD if at % 2 else 1024) for at in range(40))
     wire.sent = b"".join(wire.client.record(sent[at : at + RECORD]) for at in range(0, len(sent), RECORD))

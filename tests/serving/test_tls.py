@@ -185,7 +185,7 @@ def test_a_pair_that_is_put_in_its_place_while_it_is_read_does_not_let_an_expire
     assert mounted.tls.expires == good.certificate.not_valid_after_utc
 
 
-def test_a_pair_that_becomes_valid_is_reloaded_then(mounted: Mounted) -> None:
+def test_a_pair_is_reloaded_when_it_becomes_valid(mounted: Mounted) -> None:
     # It ends after the one in use, which is kept until then.
     early, context = mounted.files.issue(timedelta(hours=12)), mounted.tls.context()
     begins = early.certificate.not_valid_before_utc

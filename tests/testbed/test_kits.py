@@ -60,7 +60,7 @@ def test_the_kits_that_are_named_are_built_and_all_where_none_is(
     assert built == names
 
 
-def test_a_kit_that_there_is_not_is_refused_with_those_that_there_are(
+def test_an_unknown_kit_is_refused_with_the_known_ones(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit):

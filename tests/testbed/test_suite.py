@@ -79,7 +79,7 @@ def test_a_test_beyond_its_tiers_limit_fails(suite: pytest.Pytester) -> None:
 
 @pytest.mark.limit(3, "waits for longer than the limit that it is about")
 @pytest.mark.parametrize(("mark", "crowding"), [("@pytest.mark.limit(5, 'waits')", 1.0), ("", 2.0)])
-def test_a_test_may_take_longer_with_a_reason_and_where_others_want_the_processors(
+def test_a_test_may_take_longer_with_a_reason_or_on_a_busy_machine(
     mark: str, crowding: float, suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tiers, "crowding", lambda: crowding)

@@ -1,4 +1,4 @@
-"""What a plain MPIJob costs, and rows that are not for it: ``python -m tests.bench.engine.plain``.
+"""The cost of a plain MPIJob, and of rows for other kinds: ``python -m tests.bench.engine.plain``.
 
 CPU time of one evaluation as a multiple of ``json.loads`` of the same bytes. All is measured in every round,
 one after the other, so that a busy machine slows all alike. And how many calls of this project's functions it

@@ -1,4 +1,4 @@
-"""An MPIJob on real nodes, for tests: what it runs, where its pods are, what they print, how it ends."""
+"""An MPIJob on real nodes, for tests: its programs, the nodes and output of its pods, and its end."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -180,7 +180,7 @@ class Job:
             self.file(name, file).touch()
 
     def begun(self) -> None:
-        """Waits until every rank of a ``GATED`` job runs, and removes the files that say so.
+        """Waits until every rank of a ``GATED`` job runs, and removes the files that gate them.
 
         Raises:
             NotYetError: not in time.
@@ -195,12 +195,12 @@ class Job:
         return story.ended(self.kubectl, self.name)
 
     def ranks(self) -> list[dict[str, str]]:
-        """Returns what each rank said, by rank: ``host``, and the variables that it was given."""
+        """Returns the output of each rank: ``host`` and its variables."""
         lines = (dict(re.findall(r"(\w+)=(\S*)", line)) for line in self.log(MAIN).splitlines())
         return sorted((line for line in lines if line.get("rank")), key=lambda line: int(line["rank"]))
 
     def computes(self, plugins: Mapping[str, NeuronPlugin]) -> None:
-        """Waits for its end, and asserts that it is a good one: all ranks added up, in topology order."""
+        """Waits until it has succeeded, and asserts that all ranks took part, in topology order."""
         launcher = self.ended()
         logs = {each: self.log(each) for each in story.containers(launcher)}
         assert launcher["status"]["phase"] == "Succeeded", logs

@@ -49,7 +49,7 @@ def driven(
             plugins[name].start()
 
 
-def test_a_job_that_claims_nodes_runs_beside_one_that_requests_devices_and_has_what_cdi_gives(
+def test_a_job_with_claims_runs_next_to_one_with_requests_and_has_the_mode_by_cdi(
     driven: set[str], plugins: dict[str, NeuronPlugin], here: Kubectl
 ) -> None:
     """Real kubelets prepare claims, containerd reads the CDI spec, and whole jobs share a mixed fleet."""

@@ -30,7 +30,7 @@ def served(whole_fleet: Fleet, passed_on: None) -> Iterator[None]:
 pytestmark = pytest.mark.usefixtures("served")
 
 
-def test_a_job_that_claims_gets_what_the_preview_says_and_none_without_its_template(fleet: Fleet) -> None:
+def test_a_job_with_claims_gets_the_nodes_of_its_preview_and_none_without_a_template(fleet: Fleet) -> None:
     inside = fleet.driver.plane.kubectl.in_namespace(TEAMS[0])
     fleet.plugin.apply("plain", 4)
     fleet.plugin.wait(all_whole)

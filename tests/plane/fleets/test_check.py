@@ -248,7 +248,7 @@ def test_the_plugin_in_one_file_finds_the_same(installed: Installed, file: Path,
     assert done.stderr.startswith("error: cannot reach the API server: ")
 
 
-def test_its_proxy_ends_with_it_however_that_ends(installed: Installed, file: Path, tmp_path: Path) -> None:
+def test_its_proxy_ends_with_it_in_every_case(installed: Installed, file: Path, tmp_path: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, '{file}/plugin.pyz')\n"
         "from kubectl_ultraserver.proxy import connect_as_user\n"

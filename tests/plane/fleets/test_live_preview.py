@@ -188,7 +188,7 @@ def test_a_refusal_by_another_table_is_explained(live: Live) -> None:
     assert code == 2
 
 
-def test_a_job_that_is_there_is_named(live: Live) -> None:
+def test_a_stored_job_is_named(live: Live) -> None:
     inside = live.namespace()
     inside.create(mpijob(4))
     code, (server,), _ = asked(inside, mpijob(4))

@@ -19,7 +19,7 @@ from webhook.engine.identity import job_id
     ["train", "a-name-that-is-so-long-that-the-label-has-no-room-for-it-and-is-hashed", None],
     ids=["named", "long", "generated"],
 )
-def test_what_the_webhook_computes_is_let_through(name: str | None, ada: Kubectl) -> None:
+def test_annotations_that_the_webhook_computes_are_admitted(name: str | None, ada: Kubectl) -> None:
     metadata = {"name": name} if name else {"name": None, "generateName": "train-"}
     stored = ada.create(people.unplaceable(**metadata))
     assert template(stored, "Worker")["metadata"]["labels"][keys.JOB].startswith(str(ada.namespace)[:20])

@@ -54,7 +54,7 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize(("patch", "text"), FORGERIES.values(), ids=FORGERIES.keys())
-def test_a_patch_of_what_says_who_a_running_job_is_is_refused(
+def test_a_patch_of_the_identity_of_a_running_job_is_refused(
     patch: object, text: str, running_job: Kubectl
 ) -> None:
     before = running_job.get_json("mpijob", "train")["spec"]
@@ -141,7 +141,7 @@ def test_a_suspended_job_whose_launcher_is_to_run_ranks_has_a_new_size(ada: Kube
 
 
 @pytest.mark.limit(30, "mpi-operator makes, ends and makes the pods of a job again, one turn after the other")
-def test_what_people_do_to_their_jobs_every_day_is_let_through(ada: Kubectl) -> None:
+def test_everyday_changes_of_jobs_are_admitted(ada: Kubectl) -> None:
     ada.apply(people.unplaceable())
     count = lambda number: lambda obj: len(jobs.workers_of(obj["items"])) == number  # noqa: E731 - short
     ada.wait_for(count(4), "pods")

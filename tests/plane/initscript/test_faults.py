@@ -286,7 +286,7 @@ def test_a_server_id_that_is_none_is_refused() -> None:
     assert all("is not in a working UltraServer of 4" in line for line in messages[:8])
 
 
-def test_a_node_id_that_two_claim_is_named_with_their_pods_however_it_is_written() -> None:
+def test_a_node_id_of_two_workers_is_reported_with_their_pods_in_any_spelling() -> None:
     topology = changed(changed(servers(4), 0, node_id_4="09"), 1, node_id_4="9")
     with Fleet(topology) as fleet:
         messages = errors(fleet)

@@ -31,7 +31,7 @@ def test_a_worker_that_may_not_write_etc_environment_fails_with_the_remedy() -> 
         )
 
 
-def test_with_node_config_1_a_worker_that_may_not_write_is_warned_of_and_the_job_goes_on() -> None:
+def test_with_node_config_1_a_worker_that_may_not_write_is_a_warning_only() -> None:
     """Protects jobs of single nodes from failing for variables that none of their ranks needs."""
     with Fleet(2, uid=2000, launcher_ssh=PORT, sshd=ROOTLESS) as fleet:
         fleet.as_root(["chmod", "666", "/etc/environment"], "demo-worker-1")
@@ -93,7 +93,7 @@ def test_a_login_that_chatters_is_understood() -> None:
         assert fleet.environment("demo-worker-0")["NEURON_GLOBAL_TOPOID"] == "2"
 
 
-def test_a_session_that_was_cut_short_is_tried_again_however_long_the_first_round_took() -> None:
+def test_an_interrupted_session_is_retried_also_after_a_long_first_round() -> None:
     once = "[[ $BASH_EXECUTION_STRING != *{}* || -e /root/tried ]] || {{ touch /root/tried; {}exit 255; }}\n"
     with Fleet(4) as fleet:
         fleet.write("demo-worker-1", "/root/.bashrc", once.format("ultraserver_mode", "sleep 16; "))

@@ -71,7 +71,7 @@ def test_copied_templates_have_only_what_the_webhook_could_have_written(ada: Kub
     people.assert_done(people.tries(ada, together(*honest), "create", "--dry-run=server"))
 
 
-def test_what_the_webhook_computes_for_a_job_is_let_through(namespace: Kubectl) -> None:
+def test_annotations_that_the_webhook_computes_for_a_job_are_admitted(namespace: Kubectl) -> None:
     ada = namespace.acting_as(people.ADA)
     people.assert_done(people.tries(ada, people.plain_job({"containers": [CONTAINER]})))
     metadata = namespace.get_json("job", "plain")["spec"]["template"]["metadata"]

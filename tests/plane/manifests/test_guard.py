@@ -51,7 +51,7 @@ def test_every_policy_is_bound_and_refuses(guard: Build) -> None:
     assert len(bound) == 4
 
 
-def test_the_guard_knows_the_units_of_the_packaged_table(guard: Build) -> None:
+def test_the_guard_has_the_units_of_the_packaged_table(guard: Build) -> None:
     """The policy for jobs has them with their numbers of nodes."""
     (jobs,) = (
         variable["expression"]

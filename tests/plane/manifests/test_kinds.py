@@ -22,7 +22,7 @@ def added(overlay: Build, base: Build) -> dict[str, Object]:
 
 
 def resources(hooks: dict[str, Object]) -> set[tuple[str, str]]:
-    """Returns group and version, and the resource, of everything that is asked about."""
+    """Returns group and version, and the resource, of all kinds that are sent."""
     return {
         (f"{group}/{version}".lstrip("/"), resource)
         for hook in hooks.values()
@@ -72,7 +72,7 @@ def test_of_pods_only_those_of_jobs_with_blocks_are_sent_and_not_what_the_base_s
     assert conditions == ["not-a-mirror-pod", "of-a-job-with-blocks"]
 
 
-def test_updates_are_asked_about_for_the_kinds_whose_rows_say_so(overlay: Build, base: Build) -> None:
+def test_updates_are_sent_for_the_kinds_whose_rows_have_states(overlay: Build, base: Build) -> None:
     rows = load_default().workloads
     hooks = webhooks(overlay)
     for name, wanted in (("kinds-updates", True), ("kinds-suspended", False)):

@@ -77,7 +77,7 @@ def test_it_may_see_nodes_pods_and_claims_change_pods_and_write_events_and_nothi
         assert named in text
 
 
-def test_the_program_knows_every_argument_it_is_given(base: Build) -> None:
+def test_the_program_accepts_every_argument_of_its_manifest(base: Build) -> None:
     known = {name for parameter in main.commands["run"].params for name in parameter.opts}
     (container,) = pod_specs(base)[NAME]["containers"]
     assert {argument.split("=")[0] for argument in container["args"]} <= known

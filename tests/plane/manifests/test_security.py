@@ -85,14 +85,14 @@ def test_every_policy_budget_and_service_selects_pods_that_there_are(base: Build
         assert any(selects(selector, label) for label in labels), selector
 
 
-def test_the_server_knows_every_argument_it_is_given(base: Build) -> None:
+def test_the_server_accepts_every_argument_of_its_manifest(base: Build) -> None:
     command = click.command()(serve_options(lambda: None))
     known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     (container,) = pod_specs(base)["ultraserver-webhook"]["containers"]
     assert {argument.split("=")[0] for argument in container["args"]} <= known
 
 
-def test_every_webhook_calls_an_endpoint_that_there_is(base: Build) -> None:
+def test_every_webhook_calls_an_existing_endpoint(base: Build) -> None:
     called = {hook["clientConfig"]["service"]["path"] for hook in webhooks(base).values()}
     assert called <= {f"/{name}" for name in HANDLERS}
     assert {hook["clientConfig"]["service"]["namespace"] for hook in webhooks(base).values()} == {NAMESPACE}

@@ -86,7 +86,7 @@ def test_a_leader_killed_in_the_middle_is_followed(stage: Stage) -> None:
     stage.wait(all_whole)
 
 
-def test_two_that_both_believe_to_lead_end_with_whole_jobs(stage: Stage) -> None:
+def test_two_simultaneous_leaders_end_with_whole_jobs(stage: Stage) -> None:
     # Leases of their own: nothing tells one about the other but what both write. What they pin against each
     # other is given up soon.
     for number in range(2):

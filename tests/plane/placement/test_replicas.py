@@ -56,7 +56,7 @@ def test_a_leader_that_sees_no_longer_gives_its_lease_back(stage: Stage) -> None
     assert "no longer leader" in blind.log.read_text(encoding="utf-8")
 
 
-def test_a_replica_of_which_a_watch_has_died_ends_and_another_leads(stage: Stage) -> None:
+def test_a_replica_whose_watch_has_failed_ends_and_another_leads(stage: Stage) -> None:
     died = stage.start_program(code=ODD, lease_seconds=LEASE)
     wait_leader(stage, died)
     stage.start_program(lease_seconds=LEASE)
