@@ -72,11 +72,12 @@ class Answers:
                 raise _CannotError(
                     f"it answered a question just now: try again in {self._free - began:.1f} s"
                 )
-            pods = pods_of(json.loads(environ["wsgi.input"].read(size)), scene.now)
-            answer = answered(scene, pods)
-            ended = time.monotonic()
-            self._free = ended + SHARE * (ended - began)
-            return answer
+            try:
+                pods = pods_of(json.loads(environ["wsgi.input"].read(size)), scene.now)
+                return answered(scene, pods)
+            finally:  # an error may take as long as an answer
+                ended = time.monotonic()
+                self._free = ended + SHARE * (ended - began)
         finally:
             self._lock.release()
 

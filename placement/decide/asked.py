@@ -63,18 +63,19 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
         ValueError: It describes none that whole-job admission could place.
     """
     workers: list[dict[str, Any]] = []
+    sets = int(question["sets"])
     for part in question["pods"]:
-        if read(part["pod"]["metadata"]):
-            workers += [part["pod"]] * int(part["count"])
-        if len(workers) * int(question["sets"]) > MOST_PODS:
+        count = int(part["count"]) if read(part["pod"]["metadata"]) else 0
+        if (len(workers) + count) * max(sets, 1) > MOST_PODS:  # also of a question that no preview has sent
             raise ValueError(f"the job has more than {MOST_PODS} workers")
+        workers += [part["pod"]] * count
     place = read(workers[0]["metadata"]) if workers else None
     if place is None or place.placer is not Placer.WHOLE_JOB:
         raise ValueError("whole-job admission does not place it")
     if any(get(pod, ("spec", "resourceClaims")) for pod in workers):
         raise ValueError("it claims devices: ask with kubectl ultraserver preview --fit")
     names = question["namespace"], question["name"]
-    pods = coming(*names, workers, place, int(question["sets"]), {}, now)
+    pods = coming(*names, workers, place, sets, {}, now)
     return [replace(pod, job=f"{ABSENT} {pod.job}") for pod in pods]
 
 

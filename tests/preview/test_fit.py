@@ -25,7 +25,7 @@ from testbed.mpijob import mpijob
 from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bound, job, on, servers
 from webhook.app import create_app
 from webhook.documents import dump_yaml
-from webhook.preview.fit import ask
+from webhook.preview.fit import NoAnswerError, ask
 from webhook.preview.views import preview_blueprint
 from webhook.rules.source import TableSource
 
@@ -167,6 +167,17 @@ def test_answers_leave_the_processor_to_decisions(
     assert (busy.status_code, "try again in" in busy.get_json()["error"]) == (503, True)
 
 
+def test_a_question_that_fails_costs_its_peer_the_same_pause(
+    placement: Placement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Questions whose last Pod is invalid took all of the program's time."""
+    monkeypatch.setattr(answers, "SHARE", 10**9)
+    with pytest.raises(ValueError, match="it cannot be decided"):
+        ask(placement.url, b'{"sets": 1, "pods": [{}]}')
+    with pytest.raises(NoAnswerError, match="try again in"):
+        ask(placement.url, b"{}")
+
+
 @pytest.mark.parametrize(
     ("scene", "why"),
     [
@@ -189,8 +200,10 @@ def test_a_job_without_workers_or_with_too_many_is_refused() -> None:
         pods_of({"namespace": "a", "name": "b", "sets": 1, "pods": []}, NOW)
     place = {"annotations": {"ultraserver-webhook.io/place": str(job("a", 4)[0].place)}}
     part = {"count": 4, "pod": {"metadata": place, "spec": {"containers": []}}}
-    with pytest.raises(ValueError, match="more than 1024"):
-        pods_of({"namespace": "a", "name": "b", "sets": 1000, "pods": [part]}, NOW)
+    for sets, count in ((1000, 4), (1, 10**12), (0, 10**12), (-1, 10**12)):  # so many would fill the memory
+        question = {"namespace": "a", "name": "b", "sets": sets, "pods": [part | {"count": count}]}
+        with pytest.raises(ValueError, match="more than 1024"):
+            pods_of(question, NOW)
 
 
 def test_failures_of_its_namespace_are_no_failures_of_the_job_that_is_asked_about() -> None:
