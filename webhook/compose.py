@@ -88,9 +88,9 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
 def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: bool) -> list[WsgiApp]:
     """Returns the application of each listener; called in the worker, which owns counters and processes."""
     counters = Metrics(state)
-    work = LongWork(state.tables, log_config, memory=REVIEW_MEMORY)
+    state.tables.work = work = LongWork(state.tables, log_config, memory=REVIEW_MEMORY)
     gevent.spawn(keep_fresh, partial(state.refresh, partial(load_changed, work)))
-    apps: list[WsgiApp] = [create_app(admission_blueprint(state, counters, work))]
+    apps: list[WsgiApp] = [create_app(admission_blueprint(state, counters))]
     if metrics:
         apps.append(DispatcherMiddleware(create_app(), {"/metrics": make_wsgi_app(counters.registry)}))
     return apps
@@ -103,11 +103,11 @@ def preview_apps(
 
     ``fit`` is the URL of the placement program. It is asked in a thread, because sockets are not gevent's.
     """
-    work = LongWork(source, log_config, memory=PREVIEW_MEMORY, seconds=8.0)
+    source.work = work = LongWork(source, log_config, memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, partial(load_changed, work)))
     threads = gevent.get_hub().threadpool
     asks = (lambda question: threads.apply(ask, (fit, question))) if fit else None
-    return [create_app(preview_blueprint(source, work, allowed_hosts, asks), render_error=error_page)]
+    return [create_app(preview_blueprint(source, allowed_hosts, asks), render_error=error_page)]
 
 
 def load_changed(work: Work, written: Written) -> Table:

@@ -1,4 +1,4 @@
-"""Work that may take long, as applications use it."""
+"""Work that may take long, as views ask for it from `webhook.rules.source.TableSource`."""
 
 from collections.abc import Callable
 from typing import Any

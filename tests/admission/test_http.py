@@ -24,7 +24,7 @@ from webhook.rules.load import load_default
 from webhook.rules.source import TableSource
 from webhook.serving.tls import TlsFiles
 from webhook.state import CurrentState
-from webhook.work import BusyError, FailedError, Work
+from webhook.work import BusyError, FailedError
 
 
 @pytest.mark.parametrize(
@@ -183,11 +183,18 @@ def test_a_bad_review_is_logged_with_its_reason(client: Client, caplog: pytest.L
     assert _only_record(caplog)["reason"].startswith("the body is not JSON")
 
 
-def _raising(error: Exception) -> Work:
+def _raising(error: Exception) -> Callable[..., NoReturn]:
     def work(*_: object) -> NoReturn:
         raise error
 
     return work
+
+
+def _failing(error: Exception) -> Client:
+    """Returns a server whose long work fails."""
+    state = current_state()
+    state.tables.work = _raising(error)
+    return Client(create_app(admission_blueprint(state)))
 
 
 def _large(client: Client) -> TestResponse:
@@ -202,7 +209,8 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
         elsewhere.append(size)
         return function(state.table, *arguments)
 
-    client = Client(create_app(admission_blueprint(state, work=work)))
+    state.tables.work = work
+    client = Client(create_app(admission_blueprint(state)))
     assert "patch" in well_formed(send(client, review(mpijob())))
     assert elsewhere == []
     assert "patch" in well_formed(_large(client))
@@ -210,17 +218,13 @@ def test_long_reviews_are_done_elsewhere_and_short_ones_here() -> None:
 
 
 def test_too_much_long_work_is_503_with_the_time_to_try_again() -> None:
-    answer = _large(
-        Client(create_app(admission_blueprint(current_state(), work=_raising(BusyError("busy")))))
-    )
+    answer = _large(_failing(BusyError("busy")))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
     assert answer.get_json() == {"error": "busy", "code": "service-unavailable"}
 
 
 def test_long_work_that_failed_is_500_and_logged_with_its_reason(caplog: pytest.LogCaptureFixture) -> None:
-    answer = _large(
-        Client(create_app(admission_blueprint(current_state(), work=_raising(FailedError("too long")))))
-    )
+    answer = _large(_failing(FailedError("too long")))
     assert answer.status_code == 500
     assert "too long" in caplog.text
 

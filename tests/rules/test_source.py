@@ -66,7 +66,7 @@ def test_while_other_work_waits_the_table_is_read_later(tmp_path: Path) -> None:
 
 def test_a_changed_table_is_checked_by_long_work_and_then_in_use(tmp_path: Path) -> None:
     source = TableSource(config_map(tmp_path, "", "..1"))
-    load = partial(load_changed, source.at_once)
+    load = partial(load_changed, source.work)
     config_map(tmp_path, "mode: shadow\n", "..2")
     source.refresh(load)
     assert source.table().mode is Mode.SHADOW

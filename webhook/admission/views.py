@@ -25,7 +25,7 @@ from webhook import limits
 from webhook.admission.answer import HANDLERS, Answer, answer
 from webhook.metrics import Metrics
 from webhook.state import CurrentState
-from webhook.work import FailedError, TooLargeError, Work
+from webhook.work import FailedError, TooLargeError
 
 JSON: Final = "application/json"
 
@@ -33,21 +33,17 @@ EXPIRY_MARGIN: Final = timedelta(seconds=30)
 """The server is not ready if the certificate ends within this time; a probe runs every few seconds."""
 
 
-def admission_blueprint(
-    state: CurrentState, metrics: Metrics | None = None, work: Work | None = None
-) -> Blueprint:
+def admission_blueprint(state: CurrentState, metrics: Metrics | None = None) -> Blueprint:
     """Returns the endpoints for the API server and the kubelet: reviews, ``/livez`` and ``/readyz``.
 
     Args:
         state: The rule table and the certificate in use.
         metrics: Counts the reviews; new metrics by default.
-        work: Evaluates reviews of rule tables, and reviews longer than `limits.SHORT_REVIEW`, in another
-            process. By default, all reviews are evaluated at once.
     """
     blueprint = Blueprint("admission", __name__)
     counted = metrics or Metrics(state)
     for name in HANDLERS:
-        view = partial(respond, name, state, counted, work or state.tables.at_once)
+        view = partial(respond, name, state, counted)
         blueprint.add_url_rule(f"/{name}", name, view, methods=["POST"])
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
     blueprint.add_url_rule("/readyz", "readyz", partial(ready, state))
@@ -66,8 +62,8 @@ def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
     return detail, 200 if detail["status"] == "ok" else 503
 
 
-def respond(name: str, state: CurrentState, metrics: Metrics, long_work: Work) -> Response:
-    """Answers a review: a short one at once, a long one in another process.
+def respond(name: str, state: CurrentState, metrics: Metrics) -> Response:
+    """Answers a review; one of a rule table, or longer than `limits.SHORT_REVIEW`, is long work.
 
     Raises:
         BusyError, FailedError: See `webhook.work.Work`.
@@ -77,7 +73,7 @@ def respond(name: str, state: CurrentState, metrics: Metrics, long_work: Work) -
     body = request.get_data(cache=False)
     try:
         if name == "rules" or len(body) > limits.SHORT_REVIEW:
-            answered: Answer = long_work(len(body), answer, name, body)
+            answered: Answer = state.tables.work(len(body), answer, name, body)
         else:
             answered = answer(state.table, name, body)
     except FailedError as error:

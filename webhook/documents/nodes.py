@@ -128,24 +128,19 @@ class Reader(yaml.CSafeLoader):
 
 
 class Lines:
-    """The line of every value of a text."""
+    """The lines of the values of a document, from its node: values themselves have none."""
 
-    def __init__(self, text: str) -> None:
-        self._root = yaml.SequenceNode("", list(Reader(text).roots()))
-        self._children = cache(_children)
+    def __init__(self, root: _Node) -> None:
+        self._root, self._children = root, cache(_children)
 
     def of(self, path: Path) -> int:
-        """Returns the line of a value (of its key, inside a map), or of its closest parent that has one.
-
-        Args:
-            path: Begins with the number of the document.
-        """
-        node, line = self._root, 0
+        """Returns the line of a value (of its key, inside a map), or of its closest parent that has one."""
+        node, line = self._root, self._root.start_mark.line
         for part in path:
             if part not in (children := self._children(node)):
                 break
             line, node = children[part]
-        return line + 1
+        return int(line) + 1
 
 
 def _children(node: _Node) -> _Children:

@@ -3,9 +3,8 @@
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import yaml
@@ -70,18 +69,18 @@ class Document:
             others.
         source: File name, or ``<stdin>``.
         line: Line of its first value, from 1.
-        path: Its path in the text, from the number of the document.
+        path: Its path in the document of the text.
     """
 
     value: Json
     source: str
     line: int
     path: Path = field(repr=False, compare=False)
-    _lines: Callable[[], Lines] = field(repr=False, compare=False)
+    _lines: Lines = field(repr=False, compare=False)
 
     def line_of(self, path: Path) -> int:
         """Returns the line of a value (of its key, inside a map), or of its closest parent that has one."""
-        return self._lines().of(self.path + path)
+        return self._lines.of(self.path + path)
 
 
 def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) -> list[Document]:
@@ -96,11 +95,11 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) ->
         DocumentError: A part of the text cannot be read, or it is too large.
     """
     text = _checked(text, source)
-    reader, lines = Reader(text, most), cache(lambda: Lines(text))
+    reader = Reader(text, most)
     try:
         documents = [
-            Document(value, source, root.start_mark.line + 1, (number,), lines)
-            for number, root in enumerate(reader.roots())
+            Document(value, source, root.start_mark.line + 1, (), Lines(root))
+            for root in reader.roots()
             if (value := reader.value(root)) is not None
         ]
     except yaml.MarkedYAMLError as error:

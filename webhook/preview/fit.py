@@ -16,7 +16,7 @@ from common.times import about, time_of
 from webhook.objects.tree import get
 from webhook.preview.inputs import ParameterError, answer, read_query, texts_of
 from webhook.preview.report import Preview
-from webhook.work import Work
+from webhook.rules.source import TableSource
 
 Ask = Callable[[bytes], dict[str, Any]]
 """Returns the placement program's answer to a question."""
@@ -90,7 +90,7 @@ def question_of(previews: Sequence[Preview]) -> str:
     )
 
 
-def fit(work: Work, asks: Ask | None) -> Response:
+def fit(source: TableSource, asks: Ask | None) -> Response:
     """Returns whether a job would start now, with its units, or its position and when it may start.
 
     ``asks`` is None if the installation does not answer such questions.
@@ -106,7 +106,9 @@ def fit(work: Work, asks: Ask | None) -> Response:
         raise ParameterError(
             "invalid-form", "the form has old; a job that would be created has no stored object"
         )
-    status, text = work(sum(map(len, texts.values())), answer, texts, {"pods": True, **how}, question_of)
+    status, text = source.work(
+        sum(map(len, texts.values())), answer, texts, {"pods": True, **how}, question_of
+    )
     question = json.loads(text) if status == HTTPStatus.OK else {"error": text}
     if "error" in question:
         abort(400, question["error"])

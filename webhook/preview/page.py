@@ -19,7 +19,7 @@ from webhook.preview.lines import diff_lines
 from webhook.preview.report import Preview
 from webhook.preview.sentence import called
 from webhook.preview.text import totals
-from webhook.work import Work
+from webhook.rules.source import TableSource
 
 EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
 """The example job for users who have none."""
@@ -27,7 +27,7 @@ WHOLE: Final = 25
 """Most documents with their changes; a page with all 120 of a text takes a browser 5 s."""
 
 
-def page(work: Work) -> Response:
+def page(source: TableSource) -> Response:
     """Returns the form; after a POST, or with ``?example``, with the previews of its documents."""
     form = given()
     texts = {name: form[name] for name in ("object", "old") if form[name].strip()}
@@ -40,7 +40,7 @@ def page(work: Work) -> Response:
     except ParameterError as error:
         return rendered(form, HTTPStatus.BAD_REQUEST, error=error.description)
     render = partial(as_items, first=form["first"])
-    status, text = work(size, answer, texts, how, render)
+    status, text = source.work(size, answer, texts, how, render)
     return rendered(form, status, **(json.loads(text) if status == HTTPStatus.OK else {"error": text}))
 
 

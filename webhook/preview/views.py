@@ -17,7 +17,6 @@ from webhook.preview.formats import FORMATS, WITHOUT_PODS
 from webhook.preview.inputs import SHOWN, ParameterError, answer, openapi, read_query, texts_of
 from webhook.preview.page import page
 from webhook.rules.source import TableSource
-from webhook.work import Work
 
 TYPES: Final = {
     "application/json": "json",
@@ -36,25 +35,20 @@ TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
 
 
 def preview_blueprint(
-    source: TableSource,
-    work: Work | None = None,
-    allowed_hosts: Sequence[str] = (),
-    asks: Ask | None = None,
+    source: TableSource, allowed_hosts: Sequence[str] = (), asks: Ask | None = None
 ) -> Blueprint:
     """Returns the page, ``POST /v1/preview``, ``POST /v1/fit`` and ``/v1/openapi.json``.
 
     Args:
         source: The rule table.
-        work: Does long work.
         allowed_hosts: The names that a request may address, in addition to IP addresses and localhost.
         asks: Asks the placement program; None if ``/v1/fit`` is off.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
     guard(blueprint, allowed_hosts)
-    work = work or source.at_once
-    blueprint.add_url_rule("/", "page", partial(page, work), methods=["GET", "POST"])
-    blueprint.add_url_rule("/v1/preview", "preview", partial(show, work), methods=["POST"])
-    blueprint.add_url_rule("/v1/fit", "fit", partial(fit, work, asks), methods=["POST"])
+    blueprint.add_url_rule("/", "page", partial(page, source), methods=["GET", "POST"])
+    blueprint.add_url_rule("/v1/preview", "preview", partial(show, source), methods=["POST"])
+    blueprint.add_url_rule("/v1/fit", "fit", partial(fit, source, asks), methods=["POST"])
     blueprint.add_url_rule("/v1/openapi.json", "openapi", openapi)
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
     blueprint.add_url_rule("/readyz", "readyz", partial(ready, source))
@@ -68,7 +62,7 @@ def ready(source: TableSource) -> dict[str, str]:
     return {**detail, "problem": f"unusable table files: {problem}"} if problem else detail
 
 
-def show(work: Work) -> Response:
+def show(source: TableSource) -> Response:
     """Returns the previews of documents, YAML or JSON, up to `limits.PREVIEW`, as in ``openapi.yaml``.
 
     A refused job has status 200; a text that cannot be read 400.
@@ -80,7 +74,7 @@ def show(work: Work) -> Response:
         message = f"parameter pods is 'true', but format {form} has no Pods: ask for format json"
         raise ParameterError("invalid-parameter", message)
     texts = texts_of()
-    status, text = work(sum(map(len, texts.values())), answer, texts, how, FORMATS[form])
+    status, text = source.work(sum(map(len, texts.values())), answer, texts, how, FORMATS[form])
     if status != HTTPStatus.OK:
         joined = request.mimetype == CURL and JOINABLE.match(texts["request"])
         abort(status, text + JOINED if joined else text)

@@ -124,7 +124,6 @@ def filling(node: Json) -> Filling | None:
 
     The result shares all parts of the tree that have no placeholder.
     """
-    # Partials and not closures, because a table is pickled for the process that does long work.
     if isinstance(node, str):
         return _text(node) if "$(" in node else None
     leaves = [(path, _text(text)) for path, text in nodes(node) if isinstance(text, str) and "$(" in text]

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from common.tablefiles import read_texts, table_files
 from common.watched import UnusableError, Watched
 from webhook.rows.table import Table
 from webhook.rules.load import Text, build, draft_of, has_placement, load_default, packaged_draft
 from webhook.rules.problems import TableError
+from webhook.work import Work
 
 log = logging.getLogger("webhook.rules")
 
@@ -44,7 +44,7 @@ def table_of(written: Written) -> Table:
 
 
 def problem_of(_: Table, written: Written) -> str:
-    """Returns why a table cannot be used, or an empty text, to the process of `webhook.work.Work`."""
+    """Returns why a table cannot be used, or an empty text; long work of `TableSource`."""
     try:
         table_of(written)
     except TableError as error:
@@ -56,7 +56,12 @@ class TableSource:
     """The rule table of a file or a directory, or the packaged one.
 
     `refresh`, which a thread calls now and then, reads changed files; reviews never wait for it.
+
+    Attributes:
+        work: Does long work with the table; in this process, unless a server sets one that does not wait.
     """
+
+    work: Work
 
     def __init__(self, path: Path | None = None, *, placement: bool = False) -> None:
         """Loads the table for the first time.
@@ -70,6 +75,7 @@ class TableSource:
             OSError: A file cannot be read.
         """
         self._path, self._placement = path, has_placement(path, placement=placement)
+        self.work = lambda _, function, *arguments: function(self.table(), *arguments)
         what = f"rule table {path or 'of the package'}"
 
         # `Watched` reads after its first look at the files, so that later changes differ from that look.
@@ -93,10 +99,6 @@ class TableSource:
                 files are read again the next time.
         """
         self.watched.refresh(lambda: self._changed(load))
-
-    def at_once(self, _: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """Does work of `webhook.work.Work` in this process, for tests."""
-        return function(self.table(), *arguments)
 
     def _changed(self, load: Callable[[Written], Table]) -> tuple[Written, Table]:
         try:

@@ -10,8 +10,8 @@ from bisect import insort
 from collections.abc import Callable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
 from multiprocessing import get_context
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import gevent
@@ -27,17 +27,6 @@ _BYTES_A_SECOND = 256 * 1024
 """Bytes for a delay of one second: about the rate at which reviews are evaluated."""
 _MOST, _MOST_BYTES = 64, 6 * 1024 * 1024
 """Most waiting pieces, and most bytes that these work on; above this the last in order is refused."""
-
-
-@dataclass(order=True)
-class _Piece:
-    """A waiting piece of work; the piece with the least ``weight`` is next."""
-
-    weight: float
-    size: int = field(compare=False)
-    until: float = field(compare=False)
-    call: tuple[Any, ...] = field(compare=False)
-    result: AsyncResult = field(compare=False, default_factory=AsyncResult)
 
 
 class LongWork:
@@ -56,46 +45,43 @@ class LongWork:
                 (5).
         """
         self._source, self._log, self._memory, self._seconds = source, log, memory, seconds
-        self._waiting, self._more = list[_Piece](), Event()
+        self._working, self._waiting = False, list[tuple[float, int, AsyncResult]]()  # by time, with size
         # Otherwise a helper of the pool would write text between the lines of JSON when this process is
         # killed.
         os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
         self._start()
-        gevent.spawn(self._serve)
 
     def __call__(self, size: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
         """Does one piece of work (see `webhook.work.Work`)."""
-        now = time.monotonic()
-        piece = _Piece(now + size / _BYTES_A_SECOND, size, now + self._seconds, (function, *arguments))
-        insort(self._waiting, piece)
-        while len(self._waiting) > _MOST or sum(waiting.size for waiting in self._waiting) > _MOST_BYTES:
-            self._waiting.pop().result.set_exception(BusyError())
-        self._more.set()
-        return piece.result.get()
+        began, turn = time.monotonic(), AsyncResult()
+        insort(self._waiting, (began + size / _BYTES_A_SECOND, size, turn), key=itemgetter(0))
+        while len(self._waiting) > _MOST or sum(size for _, size, _ in self._waiting) > _MOST_BYTES:
+            self._waiting.pop()[-1].set_exception(BusyError())
+        if not self._working:
+            self._next()
+        turn.get()
+        try:
+            return self._done(began + self._seconds, function, *arguments)
+        finally:
+            self._next()
 
-    def _serve(self) -> None:
-        """Does the waiting pieces, forever."""
-        while self._more.wait():
-            if not self._waiting:
-                self._more.clear()
-                continue
-            piece = self._waiting.pop(0)
-            try:
-                piece.result.set(self._done(piece))
-            except Exception as error:  # noqa: BLE001 - raised by the caller that waits for it
-                piece.result.set_exception(error)
+    def _next(self) -> None:
+        """Begins the first piece that waits."""
+        self._working = bool(self._waiting)
+        if self._waiting:
+            self._waiting.pop(0)[-1].set()
 
-    def _done(self, piece: _Piece) -> Any:  # noqa: ANN401
-        """Returns the result of a piece."""
-        seconds = piece.until - time.monotonic()
+    def _done(self, until: float, *call: Any) -> Any:  # noqa: ANN401
+        """Returns the result of a piece whose turn has come."""
+        seconds = until - time.monotonic()
         if seconds <= 0:
             raise BusyError
         try:
-            return result_of(self._pool.submit(process.work, seconds, self._source.written(), *piece.call))
+            return result_of(self._pool.submit(process.work, seconds, self._source.written(), *call))
         except (BrokenProcessPool, TooLargeError) as error:
             if isinstance(error, BrokenProcessPool):
                 self._start()
-                if time.monotonic() >= piece.until:
+                if time.monotonic() >= until:
                     raise FailedError(f"it took longer than {seconds:.1f} s") from error
             # A C library that gets no memory ends the process.
             message = f"it takes more than {self._memory >> 20} MiB of memory to evaluate"
