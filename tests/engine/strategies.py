@@ -4,8 +4,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from webhook.objects import record
 from webhook.objects.tree import drop
-from webhook.undo import record
 
 KEYS = st.sampled_from(["a", "b/c", "d~e", "", "name", "é", "-", "0", "spec", "labels"])
 SCALARS = (

@@ -21,9 +21,9 @@ from webhook.engine import Outcome, evaluate, update
 from webhook.engine.messages import MOST_MESSAGES, Message, bounded
 from webhook.objects import tree
 from webhook.objects.merge import LONGEST_TERMS
+from webhook.objects.takeback import FLOOR, PER_CHARACTER, Budget, OverBudgetError
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
-from webhook.undo.budget import FLOOR, PER_CHARACTER, Budget, OverBudgetError
 
 TABLE = load_default()
 SIZES = (10_000, 40_000)
@@ -69,7 +69,7 @@ def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:
     before = sys.getprofile()
     with monkeypatch.context() as patched:
         patched.setattr(tree, "_CANONICAL", Encoder())
-        patched.setattr("webhook.undo.takeback.digest_of_text", digested)
+        patched.setattr("webhook.objects.takeback.digest_of_text", digested)
         sys.setprofile(count)
         try:
             call()

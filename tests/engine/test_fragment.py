@@ -1,11 +1,10 @@
 """What was taken from a template has the form of a rule's fragment again, and is put back as it was added."""
 
 from webhook.objects.merge import Merge
+from webhook.objects.putback import fragment, put_back
+from webhook.objects.record import Record, write
+from webhook.objects.takeback import Budget, Taken
 from webhook.objects.tree import Json
-from webhook.undo.budget import Budget
-from webhook.undo.putback import fragment, put_back
-from webhook.undo.record import Record, write
-from webhook.undo.takeback import Taken
 
 
 def put_back_of(mine: Json, *fragments: Json) -> tuple[Json, Json]:

@@ -7,10 +7,9 @@ import pytest
 from webhook.objects.lists import ADDED_TO, EXPRESSIONS, IDENTITY, TERMS, Kind, kind
 from webhook.objects.merge import Merge
 from webhook.objects.patch import patched
+from webhook.objects.takeback import Budget, take_back
 from webhook.objects.tree import digest
 from webhook.rows.placeholders import ABSENT, filling
-from webhook.undo.budget import Budget
-from webhook.undo.takeback import take_back
 
 WHOLE = ["command", "args", "values", "matchLabelKeys", "searches", "unknown", "matchExpressions", "items"]
 

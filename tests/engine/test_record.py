@@ -7,11 +7,10 @@ import pytest
 from contract import keys
 from testbed.mpijob import mpijob
 from webhook.engine import Request, evaluate
+from webhook.objects.record import Record, read, strip, write
+from webhook.objects.takeback import Budget, take_back
 from webhook.objects.tree import digest, get
 from webhook.rules.load import load_default
-from webhook.undo.budget import Budget
-from webhook.undo.record import Record, read, strip, write
-from webhook.undo.takeback import take_back
 
 TABLE = load_default()
 

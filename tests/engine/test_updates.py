@@ -19,10 +19,10 @@ from tests.helpers import applied, examples, load_text, requested
 from tests.rules.tables import EXTENDS
 from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine import Outcome, Request, evaluate, updates
+from webhook.objects import record
 from webhook.objects.tree import Json, WrongTypeError, digest, drop, get, put, same
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
-from webhook.undo import record
 
 TABLE = load_default()
 TEMPLATES = (LAUNCHER, WORKER)

@@ -28,10 +28,10 @@ from tests.helpers import examples, requested
 from tests.placement.world import CAPACITY, NOW
 from tests.rules.tables import EXTENDS
 from webhook.engine import evaluate
+from webhook.objects import record
 from webhook.objects.tree import Json, get, put
 from webhook.rows.table import Table
 from webhook.rules.load import load_installed, load_texts
-from webhook.undo import record
 
 INDEX = Index((Term("labels/training.kubeflow.org/replica-index"),))
 

@@ -11,8 +11,8 @@ from testbed.plane import jobs
 from testbed.plane.jobs import template
 from testbed.plane.kubectl import Kubectl
 from testbed.plane.webhook import NAME, qualified
+from webhook.objects import record
 from webhook.objects.tree import put
-from webhook.undo import record
 
 pytestmark = pytest.mark.usefixtures("registered_webhook")
 

@@ -13,13 +13,13 @@ from tests.docs.blocks import REPOSITORY
 from tests.helpers import load_text, requested
 from webhook.documents import read_documents
 from webhook.engine import Outcome, evaluate
+from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import drop
 from webhook.preview.run import check_patch
 from webhook.rows.table import Table
 from webhook.rules.load import load_texts
 from webhook.rules.problems import TableError
 from webhook.rules.schema import bundled, violations
-from webhook.undo.record import ANNOTATIONS
 
 HEAD = "apiVersion: ultraserver-webhook.io/v1alpha2\nkind: RuleTable\n"
 """Two lines."""

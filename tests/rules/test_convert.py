@@ -21,6 +21,7 @@ from webhook.cli import main
 from webhook.documents import dump_yaml
 from webhook.engine import admit
 from webhook.engine.outcome import Request
+from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import map_at
 from webhook.rows.families import Unit
 from webhook.rows.table import Rule, Table
@@ -28,7 +29,6 @@ from webhook.rows.written import Range
 from webhook.rules.convert import converted
 from webhook.rules.problems import TableError
 from webhook.ruletests.expected import comparable
-from webhook.undo.record import ANNOTATIONS
 
 RELEASE = "61684e23369530e2b72a7f2ba1622156889b0023"
 OUTCOMES = Path(__file__).parent / "outcomes-0.2.0.json"

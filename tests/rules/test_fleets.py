@@ -9,9 +9,9 @@ from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems, with_component
 from webhook.engine import evaluate
 from webhook.engine.outcome import Request
+from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
-from webhook.undo.record import ANNOTATIONS
 
 TABLE = load_default()
 NEURON = "aws.amazon.com/neuron"

@@ -57,7 +57,7 @@ DECIDING = next(each for each in CONTRACTS if each["name"].startswith("Deciding 
 
 PACKAGES = {
     "engine": sorted(
-        file for room in ("objects", "undo", "rows", "engine") for file in ROOT.glob(f"webhook/{room}/*.py")
+        file for room in ("objects", "rows", "engine") for file in ROOT.glob(f"webhook/{room}/*.py")
     ),
     "placement": sorted(
         file

@@ -11,12 +11,12 @@ from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
 from webhook.engine.messages import coded, message
 from webhook.engine.opening import groups_of, kind_of
+from webhook.objects import record
 from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, drop, get
 from webhook.rows.table import Table
 from webhook.rules.load import load_texts
 from webhook.rules.problems import Problem, TableError
-from webhook.undo import record
 
 LONGEST_REQUEST: Final = 60.0
 """Most seconds from mutation to validation: the API server's default of ``--request-timeout``."""

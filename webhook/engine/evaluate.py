@@ -20,12 +20,12 @@ from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome
 from webhook.engine.script import with_script
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import placeholder_values
+from webhook.objects import record
 from webhook.objects.patch import patched
 from webhook.objects.tree import Json, Path, WrongTypeError, get, same, shown
 from webhook.rows.policies import Mode, Off
 from webhook.rows.table import Table
 from webhook.rows.workloads import WORKER
-from webhook.undo import record
 
 Templates = Mapping[Path, Json]
 """Pod templates by their path in the object."""

@@ -11,6 +11,7 @@ from common.texts import cut
 from contract import keys
 from contract.place import Index
 from webhook.engine.ssh import ssh_of
+from webhook.objects.record import Record
 from webhook.objects.templates import (
     Selection,
     admits,
@@ -26,7 +27,6 @@ from webhook.rows.families import NODE, Claimed, Family
 from webhook.rows.table import Table
 from webhook.rows.workloads import Group as GroupRow
 from webhook.rows.workloads import Workload
-from webhook.undo.record import Record
 
 
 class Claim(NamedTuple):

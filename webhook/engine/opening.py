@@ -9,12 +9,12 @@ from contract.place import Index, Term
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job, at_once, family_of
 from webhook.engine.outcome import JobError, Request
+from webhook.objects import record
 from webhook.objects.paths import ObjectPath
+from webhook.objects.takeback import Budget
 from webhook.objects.tree import Json, Path, get, map_at, put, shown, text_of
 from webhook.rows.table import Table
 from webhook.rows.workloads import DEVICES, Factor, Workload
-from webhook.undo import record
-from webhook.undo.budget import Budget
 
 
 def groups_of(table: Table, workload: Workload, obj: Json) -> list[Group]:

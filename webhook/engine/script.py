@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from contract import keys
+from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import Json, Path, map_at, maps_at, put
-from webhook.undo.record import ANNOTATIONS
 
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
 """The variable of the containers that run it; the packaged table sets it from the annotation."""

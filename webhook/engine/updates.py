@@ -15,16 +15,15 @@ from webhook.engine.evaluate import evaluate
 from webhook.engine.messages import Message, bounded, coded, message
 from webhook.engine.opening import groups_of, injection, kind_of, open_job
 from webhook.engine.outcome import JobError, Outcome, Request
+from webhook.objects import record
 from webhook.objects.patch import patched
+from webhook.objects.putback import put_back
+from webhook.objects.takeback import Budget, OverBudgetError, take_back
 from webhook.objects.templates import main_container
 from webhook.objects.tree import Json, Path, WrongTypeError, get, put, same
 from webhook.rows.policies import Mode
 from webhook.rows.table import Table
 from webhook.rows.workloads import Suspending, Workload
-from webhook.undo import record
-from webhook.undo.budget import Budget, OverBudgetError
-from webhook.undo.putback import put_back
-from webhook.undo.takeback import take_back
 
 _Template = tuple[str, Path, Json]
 """The role of a group, the path of its template in the new object, and the template in the stored one."""

@@ -1,1 +1,1 @@
-"""JSON objects as values: reading and changing them, kinds of list, merging fragments, and the patch."""
+"""JSON objects as values: reading, changing, merging and patching them, and the record of what was merged."""

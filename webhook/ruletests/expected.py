@@ -6,11 +6,11 @@ from typing import Final
 from common.texts import did_you_mean
 from webhook.engine import Outcome
 from webhook.engine.outcome import Kind, State
+from webhook.objects import record
 from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.lines import abridged, unified
 from webhook.rows.table import Table
 from webhook.ruletests.cases import VERDICTS, Case
-from webhook.undo import record
 
 
 def comparable(value: Json) -> Json:

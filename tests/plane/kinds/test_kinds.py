@@ -13,9 +13,9 @@ from tests.plane.examples import assert_changed
 from tests.plane.kinds.jobs import CONTAINER, job, jobset, leaderworkerset, pytorchjob, template, trainjob
 from webhook.engine import evaluate
 from webhook.engine.opening import groups_of, kind_of
+from webhook.objects import record
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
-from webhook.undo import record
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 JOBSET, LWS = "jobset.sigs.k8s.io/", "leaderworkerset.sigs.k8s.io/"

@@ -14,9 +14,8 @@ import orjson
 from common.pointers import pointer
 from contract import keys
 from webhook.objects.lists import TERMS
+from webhook.objects.takeback import Budget, OverBudgetError, take_back
 from webhook.objects.tree import Json, drop, get, map_at, maps_at, put, shared
-from webhook.undo.budget import Budget, OverBudgetError
-from webhook.undo.takeback import take_back
 
 KEYS = (keys.ADDED, keys.ADDED_TO_POD)
 """The annotations with records. They name the table's revision, so they change with the table."""

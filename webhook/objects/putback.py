@@ -7,13 +7,12 @@ the webhook added and no user has changed since. It is merged into the new templ
 from typing import Final
 
 from contract import keys
+from webhook.objects import record
 from webhook.objects.lists import Kind, kind
 from webhook.objects.merge import Merge
+from webhook.objects.record import Record
+from webhook.objects.takeback import Budget, Taken, take_back
 from webhook.objects.tree import Json, Path, canonical, drop, get, maps_at, put
-from webhook.undo import record
-from webhook.undo.budget import Budget
-from webhook.undo.record import Record
-from webhook.undo.takeback import Taken, take_back
 
 INIT: Final = ("spec", "initContainers")
 
