@@ -40,10 +40,10 @@ WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
 BROKEN = 1
 """The exit code of ``check`` if a check fails."""
 
+_output = click.option(
+    "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
+)
 _OPTIONS = (
-    click.option(
-        "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
-    ),
     click.option("-n", "--namespace", default="", help="Namespace; default: the context's."),
     click.option("--context", help="Context of the kubeconfig; default: the current one."),
     click.option(
@@ -64,7 +64,7 @@ def connected(body: Callable[..., None]) -> Callable[..., None]:
         except (ApiError, UnknownJobError) as error:
             _fail(str(error))
 
-    for option in _OPTIONS if "form" in body.__annotations__ else _OPTIONS[1:]:
+    for option in _OPTIONS:
         run = option(run)
     return run
 
@@ -88,6 +88,7 @@ def main() -> None:
 
 @main.command("verify")
 @click.argument("job", callback=_parsed)
+@_output
 @connected
 def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
     """Show whether JOB (NAME or KIND/NAME) is placed whole, and where.
@@ -104,6 +105,7 @@ def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
 
 @main.command("why")
 @click.argument("job", callback=_parsed)
+@_output
 @connected
 def why_command(lister: Lister, job: JobName, form: str) -> None:
     """Explain what JOB (NAME or KIND/NAME) waits for."""
@@ -119,6 +121,7 @@ def why_command(lister: Lister, job: JobName, form: str) -> None:
 @click.option("-f", "--filename", "files", multiple=True, help="File or directory; - is stdin.")
 @click.option("--fit", "fits", is_flag=True, help="Show which UltraServers a job would get, or why it waits.")
 @click.option("--web", is_flag=True, help="Open the installation's preview page in a browser, until Ctrl-C.")
+@_output
 @connected
 def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: bool, web: bool) -> None:
     """Show how the installation and, in a dry run, the API server would change objects.
@@ -164,6 +167,7 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
 @click.option("--job", callback=_parsed, help="Only UltraServers that this job (NAME or KIND/NAME) holds.")
 @click.option("--free", is_flag=True, help="Only UltraServers whose nodes are all free.")
 @click.option("--broken", is_flag=True, help="Only those with a node that is not Ready, cordoned or missing.")
+@_output
 @connected
 def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> None:
     """Draw the UltraServers, or those that jobs of --namespace hold."""
@@ -184,6 +188,7 @@ def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> N
 @click.option(
     "-A", "--all-namespaces", "everywhere", is_flag=True, help="Jobs of all namespaces, as without -n."
 )
+@_output
 @connected
 def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
     """Show which jobs wait for whole-job admission, in order, for what, and when they may start."""
@@ -230,6 +235,7 @@ def snapshot_command(lister: Lister, *, hidden: bool) -> None:
 
 @main.command()
 @click.option("--pre", is_flag=True, help="Is the cluster ready for an installation?")
+@_output
 @connected
 def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
     """Check an installation, or with --pre a cluster before it.
