@@ -65,22 +65,15 @@ class Lister:
         topology = Topology(offered(inventory, nodes).values())
         fleet = Fleet(topology, (), table=self.table, inventory=inventory, now=datetime.now(UTC))
         names = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
-        try:
-            listed = self._pods("/api/v1/pods", names)
-        except ForbiddenError as error:
-            listed = self._pods(f"/api/v1/{self._inside}/pods", names)
-            unseen = f"pods of other namespaces were not looked at: {error}"
+        listed, forbidden = self._pods(LIVE, lambda raw: _on(raw, names))
+        unseen = f"pods of other namespaces were not looked at: {forbidden}" if forbidden else unseen
         pods = tuple(pod for pod, _ in listed)
         owners = {pod.uid: owner for pod, owner in listed if owner}
         return replace(fleet, pods=pods, owners=owners, unseen=unseen)
 
     def ended(self) -> tuple[Ended, ...]:
         """Returns the workers that have ended; only those of one namespace if `fleet` has only these."""
-        try:
-            listed = list(self.items(f"/api/v1/pods?{OVER}"))
-        except ForbiddenError:
-            listed = list(self.items(f"/api/v1/{self._inside}/pods?{OVER}"))
-        return tuple(pod for raw in listed if (pod := read_ended(raw)))
+        return tuple(self._pods(OVER, read_ended)[0])
 
     def lease(self) -> Object | None:
         """Returns the Lease of the placement program; see `findings.Case`."""
@@ -142,17 +135,15 @@ class Lister:
         except service.OffError as error:
             return replace(case, unasked=str(error))
 
-    def _pods(self, path: str, names: set[str]) -> list[tuple[Pod, str]]:
-        """Returns the pods on these nodes or on none, and their jobs' names."""
-        pods = []
-        for raw in self.items(f"{path}?{LIVE}"):
-            node = at(raw, "spec", "nodeName")
-            if node and node not in names:
-                continue
-            pod = read_pod(raw)
-            if pod and (node or pod.gated or pod.place or pod.fault):
-                pods.append((pod, job_of(raw)))
-        return pods
+    def _pods(self, query: str, read: Callable[[Object], T | None]) -> tuple[list[T], str]:
+        """Returns what ``read`` keeps of pods; and why only one namespace was listed, or an empty text."""
+        try:
+            return self._kept(f"/api/v1/pods?{query}", read), ""
+        except ForbiddenError as error:
+            return self._kept(f"/api/v1/{self._inside}/pods?{query}", read), str(error)
+
+    def _kept(self, path: str, read: Callable[[Object], T | None]) -> list[T]:
+        return [item for raw in self.items(path) if (item := read(raw)) is not None]
 
     def _registration(self, kind: str) -> Object | None:
         """Returns the registration of the webhook for a kind of job; see `findings.Case`."""
@@ -244,6 +235,13 @@ class Lister:
                     progress(f"listing {what}, page {number}")
         finally:
             progress("")
+
+
+def _on(raw: Object, names: set[str]) -> tuple[Pod, str] | None:
+    """Returns a pod on one of these nodes or on none, and its job's name; None for others."""
+    node = at(raw, "spec", "nodeName")
+    pod = read_pod(raw) if not node or node in names else None
+    return (pod, job_of(raw)) if pod and (node or pod.gated or pod.place or pod.fault) else None
 
 
 def _sends(registration: Object, resources: set[str]) -> bool:
