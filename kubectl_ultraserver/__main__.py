@@ -194,16 +194,16 @@ def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
     """Show which jobs wait for whole-job admission, in order, for what, and when they may start."""
     namespace = "" if everywhere else click.get_current_context().params["namespace"]
     fleet = lister.fleet()
-    found = queue(fleet, lister.ended(), lister.lease())
-    entries = [entry for entry in found.entries if namespace in ("", entry.namespace)]
+    waiting = queue(fleet, lister.ended(), lister.lease())
+    entries = [entry for entry in waiting.entries if namespace in ("", entry.namespace)]
     if form == "json":
         times = [
             {"since": stamp(entry.since), "start": entry.start and stamp(entry.start)} for entry in entries
         ]
         jobs = [asdict(entry) | each for entry, each in zip(entries, times, strict=True)]
-        _json({"text": found.text, "jobs": jobs, "notes": found.notes})
+        _json({"text": waiting.text, "jobs": jobs, "notes": waiting.notes})
     else:
-        _lines(queued(found, entries, fleet.now))
+        _lines(queued(waiting, entries, fleet.now))
 
 
 @main.command("snapshot")

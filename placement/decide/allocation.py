@@ -115,7 +115,7 @@ def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) 
             yield Taken((namespace, f"claim/{name}"), node, used - counted, claim.neuron and not users)
 
 
-def asked(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
+def requested_devices(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
     """Returns the requests for Neuron devices in the claims that were created for a pod.
 
     Raises:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from contract.place import Place
-from placement.decide.allocation import ClaimError, asked
+from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.problems import doubt, text
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
@@ -116,7 +116,7 @@ class Belief:
     def _asks(self, pod: Pod) -> tuple[tuple[Ask, ...], str]:
         """Returns the requests of a pod's claims, and why they cannot be determined."""
         try:
-            return asked(self._inventory, pod), ""
+            return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
             # After its admission it holds the unit to which it is pinned, even if its claims are gone.
             return ((Ask("its claims", OURS, 0),) if pod.opened else ()), text(*error.args)

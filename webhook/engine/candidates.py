@@ -50,7 +50,7 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
     selected = any(group.selects_type for group in groups)
     if other := next(filter(None, [group.asks_for for group in groups]), None):
         least = job.family.whole_node[other].at_least
-        less = any(0 < group.asked.get(other, 0) < 1000 * least for group in groups)
+        less = any(0 < group.amounts.get(other, 0) < 1000 * least for group in groups)
         if less or not selected:
             than = f"{'less' if less else 'more'} than the {least} {other} that a node has"
             return False, f"its workers ask for {than}{opt_in}"
@@ -59,7 +59,7 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
     if why := next(filter(None, [group.claims_less for group in groups]), None):
         return False, cut(f"its workers {why}") + opt_in
     devices, without = job.family.whole_node, no_device(job.table)
-    requests = (group.requested(name) for group in groups for name in group.asked if name in devices)
+    requests = (group.requested(name) for group in groups for name in group.amounts if name in devices)
     if request := next(requests, None):
         place, amount = request
         return False, cut(f"{without}: {place} is {shown(amount, 40)}; write a number, such as 16")

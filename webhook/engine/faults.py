@@ -98,7 +98,7 @@ def _amount(job: Job) -> Found:
     for group in job.of[WORKER]:
         for name, whole in job.family.whole_node.items():
             most = min(whole.at_most, whole.at_least * (1 + name.endswith("core")))
-            amount = group.asked.get(name, 0)
+            amount = group.amounts.get(name, 0)
             if amount > 1000 * most > 0:
                 yield Fault(group.requested(name)[0], str(amount // 1000), str(most))
 
@@ -109,10 +109,10 @@ def _limit(job: Job) -> Found:
         for at, container in group.containers("containers"):
             limits, requests = (map_at(container, ("resources", key)) for key in ("limits", "requests"))
             for name in job.family.whole_node:
-                asked = requests.get(name)
-                if asked and str(asked) != str(limit := limits.get(name)):
+                amount = requests.get(name)
+                if amount and str(amount) != str(limit := limits.get(name)):
                     value = "missing" if limit is None else shown(limit)
-                    yield Fault(field_name((*at, "resources", "limits", name)), value, shown(asked))
+                    yield Fault(field_name((*at, "resources", "limits", name)), value, shown(amount))
 
 
 def _idle(job: Job) -> Found:
@@ -126,7 +126,7 @@ def _resource(job: Job) -> Found:
     known = job.table.resources
     shorts = {name.rpartition("/")[2]: name for name in known}
     shorts = {short: name for short, name in shorts.items() if len(short) >= SHORTEST}
-    unknown = ((group, name) for group in job.groups for name in group.asked if name not in known)
+    unknown = ((group, name) for group in job.groups for name in group.amounts if name not in known)
     for group, name in islice(unknown, MOST_NAMES):
         like = any(short in name for short in shorts)
         short = nearest(name.rpartition("/")[2], (*shorts,)) if like else None

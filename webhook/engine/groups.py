@@ -102,7 +102,7 @@ class Group:
         return ssh_of(self.main)
 
     @cached_property
-    def asked(self) -> Mapping[str, int]:
+    def amounts(self) -> Mapping[str, int]:
         """A pod's request of each resource, in thousandths."""
         return requests(self.spec)
 
@@ -154,8 +154,8 @@ class Group:
     @cached_property
     def asks_for(self) -> str | None:
         """The first of the family's resources that a pod requests, in any amount."""
-        for name in self.family.whole_node if self.asked else ():
-            if self.asked.get(name):
+        for name in self.family.whole_node if self.amounts else ():
+            if self.amounts.get(name):
                 return name
         return None
 
@@ -186,7 +186,7 @@ class Group:
     def needs_node_of(self, family: Family) -> str | None:
         """Returns the same for the machines of a family."""
         for name, whole in family.whole_node.items():
-            if takes(self.asked, name, whole.at_least, whole.at_most):
+            if takes(self.amounts, name, whole.at_least, whole.at_most):
                 return f"ask for {name}"
         claims = self.claims_of(family)
         for claim in () if any(claim.shared for claim in claims) else claims:

@@ -206,7 +206,7 @@ def family_of(table: Table, groups: Sequence[Group]) -> Family:
 
     def preference(family: Family) -> tuple[bool, bool, bool]:
         needs = any(group.needs_node_of(family) or group.selects_type_of(family) for group in groups)
-        some = any(group.asked.get(name) for group in groups for name in family.whole_node)
+        some = any(group.amounts.get(name) for group in groups for name in family.whole_node)
         return bool(open_types(table, family, groups)), needs, some
 
     return max(table.on, key=preference)

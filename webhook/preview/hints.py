@@ -73,14 +73,14 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
     rows = table.workloads_of(kind)
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
     messages: dict[Path, str] = {}
-    found: list[tuple[Path, str]] = []
+    wrong_fields: list[tuple[Path, str]] = []
     schemas = (pod_template(), TEMPLATES.get(kind, {}))
     for path, schema in product(sorted(paths, key=str), schemas):
         wrong = islice(refused(get(obj, path), schema), MOST_MESSAGES)
-        found += (((*path, *at), why) for at, why in wrong)
+        wrong_fields += (((*path, *at), why) for at, why in wrong)
     if rows and KINDS.match(kind):
-        found += islice(_mistyped(get(obj, ("spec",)), ("spec",), paths), MOST_MESSAGES)
-    for at, why in found:
+        wrong_fields += islice(_mistyped(get(obj, ("spec",)), ("spec",), paths), MOST_MESSAGES)
+    for at, why in wrong_fields:
         if not any(field_name(at) in denial for denial in denials):
             messages[at] = f"the API server refuses {field_name(at)}: {why}"
     # These messages about a value are more precise.

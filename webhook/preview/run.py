@@ -174,7 +174,7 @@ def _stored(document: Document, identity: str, there: Mapping[str, Sequence[Docu
     objects = there.get(identity, ())
     if len(objects) == 1:
         return objects[0].value
-    places = ", ".join(f"{found.source}:{found.line}" for found in objects)
+    places = ", ".join(f"{stored.source}:{stored.line}" for stored in objects)
     why = f"--old has several, at {places}: keep one" if objects else "--old has none: leave out --old for it"
     raise DocumentError(document.source, document.line, 1, f"it would update {identity}, but {why}")
 

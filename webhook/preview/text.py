@@ -51,7 +51,7 @@ def row(name: str, text: str) -> str:
 def details(item: Preview) -> str:
     """Returns what the sentence leaves out, a row each: policy, shadow, messages and Pods."""
     rows = [(name, text) for name, text in _messages(item) if name != "refused"]
-    for pod, like in told(item.pods):
+    for pod, like in with_alike(item.pods):
         fired = ", ".join(rule["name"] for rule in pod.item["rules"] if rule["state"] is State.FIRED)
         rows.append(("Pod", like or f"{pod.seen.share}: {pod.item['outcome']}{fired and f' by {fired}'}"))
         rows += [] if like else pod.texts
@@ -65,7 +65,7 @@ def as_diff(item: Preview) -> str:
     if outcome.would:
         enforced = outcome.would.after
         diffs += [unified(outcome.after, enforced, f"{title} {AFTER}", "if what is in shadow were enforced")]
-    return "".join([*map(_cut, diffs), *(as_diff(pod) for pod, like in told(item.pods) if not like)])
+    return "".join([*map(_cut, diffs), *(as_diff(pod) for pod, like in with_alike(item.pods) if not like)])
 
 
 def _cut(diff: str) -> str:
@@ -104,7 +104,7 @@ def _explained(of: Preview) -> Iterator[str]:
     if "" in fields:
         yield row("no rule", "the webhook's record, a launcher's init script, and what it takes or puts back")
         yield from fields[""]
-    for pod, like in told(of.pods):
+    for pod, like in with_alike(of.pods):
         yield from [f"{printable(of.source)}: Pod {printable(like)}\n"] if like else _explained(pod)
 
 
@@ -115,7 +115,7 @@ def _field(change: Mapping[str, Any]) -> str:
     return row("", f"{change['path']}: {after}, was {before}")
 
 
-def told(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
+def with_alike(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
     """Yields the Pods to show, and after each a line on the following ones with a similar outcome."""
     runs: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:

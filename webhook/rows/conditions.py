@@ -54,7 +54,7 @@ class Group(Protocol):
     template: Json
 
     @property
-    def asked(self) -> Mapping[str, int]: ...
+    def amounts(self) -> Mapping[str, int]: ...
 
     @property
     def chosen_types(self) -> Collection[str]: ...
@@ -255,8 +255,8 @@ class Requests(OfTemplate[Mapping[str, Range]]):
         return [name if wanted == Range() else f"{wanted} {name}" for name, wanted in self.value.items()]
 
     def failed(self, group: Group, whose: str) -> str | None:
-        for name, wanted in self.value.items() if group.asked else ():
-            if name in group.asked and takes(group.asked, name, wanted.at_least, wanted.at_most):
+        for name, wanted in self.value.items() if group.amounts else ():
+            if name in group.amounts and takes(group.amounts, name, wanted.at_least, wanted.at_most):
                 return None
         return f"the {whose} asks for none of {', '.join(self._resources())}"
 

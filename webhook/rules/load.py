@@ -206,11 +206,11 @@ def _with_values(table: Table) -> Table:
         match = replace(rule.match, mount_free=free)
         return replace(rule, match=match, **quoted)
 
-    def told(workload: Workload) -> Workload:
+    def with_defaults(workload: Workload) -> Workload:
         defaults = {
             name: replace(row, default=quoting(row.default, known)) for name, row in workload.fields.items()
         }
         return replace(workload, fields=defaults)
 
-    workloads = tuple(map(told, table.workloads))
+    workloads = tuple(map(with_defaults, table.workloads))
     return replace(table, workloads=workloads, rules=tuple(map(filled, table.rules)))
