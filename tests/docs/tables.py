@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from contract import keys
 from tests.docs import values
 from tests.docs.blocks import REPOSITORY
-from webhook.engine.messages import CODES
 from webhook.rows.policies import Mode
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
@@ -52,6 +54,7 @@ does not change the meaning of a code.
 
 """
 MESSAGES = ("code", "severity", "message", "what to do")
+MEANINGS = Path(__file__).with_name("messages.yaml")
 
 BY_ROWS: Mapping[str, str] = {
     "hostfile": "Annotation on a launcher: the host file for `mpirun`.",
@@ -157,10 +160,17 @@ def _of_components(packaged: set[str]) -> Iterator[str]:
             yield f"\n### Added by {value}\n\n{_rules(rules, NO_HEAD)}"
 
 
+@cache
+def codes() -> Mapping[str, Sequence[str]]:
+    """Returns severity, meaning and remedy of each code that no row has."""
+    read: dict[str, list[str]] = yaml.safe_load(MEANINGS.read_text(encoding="utf-8"))
+    return read
+
+
 def _messages(table: Table) -> Iterator[tuple[str, ...]]:
     """Yields every code: those of the engine, then those of rows."""
-    for code, (severity, _, meaning, remedy) in CODES.items():
-        yield f"`{code}`", severity, meaning, remedy
+    for code, words in codes().items():
+        yield f"`{code}`", *words
     shapes = [shape for family in table.on for shape in family.shapes]
     components = [rule for component in _components().values() for rule in component.rules]
     rows: dict[str, Shape | Rule] = {shape.name: shape for shape in shapes}

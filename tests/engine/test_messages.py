@@ -8,9 +8,10 @@ import pytest
 
 from testbed.mpijob import mpijob
 from tests.docs.blocks import REPOSITORY
+from tests.docs.tables import codes
 from tests.helpers import requested
 from webhook.engine import evaluate
-from webhook.engine.messages import CODES, Message, bounded, message
+from webhook.engine.messages import TEXTS, Message, bounded, message
 from webhook.objects.tree import put
 from webhook.rules.load import load_default
 
@@ -27,7 +28,8 @@ def written() -> Iterator[str]:
 def test_the_reference_has_every_code_and_no_other() -> None:
     """Protects programs that look a code up."""
     of_conflicts = {"value-kept", "value-replaced", "value-refused"}
-    assert set(CODES) == {*written()} | of_conflicts
+    assert set(TEXTS) == {*written()} | of_conflicts
+    assert set(codes()) == set(TEXTS)
 
 
 def test_a_message_of_a_row_has_the_rows_name_and_others_a_code() -> None:
