@@ -1,7 +1,7 @@
 """Records of what was added that no one added: each makes an evaluation look for what it names.
 
 The annotation ``ultraserver-webhook.io/added`` on a pod template names, by digest, what an earlier evaluation
-put there (docs/adr/0002-record.md). Anybody may write one. These are the worst ones known.
+put there (docs/adr/0002-record.md). Any author may write one. These are the worst ones known.
 """
 
 import hashlib

@@ -373,7 +373,7 @@ def test_a_long_term_keeps_off_no_namespace_and_no_label_that_it_does_not_name(
 
 
 def test_terms_of_a_pod_that_repels_no_pod_yet_are_not_kept() -> None:
-    """Anybody can have ten thousand of them: they need no node."""
+    """A user can have ten thousand of them, because they need no node."""
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [EVERYBODY]}}
     raw: dict[str, Any] = {"metadata": {"name": "p"}, "spec": {"affinity": affinity}}
     pending = read_pod(raw)
