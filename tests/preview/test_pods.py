@@ -41,14 +41,17 @@ def lines(result: Result) -> list[str]:
     ]
 
 
-def test_the_first_of_many_pods_are_examined_with_a_progress_message(
+def test_a_preview_of_many_pods_evaluates_the_first_and_reports_its_progress(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A job of 100,000 workers took half a minute without a word."""
-    monkeypatch.setattr(limits, "PODS", 2500)
+    monkeypatch.setattr(limits, "PODS", 25)
+    monkeypatch.setattr("webhook.preview.run._TELL_AFTER", 20)
     result = run(obj=mpijob(100_000))
-    assert result.stderr.startswith("MPIJob default/train: 2000 Pods looked at\n")
-    assert lines(result)[0] == "note     it has more than 2500 Pods: the preview leaves out the others"
+    assert result.stderr.startswith("MPIJob default/train: 20 Pods looked at\n")
+    note, *_, last = lines(result)
+    assert note == "note     it has more than 25 Pods: the preview leaves out the others"
+    assert last.startswith("Pod      worker 4-23 of 100000,")
 
 
 def test_pods_of_all_jobs_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:

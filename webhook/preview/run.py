@@ -26,7 +26,7 @@ from webhook.preview.sentence import Seen, Share
 from webhook.rows.table import Table
 
 _TELL_AFTER = 2000
-"""Most Pods of a job in a preview, which take less than a second."""
+"""Pods of a job between two reports of progress; so many take less than a second."""
 
 EMPTY: Final = "no objects to look at"
 """The error of a text without documents."""
