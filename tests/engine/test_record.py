@@ -1,15 +1,24 @@
-"""Additions can be distinguished from a user's values with any later table."""
+"""What was added is known from a user's values, with any later table, and is put back as it was added."""
 
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from contract import keys
-from testbed.mpijob import mpijob
+from testbed.mpijob import LAUNCHER, WORKER, mpijob
+from tests.engine.strategies import jobs, without_void
+from tests.helpers import load_text
+from tests.rules.tables import EXTENDS
 from webhook.engine import Request, evaluate
+from webhook.engine.outcome import Verdict
+from webhook.objects.merge import Merge
+from webhook.objects.putback import fragment, put_back
 from webhook.objects.record import Record, read, strip, write
-from webhook.objects.takeback import Budget, take_back
-from webhook.objects.tree import digest, get
+from webhook.objects.takeback import Budget, Taken, take_back
+from webhook.objects.tree import Json, canonical, digest, get, put, same
+from webhook.rows.table import Table
 from webhook.rules.load import load_default
 
 TABLE = load_default()
@@ -122,3 +131,97 @@ def test_a_replaced_value_of_a_pods_variable_comes_back_once() -> None:
     pod = {"spec": {"containers": [{"name": "c", "env": [item] * 3}]}}
     taken = take_back(pod, added, Budget(pod))
     assert get(taken, ("spec", "containers", 0, "env")) == [{"name": "A", "value": "theirs"}]
+
+
+def put_back_of(mine: Json, *fragments: Json) -> tuple[Json, Json]:
+    """Returns a template with fragments added, and what happens to an update that takes them out."""
+    merge, stored = Merge(()), mine
+    for one in fragments:
+        stored = merge.apply(stored, one)
+    stored = write(stored, Record(added=merge.additions))
+    return stored, put_back(stored, mine, (), Budget(mine))
+
+
+def test_what_amended_a_container_of_the_user_is_an_amendment_again() -> None:
+    path = ("spec", "containers", "[main]", "tty")
+    assert fragment(Taken(path, value=True, element=False)) == {
+        "spec": {"containers": [{"name": "main", "tty": True}]}
+    }
+
+
+def test_what_amended_several_containers_comes_behind_what_was_added_whole() -> None:
+    def amended(value: str) -> Json:
+        return {"spec": {"containers": [{"name": name, "env": [{"name": value}]} for name in "abc"]}}
+
+    whole = {"spec": {"containers": [{"name": "a", "image": "i"}]}}
+    mine = {"spec": {"containers": [{"name": "b"}, {"name": "c", "image": "j"}]}}
+    stored, again = put_back_of(mine, whole, amended("X"), amended("Y"))
+    assert again == stored
+
+
+def test_expressions_of_every_term_come_back_in_their_order() -> None:
+    def expressions(*keys: str) -> Json:
+        return [{"key": key, "operator": "Exists"} for key in keys]
+
+    def terms(*terms: Json) -> Json:
+        of = {"nodeSelectorTerms": [{"matchExpressions": term} for term in terms]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": of}}
+        return {"spec": {"affinity": affinity}}
+
+    mine = terms(expressions("a"), expressions("b", "c"))
+    stored, again = put_back_of(mine, terms(expressions("x", "y")), terms(expressions("z")))
+    assert again == stored
+    stored, again = put_back_of({"spec": {}}, terms(expressions("x", "y")))
+    assert again == stored
+
+
+REPLICAS = ("spec", "mpiReplicaSpecs", "Worker", "replicas")
+
+
+def after(table: Table, job: Any, namespace: str = "default", uid: str = "now", username: str = "ada") -> Any:
+    return evaluate(table, Request(job, namespace, uid, username)).after
+
+
+ROWS = {
+    "off": "{name: nodes-with-server-id, mode: off}\n  - {name: together-required, mode: off}",
+    "documented init container": "{name: init-in-job-image, mode: off}",
+    "one order": "{name: a, reason: r, match: {role: worker},"
+    " add: {spec: {tolerations: [{key: a}, {key: b}]}}}",
+    "other order": "{name: b, reason: r, match: {role: worker},"
+    " add: {spec: {tolerations: [{key: b}, {key: a}]}}}",
+    "amended": "{name: c, reason: r, match: {role: launcher}, add: {spec: {initContainers:"
+    " [{name: c, image: i, command: [x, z, $(job.workers), x]}]}}}\n"
+    "  - {name: d, reason: r, match: {role: launcher}, add: {spec: {initContainers:"
+    " [{name: c, env: [{name: E, value: $(job.id)}], args: [b, a, b]}]}}}",
+    "terms": "{name: e, reason: r, match: {role: worker}, add: {spec: {affinity: {nodeAffinity: {"
+    "requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions:"
+    " [{key: e, operator: Exists}, {key: f, operator: In, values: [b, a]}],"
+    " matchFields: [{key: metadata.name, operator: NotIn, values: [a]}]}]}}}}}}",
+    "empty maps": "{name: f, reason: r, match: {role: worker},"
+    " add: {spec: {securityContext: {}, hostIPC: true, dnsConfig: {searches: [b, a]}}}}",
+}
+TABLES = {
+    name: load_text(f"{EXTENDS}values: {{waitSeconds: '{seconds}'}}\nrules:\n  - {row}\n", "t")
+    for seconds, (name, row) in enumerate(ROWS.items())
+}
+
+
+def unordered(obj: Any) -> Any:
+    """Returns a job without empty maps and with sorted tolerations, a set that keeps its first order."""
+    obj = without_void(obj)
+    for role in (LAUNCHER, WORKER):
+        tolerations = get(obj, (*role, "spec", "tolerations"))
+        if tolerations:
+            obj = put(obj, (*role, "spec", "tolerations"), sorted(tolerations, key=canonical))
+    return obj
+
+
+# Half of the usual number of examples: each evaluates three times.
+@settings(max_examples=settings().max_examples // 2)
+@given(jobs(named=True), st.sampled_from(sorted(TABLES)), st.sampled_from(sorted(TABLES)))
+def test_the_result_does_not_depend_on_earlier_tables(job: Any, first: str, second: str) -> None:
+    upgraded = evaluate(TABLES[second], Request(after(TABLES[first], job), "default", "now", "ada"))
+    fresh = evaluate(TABLES[second], Request(job, "default", "now", "ada"))
+    assert upgraded.denials == fresh.denials
+    if fresh.verdict is not Verdict.DENIED:
+        assert same(unordered(upgraded.after), unordered(fresh.after))

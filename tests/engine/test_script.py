@@ -1,10 +1,11 @@
-"""A launcher's Pod gets the text that its init containers run in every case."""
+"""The script of a launcher's Pod, and the folder that its host file is in."""
 
 from typing import Any
 
 import jsonpatch
 import pytest
 
+from contract import keys
 from contract.keys import INIT_SCRIPT
 from testbed.mpijob import LAUNCHER, mpijob
 from tests.helpers import requested
@@ -93,3 +94,19 @@ def test_a_volume_with_an_odd_name_is_none_that_a_host_file_is_in() -> None:
     assert {rule.name: rule.why for rule in outcome.rules}[
         "hostfile"
     ] == "the pod has no volume ultraserver-init"
+
+
+TABLE = load_default()
+PLACE = "/root/ultraserver_init"
+OURS = {"mountPath": PLACE, "name": "ultraserver-init"}
+
+
+def job(mounts: list[Any]) -> Any:
+    return mpijob(4, launcher_spec={"containers": [{"name": "c", "image": "i", "volumeMounts": mounts}]})
+
+
+@pytest.mark.parametrize("mounts", [[], [OURS], [{"mountPath": "/data", "name": "data"}], ["odd", None]])
+def test_a_job_that_leaves_the_field_free_gets_no_warning(mounts: list[Any]) -> None:
+    outcome = evaluate(TABLE, requested(job(mounts)))
+    assert outcome.warnings == ()
+    assert get(outcome.after, (*LAUNCHER, "metadata", "annotations", f"{keys.PREFIX}hostfile"))

@@ -1,4 +1,6 @@
-"""What the chart's default sends to the webhook, and what a preview says of that."""
+"""What the chart's default sends to the webhook and has as its table, and what a preview says of that."""
+
+from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,8 @@ import pytest
 from contract import keys
 from testbed import chart
 from testbed.mpijob import mpijob
+from tests.docs.blocks import REPOSITORY
+from tests.helpers import load_text
 from tests.plane.kinds.jobs import job
 from webhook.documents import dump_yaml, read_documents
 from webhook.preview.run import preview
@@ -111,3 +115,18 @@ def test_a_preview_names_what_the_default_installation_does_not_send(what: str) 
     notes = _notes(obj)
     assert len(notes) == bool(part)
     assert all(piece in notes[0] for piece in part.split(" .* ") if notes)
+
+
+TABLES = sorted(path for path in (REPOSITORY / "manifests" / "chart" / "rules").iterdir())
+
+
+@pytest.mark.parametrize("path", TABLES, ids=lambda path: str(path.name))
+def test_a_rule_table_of_the_manifests_is_sound(path: Path) -> None:
+    assert load_text(path.read_text(encoding="utf-8"), str(path)).rules
+
+
+@pytest.mark.parametrize("name", chart.COPIES)
+def test_the_chart_has_the_files_of_the_packaged_table(name: str) -> None:
+    """Protects from a preview by other rows than those installed, and a guard for other families."""
+    packaged = chart.packaged_file(name).read_text(encoding="utf-8")
+    assert chart.COPIES[name].read_text(encoding="utf-8") == packaged, "make manifests writes it"

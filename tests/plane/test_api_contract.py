@@ -1,14 +1,17 @@
-"""The real API server answers as the one in memory does that unit tests use."""
+"""The real API server answers as the one in memory, and refuses the fragments that the lint refuses."""
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from kube.client import KubernetesApi, connect
 from testbed.plane import podschema
 from testbed.plane.controlplane import ControlPlane
+from testbed.plane.kubectl import Kubectl
 from tests.kube.contract import ApiContract, Server
+from tests.rules.fragments import QUOTING, REFUSED, TAKEN, whole
 
 NAMESPACE = "api-contract"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
@@ -54,3 +57,19 @@ def test_the_words_that_a_fragment_may_have_are_those_of_the_api_server(control_
         for (name, key), values in podschema.VALUES.items()
     }
     assert result == {place: sorted(values) for place, values in podschema.VALUES.items()}
+
+
+def refused(kubectl: Kubectl, fragment: Any) -> bool:
+    """Returns whether the API server refuses a pod template with a fragment in it."""
+    made = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "x"}, "template": whole(fragment)}
+    requests = ("create", "--dry-run=server", "--validate=false", "-f", "-")
+    done = kubectl.run(*requests, stdin=json.dumps(made), check=False)
+    assert done.returncode == 0 or "is invalid" in done.stderr or "cannot be handled" in done.stderr
+    return done.returncode != 0
+
+
+def test_the_api_server_refuses_what_the_lint_refuses_and_takes_the_rest(plain_namespace: Kubectl) -> None:
+    """Protects tables from problems that are none, and jobs from those that the lint would not know."""
+    wrong = [name for name, (fragment, _) in REFUSED.items() if not refused(plain_namespace, fragment)]
+    wrong += [name for name in TAKEN.keys() - QUOTING if refused(plain_namespace, TAKEN[name])]
+    assert wrong == []

@@ -1,13 +1,17 @@
-"""``match.candidate``: rules about objects that are not for UltraServers, and what stays true of them."""
+"""The conditions of match, and rules about objects that are not for UltraServers."""
 
-from typing import Any
+from dataclasses import fields
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same_problems
 from webhook.objects.tree import get
+from webhook.rows.conditions import Condition, OfJob, OfObject, OfTemplate
+from webhook.rows.table import Match
 from webhook.rules.load import load_default
+from webhook.rules.schema import bundled
 
 PRIORITY = """rules:
   - name: priority
@@ -80,3 +84,25 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
 def test_what_a_candidate_condition_cannot_mean_is_refused(case: str) -> None:
     text, expected = PROBLEMS[case]
     same_problems(EXTENDS + text, expected)
+
+
+def conditions(of: type[Any] = Condition) -> set[type[Any]]:
+    """Returns the classes that check something: a base has no type of what is written."""
+    below = {each for one in of.__subclasses__() for each in {one, *conditions(one)}}
+    return {each for each in below if each.written}
+
+
+def test_every_condition_is_a_key_of_match_and_described_in_the_schema() -> None:
+    """Protects from a class without a field, which no table can use, and from a key without words."""
+    hints = get_type_hints(Match)
+    keys = {of: each.name for each in fields(Match) for of in get_args(hints[each.name])}
+    assert conditions() <= keys.keys()
+    described = bundled()["$defs"]["Match"]["properties"]
+    assert all("description" in described[key] for key in described)
+
+
+def test_every_condition_is_looked_at_in_one_scope() -> None:
+    """Protects from a class that derives from the base alone, and so from a condition that no one checks."""
+    scopes = [conditions(of) for of in (OfJob, OfTemplate, OfObject)]
+    assert set.union(*scopes) == conditions()
+    assert sum(map(len, scopes)) == len(conditions())
