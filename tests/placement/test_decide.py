@@ -1,6 +1,6 @@
 """What is decided, as a table: nodes and pods in a few words; who goes where, and why others wait."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import pytest
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.decide import assume, decide
-from placement.decide.plan import Decision, Failure, Memory, Tuning, Unsettled
+from placement.decide.plan import Decision, Failure, Memory, Unsettled
 from placement.decide.topology import Topology
 from placement.observe.model import Demand, Node, Pod, Taint, Toleration
 from tests.placement.world import (
@@ -23,6 +23,7 @@ from tests.placement.world import (
     deleted,
     foreign,
     job,
+    listed,
     name_of,
     node,
     on,
@@ -33,15 +34,14 @@ from tests.placement.world import (
     waiting,
 )
 
+Nodes = Iterable[Node] | Mapping[str, Node]
 FOUR = servers(4)
 TWO = servers(2)
 ONE = servers(1)
 
 
-def ask(
-    nodes: Iterable[Node], pods: Iterable[Pod], memory: Memory | None = None, tuning: Tuning | None = None
-) -> Decision:
-    return decide(Topology(nodes), pods, NOW, tuning, memory)
+def ask(nodes: Nodes, pods: Iterable[Pod], memory: Memory | None = None) -> Decision:
+    return decide(Topology(listed(nodes)), pods, NOW, memory=memory)
 
 
 def first(pods: list[Pod], **changes: Any) -> list[Pod]:
@@ -54,7 +54,7 @@ class Case:
     """A state, and what is to come of it: who goes where, and a part of why each of the others waits."""
 
     sentence: str
-    nodes: Iterable[Node]
+    nodes: Nodes
     pods: list[Pod]
     placed: dict[str, str] = field(default_factory=dict)
     waiting: dict[str, str] = field(default_factory=dict)
@@ -65,20 +65,17 @@ def held(*names: str) -> list[Pod]:
 
 
 CASES = [
-    Case("no pods, nothing to do", FOUR.values(), []),
+    Case("no pods, nothing to do", FOUR, []),
     Case("no nodes, all wait", [], job("a", 4), {}, {"a": "needs 1 whole UltraServer; 0 free; at most 0"}),
     # Node configs.
-    Case("four workers get an UltraServer", FOUR.values(), job("a", 4), {"a": "us-01"}),
-    Case("sixteen get four", FOUR.values(), job("a", 16), {"a": "us-01 us-02 us-03 us-04"}),
-    Case("two get a pair", FOUR.values(), job("a", 2), {"a": "us-01-a"}),
-    Case("one gets a node", FOUR.values(), job("a", 1), {"a": "n1-0"}),
+    Case("four workers get an UltraServer", FOUR, job("a", 4), {"a": "us-01"}),
+    Case("sixteen get four", FOUR, job("a", 16), {"a": "us-01 us-02 us-03 us-04"}),
+    Case("two get a pair", FOUR, job("a", 2), {"a": "us-01-a"}),
+    Case("one gets a node", FOUR, job("a", 1), {"a": "n1-0"}),
     Case(
-        "six get pairs of as few UltraServers as can be",
-        TWO.values(),
-        job("a", 6),
-        {"a": "us-01-a us-01-b us-02-a"},
+        "six get pairs of as few UltraServers as can be", TWO, job("a", 6), {"a": "us-01-a us-01-b us-02-a"}
     ),
-    Case("three of node config 1 get three nodes", TWO.values(), job("a", 3), {"a": "n1-0 n1-1 n1-2"}),
+    Case("three of node config 1 get three nodes", TWO, job("a", 3), {"a": "n1-0 n1-1 n1-2"}),
     Case(
         "four of node config 1 need no unit",
         changed(ONE, n1_0=None),
@@ -87,7 +84,7 @@ CASES = [
     ),
     Case(
         "a job larger than the cluster waits and says so",
-        TWO.values(),
+        TWO,
         job("a", 12),
         {},
         {"a": "needs 3 whole UltraServers; 2 free; at most 2 can become free as things are"},
@@ -123,33 +120,33 @@ CASES = [
     ),
     Case(
         "a pod with devices of any owner",
-        ONE.values(),
+        ONE,
         [*job("a", 4), *held("n1-3")],
         {},
         {"a": "us-01: held by other/xn1-3"},
     ),
     Case(
         "a pod that says it keeps jobs off its whole UltraServer, and has no such term",
-        TWO.values(),
+        TWO,
         [*job("a", 2), *job("b", 1), foreign("x", "n1-3", loose=True)],
         {"a": "us-01-a", "b": "n1-2"},
     ),
     Case(
         "a pod without devices is not a tenant",
-        ONE.values(),
+        ONE,
         [*job("a", 4), foreign("d", "n1-3", neuron=False)],
         {"a": "us-01"},
     ),
     Case(
         "a tenant that is being deleted is one still",
-        ONE.values(),
+        ONE,
         [*job("a", 4), foreign("x", "n1-3", deleting=True)],
         {},
         {"a": "held by other/x"},
     ),
     Case(
         "too little of another resource",
-        ONE.values(),
+        ONE,
         [*job("a", 4), replace(foreign("big", "n1-2"), demand=Demand(requests={"cpu": 100_000}))],
         {},
         {"a": "us-01: node n1-2 has too little cpu"},
@@ -181,60 +178,52 @@ CASES = [
         job("a", 1),
         {"a": "n3-1"},
     ),
-    Case(
-        "a single worker goes where others are", FOUR.values(), [*job("a", 1), *held("n4-2")], {"a": "n4-3"}
-    ),
-    Case("a pair goes where others are", FOUR.values(), [*job("a", 2), *held("n4-2")], {"a": "us-04-a"}),
+    Case("a single worker goes where others are", FOUR, [*job("a", 1), *held("n4-2")], {"a": "n4-3"}),
+    Case("a pair goes where others are", FOUR, [*job("a", 2), *held("n4-2")], {"a": "us-04-a"}),
     Case(
         "a single worker leaves pairs alone",
-        FOUR.values(),
+        FOUR,
         [*job("a", 1), *held("n3-0", "n4-0", "n4-1")],
         {"a": "n3-1"},
     ),
     Case(
         "jobs decided together break into one UltraServer",
-        FOUR.values(),
+        FOUR,
         job("a", 1) + job("b", 1) + job("c", 2),
         {"a": "n1-0", "b": "n1-1", "c": "us-01-b"},
     ),
     # Order.
     Case(
         "the older first",
-        ONE.values(),
+        ONE,
         job("young", 4) + job("old", 4, age=HOUR),
         {"old": "us-01"},
         {"young": "held by team/old"},
     ),
     Case(
         "priority before age",
-        ONE.values(),
+        ONE,
         job("high", 4, priority=1) + job("old", 4, age=HOUR),
         {"high": "us-01"},
         {"old": "held by team/high"},
     ),
-    Case(
-        "of the same age by name",
-        ONE.values(),
-        job("b", 4) + job("a", 4),
-        {"a": "us-01"},
-        {"b": "held by team/a"},
-    ),
+    Case("of the same age by name", ONE, job("b", 4) + job("a", 4), {"a": "us-01"}, {"b": "held by team/a"}),
     Case(
         "jobs of other namespaces are other jobs",
-        TWO.values(),
+        TWO,
         job("a", 4) + job("a", 4, namespace="b-team"),
         {"a": "us-02", "b-team/a": "us-01"},
     ),
     Case(
         "a younger one passes one that does not fit",
-        TWO.values(),
+        TWO,
         job("old", 12, age=HOUR) + job("a", 4),
         {"a": "us-01"},
         {"old": "at most 2"},
     ),
     Case(
         "while the older one has waited for less than ten minutes",
-        TWO.values(),
+        TWO,
         bound(job("r", 4), on(TWO, "n2-0", "n2-1", "n2-2", "n2-3"))
         + job("old", 8, age=10 * MINUTE - SECOND)
         + job("a", 4),
@@ -243,7 +232,7 @@ CASES = [
     ),
     Case(
         "then units are reserved for it",
-        TWO.values(),
+        TWO,
         bound(job("r", 4), on(TWO, "n2-0", "n2-1", "n2-2", "n2-3"))
         + job("old", 8, age=10 * MINUTE)
         + job("a", 4),
@@ -255,14 +244,14 @@ CASES = [
     ),
     Case(
         "smaller jobs get no node of what is reserved",
-        TWO.values(),
+        TWO,
         bound(job("r", 1), on(TWO, "n2-0")) + job("old", 8, age=HOUR) + job("a", 1) + job("b", 2),
         {},
         {"old": "reserved for it", "a": "reserved for team/old", "b": "reserved for team/old"},
     ),
     Case(
         "nothing is reserved that the job does not need",
-        FOUR.values(),
+        FOUR,
         bound(job("r", 4), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"))
         + bound(job("s", 8), on(FOUR, *(f"n{s}-{i}" for s in (2, 3) for i in range(4))))
         + job("old", 8, age=HOUR)
@@ -272,86 +261,80 @@ CASES = [
     ),
     Case(
         "a higher priority may take what is reserved",
-        TWO.values(),
+        TWO,
         bound(job("r", 1), on(TWO, "n2-0")) + job("old", 8, age=HOUR) + job("a", 4, priority=9),
         {"a": "us-01"},
         {"old": "reserved for it"},
     ),
     Case(
         "nothing is reserved for a job that waiting does not help",
-        TWO.values(),
+        TWO,
         [*held("n2-0"), *job("old", 8, age=HOUR), *job("a", 4)],
         {"a": "us-01"},
         {"old": "at most 1"},
     ),
     # Jobs that are not all there, or make no sense.
-    Case("a worker is missing", ONE.values(), job("a", 4)[:3], {}, {"a": "3 of 4 workers exist"}),
+    Case("a worker is missing", ONE, job("a", 4)[:3], {}, {"a": "3 of 4 workers exist"}),
     Case(
         "only the launcher is there",
-        ONE.values(),
+        ONE,
         job("a", 4, launcher=True)[4:],
         {},
         {"a": "none of its workers exists yet"},
     ),
     Case(
         "a worker that is being deleted is not there",
-        ONE.values(),
+        ONE,
         first(job("a", 4), deleting=True),
         {},
         {"a": "3 of 4 workers exist"},
     ),
-    Case(
-        "two of the same number",
-        ONE.values(),
-        first(job("a", 4), number=1),
-        {},
-        {"a": "have the same number 1"},
-    ),
+    Case("two of the same number", ONE, first(job("a", 4), number=1), {}, {"a": "have the same number 1"}),
     Case(
         "a number too high",
-        ONE.values(),
+        ONE,
         [*job("a", 4), replace(job("a", 5, config=4)[4], place=job("a", 4)[0].place)],
         {},
         {"a": "a-worker-4 has number 4, but the job was admitted with 4 workers"},
     ),
     Case(
         "workers that disagree",
-        ONE.values(),
+        ONE,
         first(job("a", 4), place=job("a", 8)[0].place),
         {},
         {"a": "its workers disagree: 4 workers of node config 4 and 8 workers"},
     ),
     Case(
         "units that are not filled",
-        TWO.values(),
+        TWO,
         job("a", 6, config=4),
         {},
         {"a": "6 workers do not fill units of 4 nodes"},
     ),
     Case(
         "annotations that cannot be read",
-        ONE.values(),
+        ONE,
         first(job("a", 4), place=None, fault=("place", "annotation x is 'y'")),
         {},
         {"a": "a-worker-0: annotation x is 'y'"},
     ),
     Case(
         "a gate without a job",
-        ONE.values(),
+        ONE,
         first(job("a", 4), job=""),
         {},
         {"a": "3 of 4 workers exist", "a-worker-0": "no job label"},
     ),
     Case(
         "another gate as well",
-        ONE.values(),
+        ONE,
         first(job("a", 4), gates=("kueue", *job("a", 4)[0].gates)),
         {},
         {"a": "a-worker-0 waits for another gate as well: kueue"},
     ),
     Case(
         "an unknown topology key",
-        ONE.values(),
+        ONE,
         [replace(pod, place=Place(Placer.WHOLE_JOB, 4, 4, "rack")) for pod in job("a", 4)],
         {},
         {
@@ -360,30 +343,30 @@ CASES = [
         },
     ),
     # What is open already.
-    Case("a running job is left alone", ONE.values(), bound(job("a", 4), ONE.values(), started=True)),
+    Case("a running job is left alone", ONE, bound(job("a", 4), ONE, started=True)),
     Case(
         "a launcher that comes late is admitted",
-        ONE.values(),
-        bound(job("a", 4), ONE.values(), started=True) + job("a", 4, launcher=True)[4:],
+        ONE,
+        bound(job("a", 4), ONE, started=True) + job("a", 4, launcher=True)[4:],
         {"a": ""},
     ),
     Case(
         "a launcher waits while a worker is missing",
-        ONE.values(),
-        bound(job("a", 4), ONE.values(), started=True)[1:] + job("a", 4, launcher=True)[4:],
+        ONE,
+        bound(job("a", 4), ONE, started=True)[1:] + job("a", 4, launcher=True)[4:],
         {},
         {"a": "3 of 4 workers exist"},
     ),
     Case(
         "a worker recreated goes back to its block",
-        TWO.values(),
-        bound(job("a", 8), TWO.values(), started=True)[:7] + job("a", 8)[7:],
+        TWO,
+        bound(job("a", 8), TWO, started=True)[:7] + job("a", 8)[7:],
         {"a": "us-02"},
     ),
     Case(
         "its node is not given away meanwhile",
-        ONE.values(),
-        bound(job("a", 4), ONE.values(), started=True)[:3] + job("b", 1),
+        ONE,
+        bound(job("a", 4), ONE, started=True)[:3] + job("b", 1),
         {},
         {"b": "held by team/a"},
     ),
@@ -395,9 +378,9 @@ CASES = [
         {"a": "a-worker-3 needs a node in us-01, where its block is: node n1-3 cordoned"},
     ),
     Case(
-        "it waits while another is on its node",
-        ONE.values(),
-        [*bound(job("a", 4), ONE.values(), started=True)[:3], *job("a", 4)[3:], *held("n1-3")],
+        "it waits where another stands on its node",
+        ONE,
+        [*bound(job("a", 4), ONE, started=True)[:3], *job("a", 4)[3:], *held("n1-3")],
         {},
         {"a": "a-worker-3 needs a node in us-01, where its block is: node n1-3 held by other/xn1-3"},
     ),
@@ -409,22 +392,22 @@ CASES = [
     ),
     Case(
         "workers bound without pins hold their UltraServer",
-        TWO.values(),
+        TWO,
         [replace(pod, opened=None) for pod in bound(job("a", 4), on(TWO, "n1-0", "n1-1", "n1-2", "n1-3"))][:1]
         + job("b", 4),
         {"b": "us-02"},
     ),
     Case(
         "a pod opened by hand is waited for",
-        TWO.values(),
+        TWO,
         first(job("a", 4), gates=()),
         {},
         {"a": "a-worker-0 was admitted by hand and has no node yet"},
     ),
-    Case("the others follow it", TWO.values(), first(job("a", 4), gates=(), node="n2-1"), {"a": "us-02"}),
+    Case("the others follow it", TWO, first(job("a", 4), gates=(), node="n2-1"), {"a": "us-02"}),
     Case(
         "but not where no unit is",
-        TWO.values(),
+        TWO,
         first(job("a", 4), gates=(), node="gone"),
         {},
         {"a": "a-worker-0 was admitted by hand and is on node gone, which is in no unit"},
@@ -432,13 +415,13 @@ CASES = [
     # Jobs opened in part.
     Case(
         "pins that are missing go where the others are",
-        TWO.values(),
+        TWO,
         [pinned(pod, SERVER_4, "us-02") for pod in job("a", 4)[:2]] + job("a", 4)[2:],
         {"a": "us-02"},
     ),
     Case(
         "a block without pins gets the unit of the plan, before an older job does",
-        TWO.values(),
+        TWO,
         [pinned(pod, SERVER_4, "us-02", plan="1=us-01") for pod in job("a", 8)[:1]]
         + job("a", 8)[1:]
         + job("old", 4, age=HOUR),
@@ -447,7 +430,7 @@ CASES = [
     ),
     Case(
         "without a plan it has its place in the order",
-        TWO.values(),
+        TWO,
         [pinned(pod, SERVER_4, "us-02") for pod in job("a", 8)[:1]]
         + job("a", 8)[1:]
         + job("old", 4, age=HOUR),
@@ -456,7 +439,7 @@ CASES = [
     ),
     Case(
         "gates that are left go",
-        ONE.values(),
+        ONE,
         [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("a", 4)[:2]]
         + [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)[2:]],
         {"a": ""},
@@ -470,30 +453,30 @@ CASES = [
     ),
     Case(
         "a block that two leaders pinned apart is not admitted",
-        TWO.values(),
+        TWO,
         [pinned(pod, SERVER_4, f"us-0{1 + number % 2}") for number, pod in enumerate(job("a", 4))],
         {},
         {"a": "block 0 is pinned to several units: us-01, us-02"},
     ),
     Case(
         "nor are two blocks that they pinned to one unit",
-        TWO.values(),
+        TWO,
         [pinned(pod, SERVER_4, "us-01") for pod in job("a", 8)],
         {},
         {"a": "blocks 0 and 1 are both pinned to us-01"},
     ),
     Case(
         "nor are two jobs",
-        TWO.values(),
+        TWO,
         [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4) + job("b", 4)],
         {},
         {"a": "node n1-0 held by team/b", "b": "node n1-0 held by team/a"},
     ),
     Case(
         "units are reserved for a job that lost one, as for others",
-        TWO.values(),
+        TWO,
         bound(job("r", 1), on(TWO, "n2-0"))
-        + bound(job("a", 8), TWO.values(), started=True)[:4]
+        + bound(job("a", 8), TWO, started=True)[:4]
         + job("a", 8, age=HOUR)[4:]
         + job("b", 1),
         {},
@@ -563,21 +546,19 @@ def test_a_pod_in_place_of_one_that_was_deleted_gives_a_job_no_more_time() -> No
     again = replace(job("a", 4)[0], uid="again", created=NOW)
     memory = remembered(0, 2 * MINUTE)
     for comes_back in ([], [again], [opened(pinned(again, SERVER_4, "us-01"))]):
-        assert deleted(ask(ONE.values(), [*ADRIFT[1:], *comes_back], memory))[-3:] == [
-            pod.name for pod in ADRIFT[1:]
-        ]
+        assert deleted(ask(ONE, [*ADRIFT[1:], *comes_back], memory))[-3:] == [pod.name for pod in ADRIFT[1:]]
     # Nor does one more that is deleted and gets its node again.
     got = bound(job("a", 4)[:2], on(ONE, "n1-0", "n1-1"))
     for there in (got, got[:1]):
-        assert deleted(ask(ONE.values(), [*there, *ADRIFT[2:]], remembered(2, 2 * MINUTE)))
+        assert deleted(ask(ONE, [*there, *ADRIFT[2:]], remembered(2, 2 * MINUTE)))
 
 
 def test_a_worker_that_comes_back_late_has_the_time_that_an_admission_takes() -> None:
     """Its node may have been sick for hours: nothing was admitted meanwhile."""
-    running = bound(job("a", 4), ONE.values(), started=True)[1:]
+    running = bound(job("a", 4), ONE, started=True)[1:]
     waits = ask(SICK, [*running, job("a", 4)[0]], remembered(3, HOUR))
     assert not waits.openings
-    assert not deleted(ask(ONE.values(), [*running, ADRIFT[0]], waits.memory))
+    assert not deleted(ask(ONE, [*running, ADRIFT[0]], waits.memory))
 
 
 def test_who_is_at_work_holds_nodes_for_others_no_longer_by_deleting_them() -> None:
@@ -585,7 +566,7 @@ def test_who_is_at_work_holds_nodes_for_others_no_longer_by_deleting_them() -> N
     at_work = bound(job("a", 8)[:1], on(ONE, "n1-0"), started=True)
     others = [opened(pinned(pod, SERVER_4, f"us-0{1 + pod.block}")) for pod in job("a", 8)[1:]]
     again = [replace(pod, uid="again", opened=NOW) for pod in others[:1]]
-    assert len(deleted(ask(TWO.values(), [*at_work, *again, *others[1:]], remembered(1, 2 * MINUTE)))) == 7
+    assert len(deleted(ask(TWO, [*at_work, *again, *others[1:]], remembered(1, 2 * MINUTE)))) == 7
 
 
 def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer_than_others() -> None:
@@ -594,7 +575,7 @@ def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer
     for ago, gone in ((2 * MINUTE, 2), (MINUTE, 0)):
         refused = {("team", "team.a"): Failure(9, NOW - ago, frozenset(), "conflict")}
         memory = replace(remembered(0, 2 * MINUTE), failures=refused)
-        assert len(deleted(ask(ONE.values(), half, memory))) == gone
+        assert len(deleted(ask(ONE, half, memory))) == gone
 
 
 def test_a_leader_that_remembers_nothing_gives_the_whole_time() -> None:
@@ -606,20 +587,20 @@ def test_a_leader_that_remembers_nothing_gives_the_whole_time() -> None:
 def test_a_running_job_that_lost_a_worker_loses_no_more() -> None:
     """Not even those that still pull their images: an elastic Job may have become smaller."""
     pinned_ones = [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)]
-    decision = ask(ONE.values(), bound(pinned_ones, ONE.values())[:3], remembered(3, HOUR))
+    decision = ask(ONE, bound(pinned_ones, ONE)[:3], remembered(3, HOUR))
     assert not decision.deletions
 
 
-def test_a_worker_that_returns_is_admitted_at_any_time() -> None:
-    pods = bound(job("a", 4), ONE.values(), started=True)[:3] + job("a", 4)[3:]
-    assert placed(ask(ONE.values(), pods, remembered(3, HOUR))) == {"a": "us-01"}
+def test_a_worker_that_comes_back_is_let_in_however_late() -> None:
+    pods = bound(job("a", 4), ONE, started=True)[:3] + job("a", 4)[3:]
+    assert placed(ask(ONE, pods, remembered(3, HOUR))) == {"a": "us-01"}
 
 
 def test_what_was_deleted_is_opened_elsewhere_at_once() -> None:
     first_try = ask(SICK, ADRIFT, remembered(0, HOUR))
     assert first_try.memory.failures["team", "team.a"] == Failure(1, NOW, frozenset({"us-01"}))
     # Even where the node looks well: something that cannot be seen from here kept the pods off it.
-    assert placed(ask(TWO.values(), job("a", 4), first_try.memory)) == {"a": "us-02"}
+    assert placed(ask(TWO, job("a", 4), first_try.memory)) == {"a": "us-02"}
 
 
 def test_a_deletion_that_was_refused_is_tried_again_and_no_second_failure() -> None:
@@ -632,7 +613,7 @@ def test_a_deletion_that_was_refused_is_tried_again_and_no_second_failure() -> N
 
 def test_units_of_a_failure_are_tried_again_without_others() -> None:
     memory = Memory(failures={("team", "team.a"): Failure(1, NOW, frozenset({"us-01"}))})
-    assert placed(ask(ONE.values(), job("a", 4), memory)) == {"a": "us-01"}
+    assert placed(ask(ONE, job("a", 4), memory)) == {"a": "us-01"}
 
 
 @pytest.mark.parametrize(
@@ -642,7 +623,7 @@ def test_units_of_a_failure_are_tried_again_without_others() -> None:
 def test_a_job_that_fails_again_and_again_is_tried_less_and_less(count: int, pause: Any) -> None:
     def after(passed: Any) -> Decision:
         failure = Failure(count, NOW - passed, frozenset({"us-01"}))
-        return ask(TWO.values(), job("a", 4), Memory(failures={("team", "team.a"): failure}))
+        return ask(TWO, job("a", 4), Memory(failures={("team", "team.a"): failure}))
 
     assert placed(after(pause)) == {"a": "us-02"}
     early = after(pause - SECOND)
@@ -657,21 +638,18 @@ def test_a_job_that_was_evicted_is_no_started_one_though_a_worker_of_it_survived
     survivor, *others = job("a", 4, priority=1)
     evil = [opened(pinned(survivor, SERVER_4, "us-01")), *others]
     memory = Memory(failures={("team", "team.a"): Failure(2, NOW - SECOND, frozenset({"us-01"}))})
-    decision = ask(TWO.values(), [*evil, *job("b", 4)], memory)
+    decision = ask(TWO, [*evil, *job("b", 4)], memory)
     assert placed(decision) == {"b": "us-02"}
     assert "admitted 2 times without getting its nodes" in waiting(decision)["a"]
     once = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND, frozenset({"us-01"}))})
-    order = [
-        name_of(opening.job.key)
-        for opening in ask(TWO.values(), [*evil, *job("b", 4, priority=2)], once).openings
-    ]
+    order = [name_of(found.job.key) for found in ask(TWO, [*evil, *job("b", 4, priority=2)], once).openings]
     assert order == ["b", "a"]
 
 
 def test_a_job_that_was_evicted_loses_its_age() -> None:
     memory = Memory(failures={("team", "team.a"): Failure(1, NOW - SECOND, frozenset())})
     waits = [*job("a", 4, age=HOUR), *job("b", 4, age=MINUTE)]
-    assert placed(ask(ONE.values(), waits, memory)) == {"b": "us-01"}
+    assert placed(ask(ONE, waits, memory)) == {"b": "us-01"}
 
 
 def test_an_admission_in_vain_costs_all_jobs_of_its_namespace_their_age() -> None:
@@ -679,26 +657,26 @@ def test_an_admission_in_vain_costs_all_jobs_of_its_namespace_their_age() -> Non
     evil = {"namespace": "evil", "age": HOUR}
     vain = [opened(pinned(pod, SERVER_4, "us-01")) for pod in job("evil", 4, **evil)]
     memory = remembered(0, 2 * MINUTE, ("evil", "evil.evil"))
-    memory = ask(ONE.values(), [*vain, *job("next", 4, **evil)], memory).memory
+    memory = ask(ONE, [*vain, *job("next", 4, **evil)], memory).memory
     waits = [*job("next", 4, **evil), *job("a", 4)]
-    assert placed(ask(ONE.values(), waits, memory)) == {"a": "us-01"}
+    assert placed(ask(ONE, waits, memory)) == {"a": "us-01"}
     # Among themselves they keep their order, and come before later jobs.
     later = [*job("b", 4, age=-MINUTE), *job("first", 4, namespace="evil", age=2 * HOUR)]
-    assert placed(ask(ONE.values(), [*job("next", 4, **evil), *later], memory)) == {"evil/first": "us-01"}
+    assert placed(ask(ONE, [*job("next", 4, **evil), *later], memory)) == {"evil/first": "us-01"}
 
 
 def test_who_ends_a_job_before_it_is_given_up_pays_as_for_one_that_was() -> None:
     """A hundred jobs that cannot start, each deleted after 119 seconds, had a unit for three hours."""
     evil = ("evil", "evil.evil")
     for ago, costs in ((MINUTE, ["evil"]), (10 * SECOND, [])):
-        assert [*ask(ONE.values(), [], remembered(0, ago, evil)).memory.vain] == costs
+        assert [*ask(ONE, [], remembered(0, ago, evil)).memory.vain] == costs
     refused = {evil: Failure(1, NOW - HOUR, frozenset(), "conflict")}
     memory = replace(remembered(0, MINUTE, evil), failures=refused)
-    assert ask(ONE.values(), job("evil", 4, namespace="evil"), memory).memory.vain
+    assert ask(ONE, job("evil", 4, namespace="evil"), memory).memory.vain
     # What was given up has paid, and who has all nodes now owes nothing.
     memory = replace(remembered(0, HOUR), failures={("team", "team.a"): Failure(0, NOW, frozenset())})
-    assert not ask(ONE.values(), [], memory).memory.vain
-    assert not ask(ONE.values(), bound(job("a", 4), ONE.values()), remembered(3, HOUR)).memory.vain
+    assert not ask(ONE, [], memory).memory.vain
+    assert not ask(ONE, bound(job("a", 4), ONE), remembered(3, HOUR)).memory.vain
 
 
 def test_a_jobs_priority_is_the_lowest_of_its_workers() -> None:
@@ -706,7 +684,7 @@ def test_a_jobs_priority_is_the_lowest_of_its_workers() -> None:
     low, *others, launcher = job("a", 4, priority=9, launcher=True)
     for priorities in ([low, *others], [replace(low, priority=0), *others]):
         evil = [*priorities[:1], *(replace(pod, priority=0) for pod in priorities[1:]), launcher]
-        assert placed(ask(ONE.values(), [*evil, *job("b", 4, priority=1)])) == {"b": "us-01"}
+        assert placed(ask(ONE, [*evil, *job("b", 4, priority=1)])) == {"b": "us-01"}
 
 
 def test_failures_are_forgotten_when_the_job_is_whole_or_long_gone() -> None:
@@ -715,7 +693,7 @@ def test_failures_are_forgotten_when_the_job_is_whole_or_long_gone() -> None:
         ("team", "team.gone"): Failure(3, NOW - HOUR, frozenset()),
         ("team", "team.c"): Failure(3, NOW - MINUTE, frozenset()),
     }
-    decision = ask(ONE.values(), bound(job("a", 4), ONE.values()), Memory(failures=failures))
+    decision = ask(ONE, bound(job("a", 4), ONE), Memory(failures=failures))
     assert decision.memory.failures.keys() == {("team", "team.c")}
 
 
@@ -732,22 +710,22 @@ def test_what_was_written_counts_until_the_watch_shows_it() -> None:
 def test_what_the_watch_shows_later_counts_for_more() -> None:
     pods = job("a", 4)
     written = [pinned(pod, SERVER_4, "us-02") for pod in pods]
-    gone_on = bound(pods, ONE.values())
+    gone_on = bound(pods, ONE)
     assert assume(gone_on, written) == gone_on
     assert assume([], written) == []
 
 
 def test_a_unit_that_was_given_away_is_not_given_twice() -> None:
     pods = job("a", 4) + job("b", 4)
-    decision = ask(ONE.values(), pods)
+    decision = ask(ONE, pods)
     written = [pinned(member.pod, SERVER_4, "us-01") for member in decision.openings[0].job.unpinned]
-    again = ask(ONE.values(), assume(pods, written))
+    again = ask(ONE, assume(pods, written))
     assert placed(again) == {"a": ""}
     assert waiting(again) == {"b": "needs 1 whole UltraServer; 0 free; us-01: held by team/a"}
 
 
 def test_an_ultraserver_that_gave_a_pair_away_has_the_other_pair_left() -> None:
-    cluster = ask(ONE.values(), job("a", 2)).cluster
+    cluster = ask(ONE, job("a", 2)).cluster
     assert cluster.free(SERVER_4, "us-01") == 2
     assert +cluster.states(SERVER_4) == {"part": 1}
     assert +cluster.states(SERVER_2) == {"free": 1, "used": 1}

@@ -109,13 +109,18 @@ def opened(pod: Pod) -> Pod:
     return replace(pod, gates=tuple(gate for gate in pod.gates if gate != GATE))
 
 
-def bound(pods: Iterable[Pod], nodes: Iterable[Node], **changes: Any) -> list[Pod]:
+def listed(nodes: Iterable[Node] | Mapping[str, Node]) -> list[Node]:
+    """Returns the nodes, which may be given by name."""
+    return [*(nodes.values() if isinstance(nodes, Mapping) else nodes)]
+
+
+def bound(pods: Iterable[Pod], nodes: Iterable[Node] | Mapping[str, Node], **changes: Any) -> list[Pod]:
     """Returns pods that were opened, pinned and bound, one on each of the nodes."""
     return [
         replace(opened(pinned(pod, pod.place.unit, node.labels[pod.place.unit])), node=node.name, **changes)
         if pod.place
         else opened(pod)
-        for pod, node in zip(pods, nodes, strict=True)
+        for pod, node in zip(pods, listed(nodes), strict=True)
     ]
 
 
