@@ -16,15 +16,6 @@ pytestmark = pytest.mark.usefixtures("registered_webhook")
 
 
 @way
-def test_applying_the_same_file_again_changes_nothing(way: tuple[str, ...], namespace: Kubectl) -> None:
-    first = namespace.apply(mpijob(4), *way)
-    assert "affinity" in template(first, "Worker")["spec"]
-    again = namespace.apply(mpijob(4), *way)
-    assert templates(again) == templates(first)
-    assert again["metadata"]["generation"] == 1
-
-
-@way
 def test_kubectl_diff_finds_no_difference_after_apply(way: tuple[str, ...], namespace: Kubectl) -> None:
     namespace.apply(mpijob(4), *way)
     # kubectl reads the job twice; a status that the operator writes in between is a difference.
@@ -41,15 +32,6 @@ def test_a_changed_file_changes_its_own_fields_and_leaves_the_webhooks_terms(
     namespace.apply(mpijob(4, worker_spec={"tolerations": [{"operator": "Exists"}]}), *way)
     second = namespace.get_json("mpijob", "train")
     assert template(second, "Worker")["spec"].pop("tolerations") == [{"operator": "Exists"}]
-    assert templates(second) == templates(first)
-
-
-def test_another_manager_applies_its_own_fields_without_conflict(namespace: Kubectl) -> None:
-    first = namespace.apply(mpijob(4), "--server-side")
-    partial = {key: first[key] for key in ("apiVersion", "kind")}
-    partial |= {"metadata": {"name": "train"}, "spec": {"runPolicy": {"backoffLimit": 1}}}
-    second = namespace.apply(partial, "--server-side", "--field-manager=another-manager")
-    assert second["spec"]["runPolicy"]["backoffLimit"] == 1
     assert templates(second) == templates(first)
 
 

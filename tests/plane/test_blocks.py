@@ -131,13 +131,6 @@ def test_a_job_without_a_name_of_its_own_is_in_blocks_by_the_name_that_it_got(st
     assert_whole(stage, key, 2)
 
 
-def test_a_job_of_one_ultraserver_has_no_blocks_and_its_pods_are_not_sent(stage: Stage) -> None:
-    key = stage.apply("four", 4)
-    for pod in bound(stage, key, 4):
-        assert BLOCK not in pod["metadata"]["labels"]
-        assert "ultraserver-webhook.io/added-to-pod" not in pod["metadata"]["annotations"]
-
-
 @pytest.fixture
 def sends_missed_jobs(stage: Stage, helm: None) -> Iterator[None]:
     """A webhook with the rows of missedJobs, asked about the Pods that its condition selects only."""

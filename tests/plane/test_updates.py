@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from testbed.mpijob import mpijob
-from testbed.plane import nodes
 from testbed.plane.jobs import template, text, workers_of
 from testbed.plane.kubectl import Kubectl, Object
 from testbed.plane.webhook import requests
@@ -26,11 +25,6 @@ def suspended(job: Object) -> Object:
     return {**job, "spec": {**job["spec"], "runPolicy": {"suspend": True}}}
 
 
-def with_own_selector() -> Object:
-    """Returns a job with a node selector of its own, which server-side apply takes for one value."""
-    return mpijob(4, worker_spec={"nodeSelector": {nodes.MODE: "1_2_4"}})
-
-
 def is_suspended(job: Object) -> bool:
     conditions = job.get("status", {}).get("conditions", [])
     return any((condition["type"], condition["status"]) == ("Suspended", "True") for condition in conditions)
@@ -38,19 +32,6 @@ def is_suspended(job: Object) -> bool:
 
 def has_started(job: Object) -> bool:
     return "startTime" in job.get("status", {})
-
-
-@way
-@pytest.mark.parametrize("job", [with_own_lists(), with_own_selector()], ids=["lists", "selector"])
-def test_applying_a_suspended_job_again_changes_nothing(
-    job: Object, way: tuple[str, ...], namespace: Kubectl
-) -> None:
-    first = namespace.apply(suspended(job), *way)
-    namespace.wait_for(is_suspended, "mpijob", "train")
-    for _ in range(2):
-        again = namespace.apply(suspended(job), *way)
-        assert templates(again) == templates(first)
-        assert again["metadata"]["generation"] == 1
 
 
 @way
