@@ -12,7 +12,6 @@ from webhook.rules.load import load_default, load_texts
 INJECT = "ultraserver-webhook.io/inject"
 CONFIG = "ultraserver-webhook.io/node-config"
 PATH = "spec.mpiReplicaSpecs.Worker.template.spec.resourceClaims[0].resourceClaimTemplateName"
-TRN2U = {"node.kubernetes.io/instance-type": "trn2u.48xlarge"}
 SHARED = {"name": "shared", "resourceClaimName": "one"}
 OWN = """
 apiVersion: ultraserver-webhook.io/v1alpha2
@@ -98,46 +97,13 @@ def test_a_job_that_names_two_node_configs_is_refused_with_both_places(job: Any,
     assert text in outcome_of(job).denials[0].replace('"', "")
 
 
-def test_if_the_driver_sets_the_mode_there_is_no_init_script_except_the_wait() -> None:
-    job = claiming("us-4-node-config")
-    assert {"operators-hostfile-for-launcher", "wait-for-all-workers"} <= fired(outcome_of(job))
-    always = "rules: [{name: init-in-job-image, match: {workload: mpijob, role: launcher}}]"
-    for outcome, expected in (
-        (outcome_of(job), ["wait-hostfilename"]),
-        (outcome_of(job, OWN + always), ["wait-hostfilename", "ultraserver-init-container"]),
-    ):
-        launcher = outcome.after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]
-        assert [container["name"] for container in launcher["initContainers"]] == expected
-
-
-def test_a_launcher_with_ranks_gets_a_warning_only_if_the_script_writes_a_file() -> None:
+def test_a_launcher_with_ranks_is_told_of_the_scripts_file_only_where_the_script_writes_one() -> None:
     """Where the driver sets the mode there is none."""
     for job, warns in ((mpijob(3), True), (mpijob(3, resource=None, annotations={INJECT: "true"}), False)):
         job["spec"]["runLauncherAsWorker"] = True
         rows = (REPOSITORY / "docs/claims.md").read_text(encoding="utf-8")
         rows = rows.partition("```yaml 41-claims-for-opted-in.yaml\n")[2].partition("```")[0]
         assert any("launcher.env" in text for text in outcome_of(job, rows).warnings) is warns
-
-
-@pytest.mark.parametrize(
-    ("spec", "waits"),
-    [
-        (by_template("us-4-node-config"), True),
-        (by_template("all-neurons"), True),
-        (by_template("strange"), True),
-        ({"resourceClaims": [*by_template("us-4-node-config")["resourceClaims"], SHARED]}, False),
-        ({}, False),
-    ],
-)
-def test_a_job_waits_whole_for_what_it_claims_as_for_what_it_requests(
-    spec: dict[str, Any], *, waits: bool
-) -> None:
-    job = mpijob(4, resource=None, worker_spec=spec, annotations={INJECT: "true"})
-    rows = (REPOSITORY / "manifests/chart/rules/30-placement.yaml").read_text(encoding="utf-8")
-    table = load_texts([("placement.yaml", rows), ("own.yaml", OWN)], "own.yaml")
-    names = fired(evaluate(table, Request(job, "team")))
-    assert ({"whole-job-workers", "whole-job-launcher"} <= names) is waits
-    assert bool({"whole-job-workers", "whole-job-launcher"} & names) is waits
 
 
 def test_each_of_a_jobs_templates_gets_the_claim_in_a_container_of_its_own() -> None:
@@ -155,28 +121,6 @@ def test_each_of_a_jobs_templates_gets_the_claim_in_a_container_of_its_own() -> 
         assert pod["containers"][0]["resources"] == {"claims": [{"name": "neurons"}]}
 
 
-@pytest.mark.parametrize(
-    ("annotations", "gets"),
-    [({"annotations": {INJECT: "true"}}, True), ({"worker_spec": {"nodeSelector": TRN2U}}, False)],
-)
-def test_a_job_that_asks_for_nothing_gets_claims_only_where_it_is_opted_in(
-    annotations: dict[str, Any], *, gets: bool
-) -> None:
-    """And then waits as one that has them."""
-    own = OWN + "rules: [{name: claims-for-opted-in, mode: enforce}]"
-    rows = (REPOSITORY / "manifests/chart/rules/30-placement.yaml").read_text(encoding="utf-8")
-    table = load_texts([("placement.yaml", rows), ("own.yaml", own)], "own.yaml")
-    outcome = evaluate(table, Request(mpijob(4, resource=None, **annotations), "team"))
-    assert "shape" in outcome.facts
-    for row in (
-        "claims-for-opted-in",
-        "operators-hostfile-for-launcher",
-        "whole-job-workers",
-        "whole-job-launcher",
-    ):
-        assert (row in fired(outcome)) is gets
-
-
 def lws(leader: dict[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
     template = {
         "size": 4,
@@ -189,28 +133,12 @@ def lws(leader: dict[str, Any], worker: dict[str, Any]) -> dict[str, Any]:
 
 
 CONTAINERS = {"containers": [{"name": "c", "image": "i"}]}
-POD = {"spec": {**CONTAINERS, **by_template("us-4-node-config")}}
-KINDS: dict[str, dict[str, Any]] = {
-    "Job": {"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 4, "template": POD}},
-    "PyTorchJob": {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "PyTorchJob",
-        "spec": {
-            "pytorchReplicaSpecs": {
-                "Master": {"replicas": 1, "template": POD},
-                "Worker": {"replicas": 3, "template": POD},
-            }
-        },
-    },
-    "LeaderWorkerSet": lws(by_template("us-4-node-config"), by_template("us-4-node-config")),
-    "LeaderWorkerSet whose leader claims": lws(by_template("us-4-node-config"), {}),
-    "LeaderWorkerSet whose workers claim": lws({}, by_template("us-4-node-config")),
-}
+CLAIM = by_template("us-4-node-config")
 
 
-@pytest.mark.parametrize("job", KINDS.values(), ids=KINDS)
-def test_jobs_of_every_kind_are_candidates_by_claim(job: dict[str, Any]) -> None:
-    outcome = evaluate(load_default(), Request(job | {"metadata": {"name": "train"}}, "team"))
+@pytest.mark.parametrize(("leader", "worker"), [(CLAIM, CLAIM), (CLAIM, {}), ({}, CLAIM)])
+def test_a_claim_of_the_leader_or_of_the_workers_makes_a_candidate(leader: Any, worker: Any) -> None:
+    outcome = evaluate(load_default(), Request(lws(leader, worker) | {"metadata": {"name": "train"}}, "team"))
     assert outcome.reason == "its workers claim a node by the template us-4-node-config"
     assert (outcome.denials, outcome.facts["shape"], outcome.facts["nodes"]) == ((), "four-node", "4")
 

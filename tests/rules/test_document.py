@@ -35,19 +35,7 @@ def test_the_packaged_table_adds_no_term_twice_to_the_documents_yaml(workers: in
     assert get(result.after, apart) == [*theirs, *get(plain, apart)]
 
 
-def test_the_packaged_table_keeps_the_documents_init_containers_with_a_warning() -> None:
-    result = outcome(load_default(), documented(4))
-    names = [
-        item["name"]
-        for item in result.after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["initContainers"]
-    ]
-    assert names == ["wait-hostfilename", "ultraserver-init-container"]
-    assert ["[wait-hostfilename]" in text for text in result.warnings] == [True, False]
-    assert ["[ultraserver-init-container]" in text for text in result.warnings] == [False, True]
-    assert all(text.startswith("kept yours: ") for text in result.warnings)
-
-
-def test_odd_numbers_of_workers_get_a_warning() -> None:
+def test_odd_counts_are_told_that_they_form_no_pairs() -> None:
     for workers in (3, 5, 7, 4097):
         (warning,) = outcome(TABLE, mpijob(workers)).warnings
         assert warning.startswith(f"{workers} nodes form no pairs: each works alone, with node config 1")
@@ -62,11 +50,3 @@ def test_the_documents_environment_variable_has_the_effect_of_the_annotation() -
     # A value from a ConfigMap or Secret is not known here.
     del env[0]["value"]
     assert outcome(TABLE, job).facts["nodeConfig"] == "4"
-
-
-def test_hyperpods_instance_type_is_kept_where_the_job_selects_it() -> None:
-    selector = {"node.kubernetes.io/instance-type": "ml.trn2u.48xlarge"}
-    job = mpijob(4, worker_spec={"nodeSelector": selector}, resource=None)
-    result = outcome(TABLE, job)
-    assert get(result.after, (*WORKER, "spec", "nodeSelector")) == selector
-    assert result.warnings == ()

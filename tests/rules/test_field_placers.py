@@ -277,7 +277,7 @@ def claiming(kind: str, workers: int, *names: str) -> Any:
     return job(kind, workers, spec={"containers": containers, "resourceClaims": claims})
 
 
-@pytest.mark.parametrize("kind", ["MPIJob", "Job", "JobSet", "LeaderWorkerSet"])
+@pytest.mark.parametrize("kind", TEMPLATES)
 @pytest.mark.parametrize(
     ("workers", "names", "line"),
     [

@@ -7,9 +7,6 @@ import pytest
 from common.quantities import requests
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems, with_component
-from webhook.engine import evaluate
-from webhook.engine.outcome import Request
-from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
@@ -18,7 +15,6 @@ NEURON = "aws.amazon.com/neuron"
 FAMILY = "karpenter.k8s.aws/instance-family"
 INJECT = "ultraserver-webhook.io/inject"
 PODS = with_component("pods")
-JOB, LOOSE = "ultraserver-webhook.io/job", "ultraserver-webhook.io/loose"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -243,33 +239,6 @@ def bare(number: int | None = 1, metadata: dict[str, Any] | None = None, **spec:
 
 def owned(kind: str) -> dict[str, Any]:
     return {"ownerReferences": [{"kind": kind, "controller": True}]}
-
-
-def of_pytorchjob(index: str) -> dict[str, Any]:
-    """Returns metadata of a Pod whose PyTorchJob was not mutated, as training-operator writes it."""
-    labels = {"operator-name": "pytorchjob-controller", "job-name": "train", "replica-index": index}
-    return {"labels": {f"training.kubeflow.org/{key}": value for key, value in labels.items()}}
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [{}, owned("ReplicaSet"), owned("Job"), owned("PyTorchJob") | of_pytorchjob("0")],
-    ids=["bare", "ReplicaSet", "Job", "PyTorchJob"],
-)
-def test_a_pod_of_no_placed_job_avoids_ultraservers_of_jobs_and_has_a_label(metadata: Any) -> None:
-    mine = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
-    made = after(PODS, bare(1, metadata, affinity={"podAntiAffinity": {REQUIRED: [mine]}}))
-    assert made["metadata"]["labels"] == {**metadata.get("labels", {}), LOOSE: "true"}
-    kept, added = made["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
-    assert kept == mine
-    assert added == {
-        "labelSelector": {"matchExpressions": [{"key": JOB, "operator": "Exists"}]},
-        "namespaceSelector": {},
-        "topologyKey": "neuron.amazonaws.com/ultraserver-server-id-4",
-    }
-    assert "nodeSelector" not in made["spec"]
-    assert REQUIRED not in made["spec"]["affinity"]["nodeAffinity"]
-    assert evaluate(PODS, Request(made, "default", "again", "ada")).operations == ()
 
 
 def test_the_pods_of_a_mutated_template_come_out_unchanged() -> None:

@@ -116,9 +116,10 @@ def test_awss_yaml_of_both_dates_is_unchanged(path: str) -> None:
     init = {"name": "ultraserver-init-container", "image": "j"}
     init["volumeMounts"] = [*own, {"mountPath": path, "name": "ultraserver-init"}]
     spec = {"initContainers": [wait, init], "volumes": [{"name": "ultraserver-init", "emptyDir": {}}]}
-    result = outcome(TABLE, mpijob(4, launcher_spec=spec))
-    assert {key: get(result.after, (*LAUNCHER, "spec", key)) for key in spec} == spec
-    annotations = get(result.after, (*LAUNCHER, "metadata", "annotations"))
+    found = outcome(TABLE, mpijob(4, launcher_spec=spec))
+    assert {key: get(found.after, (*LAUNCHER, "spec", key)) for key in spec} == spec
+    assert [text[: len("kept yours: ")] for text in found.warnings] == ["kept yours: "] * 2
+    annotations = get(found.after, (*LAUNCHER, "metadata", "annotations"))
     pod = outcome(TABLE, put(LAUNCHER_POD, ("metadata", "annotations"), annotations)).after
     main = pod["spec"]["containers"][1]
     assert main["env"] == MAIN["env"]

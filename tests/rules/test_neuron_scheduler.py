@@ -147,35 +147,14 @@ def test_the_refusal_is_a_row_and_a_type_is_a_line_of_the_table() -> None:
     assert outcome(mine, seven).denials
 
 
-GETS: dict[str, tuple[dict[str, Any], str | None]] = {
-    "several devices": (pod({NEURON: 4}), "my-scheduler"),
-    "one in each of two containers": (pod({NEURON: 1}, {NEURON: 1}), "my-scheduler"),
-    "what the API server writes by itself": (
-        pod({NEURON: 4}, schedulerName="default-scheduler"),
-        "my-scheduler",
-    ),
-    "one device": (pod({NEURON: 1}), None),
-    "one, and one before in an init container": (
-        pod({NEURON: 1}, initContainers=pod({NEURON: 1})["spec"]["containers"]),
-        None,
-    ),
-    "none": (pod({"nvidia.com/gpu": 8}), None),
-    "a scheduler of its own": (pod({NEURON: 4}, schedulerName="volcano"), "volcano"),
-    "the document's, which names it already": (pod({CORES: 9}, schedulerName="my-scheduler"), "my-scheduler"),
-}
-
-
-@pytest.mark.parametrize("case", GETS)
-def test_pods_with_several_cores_or_devices_get_the_scheduler_unless_they_name_one(case: str) -> None:
-    obj, expected = GETS[case]
-    result = outcome(SCHEDULER, obj)
-    assert result.after["spec"].get("schedulerName") == expected
-    assert not result.warnings
-    assert outcome(SCHEDULER, result.after).operations == ()
-
-
-def test_without_the_value_no_pod_gets_a_scheduler() -> None:
-    assert "schedulerName" not in after(TABLE, pod({NEURON: 4}))["spec"]
+def test_requests_of_all_containers_count_and_only_the_api_servers_default_is_replaced() -> None:
+    for obj, expected in (
+        (pod({NEURON: 1}, {NEURON: 1}), "my-scheduler"),
+        (pod({NEURON: 4}, schedulerName="default-scheduler"), "my-scheduler"),
+        (pod({NEURON: 4}, schedulerName="volcano"), "volcano"),
+    ):
+        found = outcome(SCHEDULER, obj)
+        assert (found.after["spec"]["schedulerName"], found.warnings) == (expected, ())
 
 
 def test_the_default_of_the_api_server_is_what_remains_when_the_scheduler_is_taken_back() -> None:

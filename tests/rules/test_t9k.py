@@ -27,18 +27,6 @@ def stored(job: dict[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def test_the_workers_are_placed_by_the_webhooks_own_label(shape: str) -> None:
-    job = after(load_default(), t9k_mpijob(shape))
-    template = worker_of(job)["template"]
-    assert template["metadata"]["labels"] == {
-        "ultraserver-webhook.io/job": "default.mpi-example_MPIJob.batch.tensorstack.dev"
-    }
-    (together,) = template["spec"]["affinity"]["podAffinity"][
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ]
-    assert together["labelSelector"] == {"matchLabels": template["metadata"]["labels"]}
-
-
 def test_nothing_but_the_workers_template_is_touched(shape: str) -> None:
     job = t9k_mpijob(shape, **MODES)
     changed = after(load_default(), copy.deepcopy(job))

@@ -16,7 +16,6 @@ from webhook.rules.load import load_installed
 
 KINDS = Path(__file__).parent.parent / "data" / "workloads" / "kinds.yaml"
 JOB_LABEL = "ultraserver-webhook.io/job"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 @pytest.fixture(scope="module")
@@ -131,29 +130,6 @@ def test_every_group_that_takes_nodes_gets_what_workers_get(kinds: Table) -> Non
         together = specs[role]["template"]["spec"]["affinity"]["podAffinity"]
         (term,) = together["requiredDuringSchedulingIgnoredDuringExecution"]
         assert term["labelSelector"] == {"matchLabels": {JOB_LABEL: "default.train_PyTorchJob.kubeflow.org"}}
-
-
-def test_a_job_that_was_made_by_another_kind_of_job_is_left_alone(kinds: Table) -> None:
-    owner = [{"kind": "JobSet", "controller": True}]
-    made = named("batch/v1/Job", {"parallelism": 4, "template": pod()}, ownerReferences=owner)
-    result = outcome(kinds, made)
-    assert not result.operations
-    assert result.reason == (
-        "its owner is JobSet: the table's rows for its kind (indexed-job, job) leave it to that, "
-        "and ultraserver-webhook.io/inject counts there"
-    )
-
-
-def test_the_unit_of_a_leaderworkerset_is_its_group(kinds: Table) -> None:
-    obj, _, _ = OPENS["a LeaderWorkerSet, whose group and not the object is the unit"]
-    templates = outcome(kinds, obj).after["spec"]["leaderWorkerTemplate"]
-    for role in ("leaderTemplate", "workerTemplate"):
-        affinity = templates[role]["spec"]["affinity"]
-        (together,) = affinity["podAffinity"][REQUIRED]
-        assert together["matchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-index"]
-        others, groups = affinity["podAntiAffinity"][REQUIRED]
-        assert "mismatchLabelKeys" not in others
-        assert groups["mismatchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-index"]
 
 
 def test_an_element_of_a_list_is_patched_where_it_stands(kinds: Table) -> None:
