@@ -20,19 +20,18 @@ from testbed.plane.controlplane import ControlPlane
 from testbed.plane.kubectl import Kubectl
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-RIGHTS = Path(__file__).with_name("rights.yaml")
 NAMES = "ultraserver-webhook"
 
 
 def rights(name: str) -> list[dict[str, Any]]:
     """Returns the program's rights, and what bounds them, for an installation that is called ``name``."""
-    bounds = [
+    granted = [
         obj
         for obj in chart.objects()
-        if obj["kind"].startswith("ValidatingAdmissionPolicy") and obj["metadata"]["name"] == f"{NAMES}-certs"
+        if obj["metadata"]["name"] == f"{NAMES}-certs"
+        and obj["kind"].startswith(("Role", "ClusterRole", "ValidatingAdmissionPolicy"))
     ]
-    texts = (RIGHTS.read_text(encoding="utf-8"), yaml.safe_dump_all(bounds))
-    return [each for text in texts for each in yaml.safe_load_all(text.replace(NAMES, name))]
+    return [*yaml.safe_load_all(yaml.safe_dump_all(granted).replace(NAMES, name))]
 
 
 @dataclass(frozen=True)
