@@ -1,5 +1,6 @@
 """Workload rows: each kind that the project means to serve can be described, and opens as it should."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,16 @@ import pytest
 from testbed.mpijob import mpijob
 from tests.engine import hostile
 from tests.helpers import load_text
+from tests.plane.kinds.jobs import job, jobset, leaderworkerset, named, pytorchjob, template
 from tests.rules.tables import EXTENDS, Expected, outcome, same_problems
 from tests.t9k import t9k_mpijob
-from webhook.objects.tree import get
+from webhook.objects.tree import drop, get
 from webhook.rows.table import Table
 from webhook.rules.load import load_installed
 
 KINDS = Path(__file__).parent.parent / "data" / "workloads" / "kinds.yaml"
 JOB_LABEL = "ultraserver-webhook.io/job"
+PYTORCH_WORKER = ("spec", "pytorchReplicaSpecs", "Worker")
 
 
 @pytest.fixture(scope="module")
@@ -23,23 +26,9 @@ def kinds() -> Table:
     return load_installed(KINDS, placement=False)
 
 
-def pod(**more: Any) -> dict[str, Any]:
-    """Returns a pod template that takes a node."""
-    container = {"name": "x", "image": "i", "resources": {"limits": {"aws.amazon.com/neuron": 16}}}
-    return {"spec": {"containers": [container]}, **more}
-
-
-def named(kind: str, spec: dict[str, Any], **meta: Any) -> dict[str, Any]:
-    version, _, name = kind.rpartition("/")
-    return {"apiVersion": version, "kind": name, "metadata": {"name": "train", **meta}, "spec": spec}
-
-
-JOBSET_WORKERS = {
-    "name": "workers",
-    "replicas": 2,
-    "template": {"spec": {"parallelism": 4, "template": pod()}},
-}
-
+JOBSET: Any = jobset(2, 4)
+JOBSET["spec"]["replicatedJobs"].insert(0, {"name": "launcher", "template": {"spec": {"template": {}}}})
+CRON = {"ownerReferences": [{"kind": "CronJob", "controller": True}]}
 OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
     "T9k's MPIJob with spec.worker": (t9k_mpijob("worker", 8), "t9k-mpijob", 8),
     "T9k's MPIJob with replicaSpecs and an empty launcher template": (
@@ -47,64 +36,18 @@ OPENS: dict[str, tuple[dict[str, Any], str, int]] = {
         "t9k-mpijob-replicas",
         4,
     ),
-    "a PyTorchJob, whose master takes a node as well": (
-        named(
-            "kubeflow.org/v1/PyTorchJob",
-            {
-                "pytorchReplicaSpecs": {
-                    "Master": {"template": pod()},
-                    "Worker": {"replicas": 3, "template": pod()},
-                }
-            },
-        ),
-        "pytorchjob",
-        4,
-    ),
-    "a PyTorchJob of a master alone": (
-        named("kubeflow.org/v1/PyTorchJob", {"pytorchReplicaSpecs": {"Master": {"template": pod()}}}),
-        "pytorchjob",
-        1,
-    ),
-    "a Job": (named("batch/v1/Job", {"parallelism": 4, "template": pod()}), "job", 4),
-    "a Job of a CronJob": (
-        named(
-            "batch/v1/Job",
-            {"parallelism": 2, "template": pod()},
-            ownerReferences=[{"kind": "CronJob", "controller": True}],
-        ),
-        "job",
-        2,
-    ),
-    "a Job that says no parallelism": (named("batch/v1/Job", {"template": pod()}), "job", 1),
-    "a JobSet, whose workers are a product": (
-        named(
-            "jobset.x-k8s.io/v1alpha2/JobSet",
-            {
-                "replicatedJobs": [
-                    {"name": "launcher", "template": {"spec": {"template": {}}}},
-                    JOBSET_WORKERS,
-                ]
-            },
-        ),
-        "jobset",
-        8,
-    ),
+    "a PyTorchJob, whose master takes a node as well": (pytorchjob(3), "pytorchjob", 4),
+    "a PyTorchJob of a master alone": (drop(pytorchjob(3), PYTORCH_WORKER), "pytorchjob", 1),
+    "a Job": (job(4), "job", 4),
+    "a Job of a CronJob": (job(2) | {"metadata": {"name": "train", **CRON}}, "job", 2),
+    "a Job that says no parallelism": (named("batch/v1/Job", {"template": template()}), "job", 1),
+    "a JobSet, whose workers are a product": (JOBSET, "jobset", 8),
     "a LeaderWorkerSet, whose group and not the object is the unit": (
-        named(
-            "leaderworkerset.x-k8s.io/v1/LeaderWorkerSet",
-            {
-                "replicas": 3,
-                "leaderWorkerTemplate": {"size": 4, "leaderTemplate": pod(), "workerTemplate": pod()},
-            },
-        ),
+        leaderworkerset(3, 4),
         "leaderworkerset",
         4,
     ),
-    "a bare Pod": (
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}, **pod()},
-        "bare-pod",
-        1,
-    ),
+    "a bare Pod": ({**named("v1/Pod", {}), **template()}, "bare-pod", 1),
 }
 
 
@@ -248,19 +191,14 @@ def test_a_rule_for_one_of_several_templates_quotes_that_ones_container() -> Non
         "  - {name: x, reason: r, match: {workload: jobset, role: worker, image: two},\n"
         "     add: {spec: {containers: [{name: $(worker.container), tty: true}]}}}\n"
     )
-    jobs = []
-    for name in ("one", "two"):
-        template = pod()
-        template["spec"]["containers"][0] |= {"name": name, "image": name}
-        jobs.append({"name": name, "template": {"spec": {"template": template}}})
-    job = named("jobset.x-k8s.io/v1alpha2/JobSet", {"replicatedJobs": jobs})
-    result = outcome(load_text(EXTENDS + "rules:\n" + rule, "mine.yaml"), job)
-    assert result.warnings == ()
-    containers = [
-        get(
-            result.after,
-            ("spec", "replicatedJobs", at, "template", "spec", "template", "spec", "containers", 0),
-        )
-        for at in range(2)
-    ]
+    two: Any = jobset(1, 1)
+    two["spec"]["replicatedJobs"] *= 2
+    two = json.loads(json.dumps(two))
+    path = ("template", "spec", "template", "spec", "containers", 0)
+    for name, part in zip(("one", "two"), two["spec"]["replicatedJobs"], strict=True):
+        part["name"] = name
+        get(part, path).update(name=name, image=name)
+    found = outcome(load_text(EXTENDS + "rules:\n" + rule, "mine.yaml"), two)
+    assert found.warnings == ()
+    containers = [get(found.after, ("spec", "replicatedJobs", at, *path)) for at in range(2)]
     assert [container.get("tty") for container in containers] == [None, True]

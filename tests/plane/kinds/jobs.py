@@ -44,7 +44,7 @@ def pytorchjob(workers: int, masters: int = 1) -> Object:
     of = template(containers=[{**CONTAINER, "name": "pytorch"}])
     roles: Object = {"Worker": {"replicas": workers, "template": of}}
     if masters:
-        roles["Master"] = {"replicas": masters, "template": of}
+        roles["Master"] = {"replicas": masters, "template": copy.deepcopy(of)}
     return named("kubeflow.org/v1/PyTorchJob", {"pytorchReplicaSpecs": roles})
 
 
