@@ -23,6 +23,8 @@ FIELD = REPOSITORY / "tests" / "data" / "field"
 DEFAULT, TABLE = load_default(), load_installed()
 WORKER = ("spec", "mpiReplicaSpecs", "Worker")
 LAUNCHER = ("spec", "mpiReplicaSpecs", "Launcher")
+POD = (*WORKER, "template", "spec")
+CONTAINER = (*POD, "containers", 0)
 HOSTFILE = "/etc/mpi/hostfile"
 PLAIN = mpijob()
 
@@ -76,7 +78,7 @@ def test_a_job_that_will_fail_is_warned_of_in_every_form_and_still_placed(
 def test_the_line_of_a_warning_is_that_of_its_field(tmp_path: Path) -> None:
     """Protects annotations in a pull request: they stand at lines, below lists and keys with a slash, too."""
     file = tmp_path / "job.yaml"
-    obj = job((*WORKER, "template", "spec", "containers", 0), {"resources": {"limits": {"a.b/neurons": 1}}})
+    obj = job(CONTAINER, {"resources": {"limits": {"a.b/neurons": 1}}})
     get(obj, ("metadata",))["labels"] = {"ultraserver-webhook.io/Inject": "true"}
     file.write_text(dump_yaml(obj), encoding="utf-8")
     lines = [
@@ -106,18 +108,18 @@ USERS: dict[str, tuple[Json, Json, str]] = {
 def test_workers_that_cannot_write_to_their_root_get_a_warning(name: str) -> None:
     """Protects jobs whose init script would fail once they have their nodes; container before pod."""
     pod, container, words = USERS[name]
-    obj = job((*WORKER, "template", "spec"), {"securityContext": pod})
-    get(obj, (*WORKER, "template", "spec", "containers", 0))["securityContext"] = container
+    obj = job(POD, {"securityContext": pod})
+    get(obj, CONTAINER)["securityContext"] = container
     texts = warnings(obj)
     assert [words in text for text in texts] == [True] * bool(words)
     volume = [{"name": "e", "mountPath": "/etc/environment", "subPath": "environment"}]
-    get(obj, (*WORKER, "template", "spec", "containers", 0))["volumeMounts"] = volume
+    get(obj, CONTAINER)["volumeMounts"] = volume
     assert warnings(obj) == []
 
 
 def test_a_proxy_that_comes_first_may_run_as_its_own_user() -> None:
     """Protects jobs in a mesh from a warning about a container that is not theirs."""
-    obj = job((*WORKER, "template", "spec"), {})
+    obj = job(POD, {})
     containers = get(obj, (*WORKER, "template", "spec", "containers"))
     containers.insert(0, {"name": "proxy", "image": "proxy", "securityContext": {"runAsUser": 1337}})
     assert warnings(obj) == []
@@ -175,7 +177,7 @@ def test_a_deadline_of_pods_without_devices_is_no_fault() -> None:
 def test_times_that_begin_later_are_no_fault() -> None:
     """Protects from false warnings: the kubelet starts a Pod's clock, and the other starts at the end."""
     assert warnings(job(("spec",), {"runPolicy": {"ttlSecondsAfterFinished": 60}})) == []
-    assert warnings(job((*WORKER, "template", "spec"), {"activeDeadlineSeconds": 60})) == []
+    assert warnings(job(POD, {"activeDeadlineSeconds": 60})) == []
 
 
 GIVEN = {
@@ -251,8 +253,8 @@ AMOUNTS = [
 @pytest.mark.parametrize(("name", "obj", "count"), AMOUNTS)
 def test_more_devices_than_a_node_has_are_a_warning(name: str, obj: Any, count: int) -> None:
     """Protects from jobs that wait forever; 128 cores are a node's with LNC=1."""
-    resources = {"limits": {f"aws.amazon.com/{name}": obj}}
-    texts = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": resources}))
+    resources = {"limits": {f"aws.amazon.com/{name}": asked}}
+    texts = warnings(job(CONTAINER, {"resources": resources}))
     assert len(texts) == count
     assert all(f"the job waits forever: a worker requests {obj}, and" in text for text in texts)
 
@@ -321,7 +323,7 @@ RESOURCES = {
 def test_a_resource_that_is_nearly_neurons_is_named_with_the_right_one(name: str) -> None:
     """Protects from Pods that wait for a resource that no node has, whether the job is placed or not."""
     limits = {"limits": {name: 1}}
-    texts = warnings(job((*WORKER, "template", "spec", "containers", 0), {"resources": limits}))
+    texts = warnings(job(CONTAINER, {"resources": limits}))
     near = RESOURCES[name]
     assert [text.partition("did you mean ")[2].partition("?")[0] for text in texts] == [near] * bool(near)
 
@@ -329,7 +331,7 @@ def test_a_resource_that_is_nearly_neurons_is_named_with_the_right_one(name: str
 def test_several_misspelt_names_are_in_one_answer() -> None:
     """Protects people from mending one name, and reading of the next one when they apply the job again."""
     limits = {"limits": {"aws.amazon.com/neurons": 16, "aws.amazon.com/neuron-core": 64}}
-    obj = job((*WORKER, "template", "spec", "containers", 0), {"resources": limits})
+    obj = job(CONTAINER, {"resources": limits})
     get(obj, ("metadata",))["annotations"] = {"node_config": "4", "Inject": "true"}
     meant = [text.partition("did you mean ")[2].partition("?")[0] for text in warnings(obj)]
     ours = ["ultraserver-webhook.io/node-config", "ultraserver-webhook.io/inject"]
@@ -355,13 +357,9 @@ UNFINISHED = {
         'metadata.labels.run: 5 is not text; quote it, as in "5"',
     ),
     "of a template": ((*WORKER, "template"), {"metadata": {"labels": {"run": 1.5}}}, 'as in "1.5"'),
-    "selector": (
-        (*WORKER, "template", "spec"),
-        {"nodeSelector": {"gpu": True}},
-        "nodeSelector.gpu: true is not",
-    ),
+    "selector": (POD, {"nodeSelector": {"gpu": True}}, "nodeSelector.gpu: true is not"),
     "variable": (
-        (*WORKER, "template", "spec", "containers", 0),
+        CONTAINER,
         {"env": [{"name": "A", "value": 1}]},
         'env[0].value: 1 is not text; quote it, as in "1"',
     ),
@@ -371,11 +369,7 @@ UNFINISHED = {
     "small letters": (WORKER, {"replicas": "$num_nodes"}, "envsubst < FILE"),
     "placeholder": (WORKER, {"replicas": "<NUM>"}, "looks like a placeholder: write your own value"),
     "replicas of Jinja": (WORKER, {"replicas": "{{ nodes }}"}, "jinja2 FILE"),
-    "image": (
-        (*WORKER, "template", "spec", "containers", 0),
-        {"image": "{{ .Values.image }}"},
-        "helm template CHART",
-    ),
+    "image": (CONTAINER, {"image": "{{ .Values.image }}"}, "helm template CHART"),
 }
 
 
@@ -406,9 +400,7 @@ REFUSED = {
 def test_what_the_api_server_will_refuse_is_named_with_its_field_and_its_line(name: str) -> None:
     """Protects from a preview of a job that no cluster takes; a newer API server may know more keys."""
     more, words = REFUSED[name]
-    (shown,) = preview(
-        TABLE, read_documents(dump_yaml(job((*WORKER, "template", "spec", "containers", 0), more)))
-    )
+    (shown,) = preview(TABLE, read_documents(dump_yaml(job(CONTAINER, more))))
     entries = [text for text in shown.item["warnings"] if "the API server refuses" in text]
     assert [words in text for text in entries] == [True] * bool(words)
     assert all(shown.line_of(text) > shown.seen.document.line for text in entries)
@@ -465,15 +457,13 @@ def test_numbers_of_kinds_that_are_not_packaged_may_be_texts() -> None:
     """Protects another kind, and an object in a template, from a false warning."""
     other = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": {"replicas": "1"}}
     csi = {"volumes": [{"name": "v", "csi": {"driver": "d", "volumeAttributes": {"size": "1Gi"}}}]}
-    for obj in (other, job((*WORKER, "template", "spec"), csi)):
+    for obj in (other, job(POD, csi)):
         assert list(refusals(TABLE, obj)) == []
 
 
 def test_what_a_denial_names_is_not_named_again() -> None:
     """Protects people from reading of one mistake twice."""
-    (shown,) = preview(
-        TABLE, read_documents(dump_yaml(job((*WORKER, "template", "spec"), {"affinity": "x"})))
-    )
+    (shown,) = preview(TABLE, read_documents(dump_yaml(job(POD, {"affinity": "x"}))))
     assert "affinity must be a map" in shown.item["sentence"]
     assert shown.item["warnings"] == []
 
@@ -518,16 +508,6 @@ def test_a_mistake_in_a_text_with_a_shell_command_is_no_template() -> None:
     assert "template" not in str(caught.value)
 
 
-def test_the_template_of_the_field_is_recognised() -> None:
-    """Protects the case that was seen."""
-    result = run(str(FIELD / "17-helm-template.yaml"))
-    assert result.exit_code == 2
-    assert (
-        "a template of Helm: render it first, helm template CHART | ultraserver-webhook preview -"
-        in unfolded(result.output)
-    )
-
-
 @pytest.mark.parametrize("form", ["diff", "json", "yaml", "why", "github", "junit"])
 def test_a_file_that_cannot_be_read_hides_no_other(form: str) -> None:
     """Protects folders with a patch, a chart or a README in YAML among the jobs."""
@@ -561,7 +541,7 @@ def test_many_names_are_not_all_compared_with_known_ones(monkeypatch: pytest.Mon
     monkeypatch.setattr(faults, "nearest", lambda name, _: compared.append(name))
     obj = job(("metadata",), {"labels": {f"ultra-{number}": "" for number in range(1000)}})
     limits = {f"neuron-{number}": 1 for number in range(1000)}
-    get(obj, (*WORKER, "template", "spec", "containers", 0))["resources"] = {"limits": limits}
+    get(obj, CONTAINER)["resources"] = {"limits": limits}
     warnings(obj)
     assert 0 < len(compared) < 200
 
