@@ -97,7 +97,7 @@ def test_a_job_that_names_two_node_configs_is_refused_with_both_places(job: Any,
     assert text in outcome_of(job).denials[0].replace('"', "")
 
 
-def test_a_launcher_with_ranks_is_told_of_the_scripts_file_only_where_the_script_writes_one() -> None:
+def test_a_launcher_with_ranks_gets_a_warning_only_if_the_script_writes_a_file() -> None:
     """Where the driver sets the mode there is none."""
     for job, warns in ((mpijob(3), True), (mpijob(3, resource=None, annotations={INJECT: "true"}), False)):
         job["spec"]["runLauncherAsWorker"] = True

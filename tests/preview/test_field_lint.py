@@ -253,7 +253,7 @@ AMOUNTS = [
 @pytest.mark.parametrize(("name", "obj", "count"), AMOUNTS)
 def test_more_devices_than_a_node_has_are_a_warning(name: str, obj: Any, count: int) -> None:
     """Protects from jobs that wait forever; 128 cores are a node's with LNC=1."""
-    resources = {"limits": {f"aws.amazon.com/{name}": asked}}
+    resources = {"limits": {f"aws.amazon.com/{name}": obj}}
     texts = warnings(job(CONTAINER, {"resources": resources}))
     assert len(texts) == count
     assert all(f"the job waits forever: a worker requests {obj}, and" in text for text in texts)

@@ -153,8 +153,8 @@ def test_requests_of_all_containers_count_and_only_the_api_servers_default_is_re
         (pod({NEURON: 4}, schedulerName="default-scheduler"), "my-scheduler"),
         (pod({NEURON: 4}, schedulerName="volcano"), "volcano"),
     ):
-        found = outcome(SCHEDULER, obj)
-        assert (found.after["spec"]["schedulerName"], found.warnings) == (expected, ())
+        result = outcome(SCHEDULER, obj)
+        assert (result.after["spec"]["schedulerName"], result.warnings) == (expected, ())
 
 
 def test_the_default_of_the_api_server_is_what_remains_when_the_scheduler_is_taken_back() -> None:

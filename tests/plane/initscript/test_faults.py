@@ -82,18 +82,18 @@ def test_a_worker_that_dies_halfway_is_named_and_no_hostfile_is_written() -> Non
 def test_a_wrong_mode_is_named_with_what_the_node_can_do() -> None:
     topology = changed(servers(4), 1, ultraserver_mode="3,4")
     with Fleet([*topology[:3], {}]) as fleet:
-        found = errors(fleet)
-    assert found[0] == (
+        messages = errors(fleet)
+    assert messages[0] == (
         "pod demo-worker-1 (server 9000000000000000, node 0): ultraserver_mode is 3,4, node config 4 needs "
         "1 (1=X4 2=X2H 3=X2V 4=X1): the node supports node configs 2 1; choose one of them, or have the "
         "node repaired and keep jobs off it (kubectl cordon)"
     )
     without_driver = "pod demo-worker-3 (server -, node -): ultraserver_mode is -, node config 4 needs 1"
-    assert found[1].startswith(without_driver)
-    assert found[2].startswith(
+    assert messages[1].startswith(without_driver)
+    assert messages[2].startswith(
         "pod demo-worker-3: server id -, node id -: its node is not in a working Ultra"
     )
-    assert found[3:] == ["3 problem(s). Which node a pod is on: kubectl get pods -n default -o wide"]
+    assert messages[3:] == ["3 problem(s). Which node a pod is on: kubectl get pods -n default -o wide"]
 
 
 def test_a_job_split_over_two_servers_fails_with_the_workers_of_each() -> None:
@@ -141,13 +141,13 @@ def test_all_failures_are_reported_in_one_run() -> None:
     assert messages[0].startswith(
         "6 workers cannot form UltraServers of 4 nodes: make replicas a multiple of 4, or"
     )
-    told = [
+    expected = [
         "pod demo-worker-0 (server 9000000000000000, node 2): ",
         "pod demo-worker-1: server id 0000000000000000, node id -1: its node is not in a working UltraServer",
         "pod demo-worker-5: did not answer ssh: ssh: connect to host demo-worker-5.",
     ]
-    assert all(map(str.startswith, found[1:4], told)), found
-    assert found[4].startswith("4 problem(s).")
+    assert all(map(str.startswith, messages[1:4], expected)), messages
+    assert messages[4].startswith("4 problem(s).")
 
 
 def test_a_missing_mount_is_named() -> None:
