@@ -6,6 +6,7 @@ from pathlib import Path
 from testbed.mpijob import LAUNCHER, WORKER
 from tests.rules.tables import after, outcome, parsed, unrecorded, with_component
 from webhook.objects.tree import drop, get, put
+from webhook.rules.load import load_default
 
 JOB = parsed(
     (Path(__file__).parent.parent / "data" / "seed-004" / "nccl-tests.yaml").read_text(encoding="utf-8")
@@ -15,6 +16,10 @@ PULL = "values: {imagePullSecret: regcred-nccl-test}\n"
 GPU_TYPE = "values: {gpuInstanceType: ml.p5.48xlarge}\n"
 hyperpod = partial(with_component, "hyperpod")
 SELECTOR = (*WORKER, "spec", "nodeSelector")
+
+
+def test_the_job_of_the_document_is_left_as_it_is() -> None:
+    assert outcome(load_default(), JOB).operations == ()
 
 
 def test_launcher_and_worker_get_the_pull_secret_and_nothing_else() -> None:
