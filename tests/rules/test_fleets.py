@@ -7,6 +7,7 @@ import pytest
 from common.quantities import requests
 from testbed.mpijob import WORKER, mpijob
 from tests.rules.tables import EXTENDS, after, extended, outcome, same_problems, with_component
+from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
