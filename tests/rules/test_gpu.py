@@ -18,7 +18,7 @@ hyperpod = partial(with_component, "hyperpod")
 SELECTOR = (*WORKER, "spec", "nodeSelector")
 
 
-def test_the_job_of_the_document_is_left_as_it_is() -> None:
+def test_the_job_of_the_document_is_unchanged() -> None:
     assert outcome(load_default(), JOB).operations == ()
 
 
