@@ -5,8 +5,8 @@ no job, and the commands show why.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -64,6 +64,8 @@ class Belief:
     Args:
         bound: The time after its admission for which a pod counts as having the devices that it claims: the
             watch of pods may be ahead of the watch of claims. After that, only allocated devices count.
+        known: The members of the last decision, by the uids of pods, if units were the same, and nodes for
+            those that have one. A pod without claims that has not changed is the same member.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - all inputs of the decision
@@ -74,6 +76,7 @@ class Belief:
         units: Units,
         now: datetime,
         bound: timedelta,
+        known: Mapping[str, Member] | None = None,
     ) -> None:
         self._inventory, self._topology, self._units = inventory, topology, units
         self._now, self._bound = now, bound
@@ -81,17 +84,25 @@ class Belief:
         self._having = {(there, uid) for (there, _), claim in claims if claim.neuron for uid in claim.users}
         self._planned = self._plans(pods)
         self._uses = _Uses(units.devices)
+        self._known = {} if self._having or known is None else known
+        self.members: dict[str, Member] = {}
 
     def of(self, pod: Pod) -> Member:
         """Returns a pod with those facts that are believed."""
+        member = self._known.get(pod.uid)
+        if member is None or member.pod is not pod:
+            member = self._judged(pod)
+        if not (pod.claims or self._having):
+            self.members[pod.uid] = member
+        if self._planned and pod.gated and member.place and member.pin is None and (unit := self._due(pod)):
+            return replace(member, pin=unit)
+        return member
+
+    def _judged(self, pod: Pod) -> Member:
         member = self.claiming(pod)
-        if pod.place is None:
-            return member
-        if why := doubt(pod, self._topology, self._units, neuron=member.neuron):
+        if pod.place and (why := doubt(pod, self._topology, self._units, neuron=member.neuron)):
             own = pod.namespace, f"pod/{pod.name}"
             return Member(pod, own, None, member.demand, member.claimed, member.neuron, None, why)
-        if member.pin is None and self._planned and pod.gated:
-            member.pin = self._due(pod)
         return member
 
     def claiming(self, pod: Pod) -> Member:

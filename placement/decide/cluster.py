@@ -51,8 +51,8 @@ class Cluster:
         self.holders: dict[str, dict[JobKey, int]] = {}
         # The amounts that the pods on a node use, in thousandths, by resource; and those of pods without a
         # job, which may stay.
-        self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.used: dict[str, dict[str, int]] = {}
+        self.staying: dict[str, dict[str, int]] = {}
         # Nodes that a pod without a job, or a claim, holds: it may stay.
         self._remaining: set[str] = set()
         # By namespace, the nodes with pods of it that hold them for no believed job.
@@ -79,7 +79,7 @@ class Cluster:
         """Adds a pod to the node that it has, or to the unit to which it is pinned."""
         pod, key, place, demand, neuron = member.pod, member.key, member.place, member.demand, member.neuron
         if pod.node:
-            _add(self.used[pod.node], demand)
+            _add(self.used, pod.node, demand)
             self.repelling.there[pod.node].append(member)
             if pod.apart:
                 # The holder of a whole unit keeps no other job off it that could have it.
@@ -87,7 +87,7 @@ class Cluster:
                 if not (place and alone and all(term.key == place.unit for term in pod.apart)):
                     self.repelling.stand(member)
             if is_pod(key):
-                _add(self.staying[pod.node], demand)
+                _add(self.staying, pod.node, demand)
             if place is None or not neuron:
                 self.lodged[pod.namespace].add(pod.node)
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
@@ -117,7 +117,7 @@ class Cluster:
     def take(self, taken: Taken) -> None:
         """Adds the devices that are allocated to a claim."""
         for counts in (self.used, self.staying) if taken.stranger else (self.used,):
-            used = counts[taken.node]
+            used = counts.setdefault(taken.node, {})
             used.update((name, used.get(name, 0) + amount) for name, amount in taken.used.items())
         if taken.stranger:
             self._held(taken.node, taken.claim, 1)
@@ -151,7 +151,7 @@ class Cluster:
         for name in self.topology.whole(place.unit, unit).names:
             self._held(name, job, kind.needed(place.size))
         if place.size == 1 and not kind.divides:
-            _add(self.used[unit.nodes[0].name], demand)
+            _add(self.used, unit.nodes[0].name, demand)
 
     def taken(self, unit: Unit, place: Place, kind: Kind, demands: tuple[Demand, ...]) -> Cause | None:
         """Returns why too few nodes of a unit that suits pods are free for a block of their job."""
@@ -319,8 +319,12 @@ def _short(
     return None
 
 
-def _add(used: dict[str, int], demand: Demand) -> None:
-    """Adds the amounts of one more pod."""
+def _add(counts: dict[str, dict[str, int]], node: str, demand: Demand) -> None:
+    """Adds the amounts of one more pod on a node."""
+    if node not in counts and not demand.claims:
+        counts[node] = {"pods": 1000, **demand.requests}
+        return
+    used = counts.setdefault(node, {})
     for ask in demand.claims:
         used[CLAIMED] = used.get(CLAIMED, 0) + 1000 * (ask.count or MOST)
     used["pods"] = used.get("pods", 0) + 1000

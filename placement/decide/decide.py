@@ -23,6 +23,7 @@ from placement.decide.plan import (
     Decision,
     Deletion,
     Failure,
+    Known,
     Memory,
     Opening,
     Reason,
@@ -99,9 +100,16 @@ class _Round:
 
     def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
         """Returns the decision: adds all pods, then considers each job once, in order."""
-        members = self._counted_in(pods, inventory)
+        before = self._memory.known
+        if before and before.units is not self._tuning.units:
+            before = None
+        belief, members = self._counted_in(pods, inventory, before)
         shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
-        jobs = list(map(self._with_ended, jobs_of(members)))
+        known = jobs_of(members, before.jobs if before else {})
+        self._known = Known(
+            self._cluster.topology, self._tuning.units, belief.members, {job.key: job for job in known}
+        )
+        jobs = list(map(self._with_ended, known))
         self._errors += self._losses.follow({job.key: job for job in jobs}, self._memory)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
@@ -167,6 +175,7 @@ class _Round:
             self._losses.since,
             self._losses.left,
             self._now,
+            self._known,
         )
 
     def _goes_first(self, job: Job) -> bool:
@@ -176,11 +185,16 @@ class _Round:
         """
         return (job.returns or self._losses.moves(job)) and job.key not in self._failures
 
-    def _counted_in(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> list[Member]:
+    def _counted_in(
+        self, pods: Sequence[Pod | Ended], inventory: Inventory, before: Known | None
+    ) -> tuple[Belief, list[Member]]:
         """Adds all pods to the cluster; returns the believed ones, except of jobs that caused a bug."""
         topology, units = self._cluster.topology, self._tuning.units
         live = [pod for pod in pods if isinstance(pod, Pod)]
-        belief = Belief(live, inventory, topology, units, self._now, self._tuning.bound)
+        known = before.members if before else {}
+        if before and before.topology is not topology:
+            known = {uid: member for uid, member in known.items() if not member.pod.node}
+        belief = Belief(live, inventory, topology, units, self._now, self._tuning.bound, known)
         members: list[Member] = []
         failed: set[JobKey] = set()
         for pod in live:
@@ -188,7 +202,8 @@ class _Round:
                 member = belief.of(pod)
                 if pod.on_failure:
                     self._losses.add(member)
-                self._cluster.stand(member)
+                if pod.node or member.pin is not None:  # most waiting pods have neither
+                    self._cluster.stand(member)
                 if member.place or pod.gated or member.problem:  # other pods belong to no job
                     members.append(member)
             except Exception as error:  # noqa: BLE001 - as above
@@ -201,7 +216,7 @@ class _Round:
             self._cluster.take(claim)
         for ended in (pod for pod in pods if isinstance(pod, Ended)):
             self._ended[ended.job].add(ended.number)
-        return [member for member in members if member.key not in failed] if failed else members
+        return belief, [member for member in members if member.key not in failed]
 
     def _with_ended(self, job: Job) -> Job:
         """Returns the job with its ended workers, if it continues without them.

@@ -45,7 +45,7 @@ class Job:
         """The workers that have no unit yet."""
         return tuple(member for member in self.workers if member.pod.gated and member.pod.opened is None)
 
-    @property
+    @cached_property
     def demands(self) -> tuple[Demand, ...]:
         """The different demands of the workers that have no unit yet."""
         return tuple(dict.fromkeys(member.demand for member in self.unpinned))
@@ -66,7 +66,7 @@ class Job:
         """The labels of its workers without a node, for terms that select by one label or by none."""
         return frozenset({ANY_LABEL}.union(*(member.pod.labels.items() for member in self.coming)))
 
-    @property
+    @cached_property
     def begun(self) -> bool:
         """Whether a part of it was admitted; a worker whose gate was removed by hand does not count."""
         return any(member.pod.opened and member.neuron for member in self.workers)
@@ -76,7 +76,7 @@ class Job:
         """How long it runs at most, by its deadline or its author's estimate."""
         return self.workers[0].pod.limit if self.workers else None
 
-    @property
+    @cached_property
     def since(self) -> datetime | None:
         """When the first of its workers that have units was admitted; None if none has."""
         pods = (member.pod for member in self.workers if member.pod.node or member.pin)
@@ -101,12 +101,12 @@ class Job:
         waiting = [member for member in self.workers if member.pod.gated]
         return max(member.pod.created for member in waiting or self.pods)
 
-    @property
+    @cached_property
     def settled(self) -> bool:
         """Whether every worker exists and is bound to a node."""
         return not self.missing and all(member.pod.node and not member.pod.gated for member in self.workers)
 
-    @property
+    @cached_property
     def place(self) -> Place:
         """The placement annotation of its workers, which is valid only if `trouble` returns None.
 
@@ -217,10 +217,17 @@ class Job:
         return None
 
 
-def jobs_of(pods: Iterable[Member]) -> list[Job]:
-    """Returns the jobs with a pod that waits or takes a node, among pods that have not ended."""
+def jobs_of(pods: Iterable[Member], known: Mapping[JobKey, Job] | None = None) -> list[Job]:
+    """Returns the jobs with a pod that waits or takes a node, among pods that have not ended.
+
+    A known job whose pods are the same is used again, with all that is known of it.
+    """
     by_key: defaultdict[JobKey, list[Member]] = defaultdict(list)
     for member in pods:
         if not member.pod.deleting and (member.place is not None or member.pod.gated):
             by_key[member.key].append(member)
-    return [Job(key, tuple(sorted(own, key=BY_NAME))) for key, own in by_key.items()]
+    jobs = []
+    for key, own in by_key.items():
+        members, job = tuple(sorted(own, key=BY_NAME)), known.get(key) if known else None
+        jobs.append(job if job and job.pods == members else Job(key, members))
+    return jobs

@@ -6,10 +6,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
+from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job
 from placement.decide.reserve import Admission
+from placement.decide.topology import Topology
 from placement.observe.model import UNITS, JobKey, Pod, Units
 
 # A job that was admitted and did not get its nodes is tried again at once, then after pauses that double up
@@ -83,6 +85,15 @@ def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, dateti
     return {name: at for name, at in times.items() if now - at < REMEMBERED}
 
 
+class Known(NamedTuple):
+    """The members, by the uids of their pods, and jobs of a decision, and what they depend on."""
+
+    topology: Topology
+    units: Units
+    members: Mapping[str, Member]
+    jobs: Mapping[JobKey, Job]
+
+
 @dataclass(frozen=True)
 class Memory:
     """What a decision remembers for the next one; without it, a new leader decides correctly, but later."""
@@ -106,6 +117,8 @@ class Memory:
     lost: Mapping[JobKey, datetime] = field(default_factory=dict)
     left: Mapping[JobKey, Left] = field(default_factory=dict)
     at: datetime | None = None  # when it was
+    # To save time: what the next decision need not find out again.
+    known: Known | None = field(default=None, compare=False, repr=False)
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """Returns the memory with a refused write to a job's pods."""
