@@ -128,7 +128,7 @@ class Allocator:
             excess = cluster.guarantees.excess(job) if cluster.guarantees else None
             if excess:
                 raise UnplacedError(excess, reason=Reason.NODES)
-            enough = len(ranking.possible) >= wanted
+            enough = len(ranking.possible(wanted)) >= wanted
             if reserves and cluster.reservation is None and enough:
                 cluster.reservation = ranking.reserve(wanted, job, self._ends)
             reserved = cluster.reservation is not None and cluster.reservation.job == job.key

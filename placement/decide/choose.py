@@ -5,8 +5,7 @@ first by name is chosen, so that a decision always has the same result.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
@@ -38,6 +37,9 @@ class Ranking:
         self._kind = kind = cluster.kind(place)
         self.parts = kind.divides  # whether a job may have fewer nodes of a unit than there are
         self.fitting, self.unfit = cluster.suited(place, demands)
+        self._possible: list[Unit] = []
+        can = cluster.can_become_free
+        self._unexamined = (unit for unit in self.fitting.values() if can(unit, place, kind, demands))
         # The rank depends on what is left in wider units, and in the unit itself if jobs share it.
         shared = [place.unit] if kind.shared else []
         kinds = cluster.units.kinds
@@ -141,11 +143,11 @@ class Ranking:
                 if self.taken(unit) is None:
                     heappush(self._heap, self._entry(unit))
 
-    @cached_property
-    def possible(self) -> tuple[Unit, ...]:
-        """The units that a job could have after other jobs have ended."""
-        can, place, kind, demands = self._cluster.can_become_free, self.place, self._kind, self.demands
-        return tuple(unit for unit in self.fitting.values() if can(unit, place, kind, demands))
+    def possible(self, count: int | None = None) -> Sequence[Unit]:
+        """Returns the units that a job could have after other jobs have ended; if so many, perhaps not all."""
+        more = None if count is None else max(count - len(self._possible), 0)
+        self._possible.extend(islice(self._unexamined, more))
+        return self._possible
 
     def reserve(self, count: int, job: Job, ends: Ends) -> Reservation | None:
         """Reserves the units that become free first for a job; returns None if too few have a known end.
@@ -156,7 +158,7 @@ class Ranking:
         lodged = cluster.lodged.get(namespace, frozenset[str]())
         rooms = cluster.guarantees.rooms(job) if cluster.guarantees else []
         ranked: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
-        for unit in self.possible:
+        for unit in self.possible():
             end = self._end(unit, ends)
             if end is None or cluster.repelled(unit.nodes, job, always=True):
                 continue

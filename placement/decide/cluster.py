@@ -78,20 +78,20 @@ class Cluster:
     def stand(self, member: Member) -> None:
         """Adds a pod to the node that it has, or to the unit to which it is pinned."""
         pod, key, place, demand, neuron = member.pod, member.key, member.place, member.demand, member.neuron
-        if pod.node:
-            _add(self.used, pod.node, demand)
-            self.repelling.there[pod.node].append(member)
+        if node := pod.node:
+            _add(self.used, node, demand)
+            self.repelling.there[node].append(member)
             if pod.apart:
                 # The holder of a whole unit keeps no other job off it that could have it.
                 alone = place and place.size > 1 and neuron and not pod.deleting
                 if not (place and alone and all(term.key == place.unit for term in pod.apart)):
                     self.repelling.stand(member)
             if is_pod(key):
-                _add(self.staying, pod.node, demand)
+                _add(self.staying, node, demand)
             if place is None or not neuron:
-                self.lodged[pod.namespace].add(pod.node)
+                self.lodged[pod.namespace].add(node)
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
-                self._held(pod.node, key, self.units.of(place.unit).needed(place.size) if place else 1)
+                self._held(node, key, self.units.of(place.unit).needed(place.size) if place else 1)
         # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
         holds = pod.node or (member.pin and not (pod.gated and key in self.resting))
         if place is not None and holds and neuron and not pod.deleting:
@@ -196,12 +196,11 @@ class Cluster:
 
     def holder(self, unit: Unit, size: int) -> JobKey | None:
         """Returns a job that holds a unit; jobs that need a single node may share it."""
-        if self.holders.keys().isdisjoint(unit.names):
-            return None
         for node in unit.nodes:
-            for holder, needed in self.holders.get(node.name, {}).items():
-                if size > 1 or needed > 1:
-                    return holder
+            if jobs := self.holders.get(node.name):
+                for holder, needed in jobs.items():
+                    if size > 1 or needed > 1:
+                        return holder
         return None
 
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
@@ -210,6 +209,8 @@ class Cluster:
         With ``always``, only anti-affinity of pods without a job, which may stay forever, and of its
         namespace.
         """
+        if not (self.repelling.namespaces or job.apart):
+            return None
         for whose in self.repelling.off(nodes, job):
             if is_pod(whose) or not always or whose[0] == job.key[0]:
                 return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")

@@ -105,11 +105,9 @@ class _Round:
             before = None
         belief, members = self._counted_in(pods, inventory, before)
         shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
-        known = jobs_of(members, before.jobs if before else {})
-        self._known = Known(
-            self._cluster.topology, self._tuning.units, belief.members, {job.key: job for job in known}
-        )
-        jobs = list(map(self._with_ended, known))
+        known = jobs_of(members, before.jobs if before else None)
+        self._known = Known(self._cluster.topology, self._tuning.units, belief.members, known)
+        jobs = [self._with_ended(job) for _, job in known.values()]
         self._errors += self._losses.follow({job.key: job for job in jobs}, self._memory)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
@@ -190,6 +188,7 @@ class _Round:
     ) -> tuple[Belief, list[Member]]:
         """Adds all pods to the cluster; returns the believed ones, except of jobs that caused a bug."""
         topology, units = self._cluster.topology, self._tuning.units
+        ended = [pod for pod in pods if isinstance(pod, Ended)]
         live = [pod for pod in pods if isinstance(pod, Pod)]
         known = before.members if before else {}
         if before and before.topology is not topology:
@@ -214,9 +213,9 @@ class _Round:
                 failed.add(member.key)
         for claim in taken(inventory, topology.nodes, live):
             self._cluster.take(claim)
-        for ended in (pod for pod in pods if isinstance(pod, Ended)):
-            self._ended[ended.job].add(ended.number)
-        return belief, [member for member in members if member.key not in failed]
+        for job, number in ended:
+            self._ended[job].add(number)
+        return belief, [member for member in members if member.key not in failed] if failed else members
 
     def _with_ended(self, job: Job) -> Job:
         """Returns the job with its ended workers, if it continues without them.

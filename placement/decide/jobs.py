@@ -132,9 +132,13 @@ class Job:
         if self.unlike:
             return self.unlike
         total = self.place.workers
-        numbers = {*(member.pod.number for member in self.workers), *self.ended}
-        count = sum(number < total for number in numbers)
+        count = sum(number < total for number in self._numbers.union(self.ended))
         return None if count == total else f"{count} of {total} workers exist"
+
+    @cached_property
+    def _numbers(self) -> frozenset[int]:
+        """The numbers of its workers that exist."""
+        return frozenset([member.pod.number for member in self.workers])
 
     @cached_property
     def unlike(self) -> str | None:
@@ -148,6 +152,8 @@ class Job:
             sizes = " and ".join(f"{count} workers of node config {size}" for count, size, _ in shown)
             return f"its workers disagree: {sizes}; delete those that are not of this job"
         total = places[0].workers
+        if len(self._numbers) == len(self.workers) and max(self._numbers) < total:
+            return None
         names: dict[int, str] = {}
         for pod in (member.pod for member in self.workers):
             if pod.number >= total:
@@ -217,17 +223,22 @@ class Job:
         return None
 
 
-def jobs_of(pods: Iterable[Member], known: Mapping[JobKey, Job] | None = None) -> list[Job]:
+# Jobs by their keys, each with its pods in the order in which they were seen.
+Jobs = dict[JobKey, tuple[list[Member], Job]]
+
+
+def jobs_of(pods: Iterable[Member], known: Jobs | None = None) -> Jobs:
     """Returns the jobs with a pod that waits or takes a node, among pods that have not ended.
 
-    A known job whose pods are the same is used again, with all that is known of it.
+    A known job whose pods are the same is used again, with all that was found out about it.
     """
     by_key: defaultdict[JobKey, list[Member]] = defaultdict(list)
     for member in pods:
         if not member.pod.deleting and (member.place is not None or member.pod.gated):
             by_key[member.key].append(member)
-    jobs = []
+    jobs: Jobs = {}
     for key, own in by_key.items():
-        members, job = tuple(sorted(own, key=BY_NAME)), known.get(key) if known else None
-        jobs.append(job if job and job.pods == members else Job(key, members))
+        before = known.get(key) if known else None
+        same = before and before[0] == own
+        jobs[key] = before if before and same else (own, Job(key, tuple(sorted(own, key=BY_NAME))))
     return jobs

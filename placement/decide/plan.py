@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Self
 from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
-from placement.decide.jobs import Job
+from placement.decide.jobs import Job, Jobs
 from placement.decide.reserve import Admission
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, JobKey, Pod, Units
@@ -91,7 +91,7 @@ class Known(NamedTuple):
     topology: Topology
     units: Units
     members: Mapping[str, Member]
-    jobs: Mapping[JobKey, Job]
+    jobs: Jobs
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def units(count: int, size: int, *, parts: bool = False) -> str:
 
 def shortage(ranking: Ranking, wanted: int, free: int, *, reserved: bool) -> str:
     """Returns that too few of the units that a job needs are free."""
-    possible = len(ranking.possible)
+    possible = len(ranking.possible(wanted))
     text = f"needs {units(wanted, ranking.place.size, parts=ranking.parts)}; {free} free"
     if possible < wanted:
         return f"{text}; at most {possible} can become free as things are"

@@ -169,7 +169,7 @@ def problem(pod: Pod) -> str:
 
 def jobs(pods: Iterable[Pod]) -> list[Job]:
     """Returns the jobs of pods that are believed."""
-    return jobs_of(unjudged(pod, UNITS) for pod in pods)
+    return [job for _, job in jobs_of(unjudged(pod, UNITS) for pod in pods).values()]
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
