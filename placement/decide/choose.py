@@ -54,6 +54,7 @@ class Ranking:
         # With guarantees, a search examines all units: how many a job can have at most, by the guarantees of
         # its namespace, and whether units are reserved against it.
         self._most: dict[tuple[tuple[Guarantee | None, ...], bool], int] = {}
+        self._states: list[tuple[Unit, Cause | None]] | None = None
         self._inside: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
         for unit in free:
             self._inside[self._server(unit.nodes[0])].append(unit)
@@ -135,9 +136,17 @@ class Ranking:
         """Returns why too few nodes of a unit are free; None if a job can have it."""
         return self._cluster.taken(unit, self.place, self._kind, self.demands)
 
+    @property
+    def states(self) -> Sequence[tuple[Unit, Cause | None]]:
+        """The units that suit the pods, each with why too few of its nodes are free."""
+        if self._states is None:
+            self._states = [(unit, self.taken(unit)) for unit in self.fitting.values()]
+        return self._states
+
     def touched(self, nodes: Iterable[Node]) -> None:
         """Ranks the units of some nodes' UltraServers again, after a job has got these nodes."""
         self._most.clear()
+        self._states = None
         for server in {self._server(node) for node in nodes}:
             for unit in self._inside.get(server, ()):
                 if self.taken(unit) is None:

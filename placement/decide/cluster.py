@@ -63,7 +63,7 @@ class Cluster:
         self._given: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
         known = [guarantee for guarantee in units.guarantees if guarantee.unit in units.kinds]
-        self.guarantees = Guarantees(known, self) if known else None
+        self.guarantees = Guarantees(known, topology, units, self.holders, self.parts) if known else None
 
     def kind(self, place: Place) -> Kind:
         """Returns the kind of the units of a job; of an unknown label, units as large as its blocks."""
@@ -141,17 +141,17 @@ class Cluster:
 
     def hold(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
         """Gives a unit to a block of a job, or the resources of a single node, which jobs may share."""
-        kind = self.units.of(place.unit)
-        if self.guarantees:
-            self.guarantees.changed()
+        kind, whole = self.units.of(place.unit), self.topology.whole(place.unit, unit)
         if kind.shared:
             part = Part(place.size, demand, set())
             self.parts[place.unit, unit.id].setdefault((job, block), part)
-            return
-        for name in self.topology.whole(place.unit, unit).names:
-            self._held(name, job, kind.needed(place.size))
-        if place.size == 1 and not kind.divides:
-            _add(self.used, unit.nodes[0].name, demand)
+        else:
+            for name in whole.names:
+                self._held(name, job, kind.needed(place.size))
+            if place.size == 1 and not kind.divides:
+                _add(self.used, unit.nodes[0].name, demand)
+        if self.guarantees:
+            self.guarantees.changed(whole.nodes)
 
     def taken(self, unit: Unit, place: Place, kind: Kind, demands: tuple[Demand, ...]) -> Cause | None:
         """Returns why too few nodes of a unit that suits pods are free for a block of their job."""

@@ -6,20 +6,22 @@ Nothing is evicted, so a new guarantee is met as jobs end.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 from contract.place import Place
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
-from placement.decide.topology import Unit
-from placement.observe.model import Demand, Guarantee
+from placement.decide.topology import Topology, Unit
+from placement.observe.model import Demand, Guarantee, JobKey, Kind, Node, Units
 
-if TYPE_CHECKING:
-    from placement.decide.cluster import Cluster
+Holders = Mapping[str, Mapping[JobKey, int]]
+"""The holders of each node, as in `Cluster.holders`."""
+
+Parts = Mapping[tuple[str, str], Mapping[tuple[JobKey, int], Any]]
+"""The blocks that have a part of a unit, as in `Cluster.parts`."""
 
 
 class Use(NamedTuple):
@@ -30,17 +32,23 @@ class Use(NamedTuple):
     owed: int  # the number of units that it counts besides these, as far as they can be used
 
 
-class Level(NamedTuple):
-    """The units by one label."""
+@dataclass
+class Level:
+    """The units by one label.
 
-    uses: tuple[Use, ...]  # of each guarantee
-    free: Mapping[str, str]  # for each node of a unit without a holder, the unit's id
-    total: int  # the number of units with enough usable nodes
+    Attributes:
+        total: The number of units with enough usable nodes.
+        free: For each node of a unit without a holder, the unit's id.
+        units: The number of these units.
+        own: By guarantee, the units that only its namespaces use, by id: each with its place in the order.
+        uses: The use of each guarantee; None after a change.
+    """
 
-    @property
-    def units(self) -> int:
-        """The number of units without a holder."""
-        return len({*self.free.values()})
+    total: int
+    free: dict[str, str]
+    units: int
+    own: defaultdict[Guarantee, dict[str, tuple[bool, int, str, Unit]]]
+    uses: tuple[Use, ...] | None
 
 
 @dataclass
@@ -81,18 +89,24 @@ def book(rooms: Sequence[Room], unit: Unit) -> bool:
 class Guarantees:
     """The guarantees of a rule table during a decision."""
 
-    def __init__(self, guarantees: Sequence[Guarantee], cluster: "Cluster") -> None:
-        self._guarantees, self._cluster = guarantees, cluster
+    def __init__(
+        self, guarantees: Sequence[Guarantee], topology: Topology, units: Units, holders: Holders, parts: Parts
+    ) -> None:
+        self._guarantees, self._topology, self._units = guarantees, topology, units
+        self._holders, self._parts = holders, parts
         self._labels = tuple(dict.fromkeys(guarantee.unit for guarantee in guarantees))
-        self._level = cache(self._counted)
-        self._room = cache(self._left_to)
-        self._team = cache(self._first)
-        self._suiting = cache(self._among)
+        self._levels: dict[str, Level] = {}
+        self._rooms: dict[tuple[str, Guarantee | None], Room] = {}
+        self._firsts: dict[tuple[str, str], Guarantee | None] = {}
+        self._suited: dict[tuple[str, int, tuple[Demand, ...]], Sequence[str]] = {}
 
-    def changed(self) -> None:
-        """Takes note that nodes have new holders."""
-        self._level.cache_clear()
-        self._room.cache_clear()
+    def changed(self, nodes: Iterable[Node]) -> None:
+        """Takes note that some nodes have new holders."""
+        self._rooms.clear()
+        for label, level in self._levels.items():
+            for unit_id in {node.unit(label) for node in nodes}:
+                if unit := self._topology.unit(label, unit_id):
+                    self._count(level, label, unit)
 
     def teams(self, namespace: str) -> tuple[Guarantee | None, ...]:
         """Returns the guarantees of a namespace, for each label: jobs of equal ones have equal rooms."""
@@ -116,7 +130,7 @@ class Guarantees:
         """Returns why a job can never have its units, because too many are guaranteed to others; or None."""
         for label in self._suiting(job.place, job.demands):
             level, team, needed = self._level(label), self._team(job.key[0], label), self._needed(job, label)
-            others = [use.guarantee for use in level.uses if use.guarantee is not team]
+            others = [use.guarantee for use in self._uses(label) if use.guarantee is not team]
             kept = sum(guarantee.count for guarantee in others)
             if kept and needed > max(level.total - kept, team.count if team else 0):
                 unit = f"unit{'s' * (needed != 1)} by {label}"
@@ -146,60 +160,90 @@ class Guarantees:
         for label in self._labels:
             level = self._level(label)
             left = level.units
-            for use in level.uses:
+            for use in self._uses(label):
                 result[use.guarantee] = max(use.owed - left, 0)
                 left = max(left - use.owed, 0)
         return result
 
-    def _among(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
+    def _suiting(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
         """Returns the labels with guarantees that nodes have which suit a job: those of its family."""
-        fitting, _ = self._cluster.suited(place, demands)
-        nodes = [node for unit in fitting.values() for node in unit.nodes]
-        return [label for label in self._labels if any(node.unit(label) for node in nodes)]
+        key = place.unit, place.size, demands
+        if key not in self._suited:
+            count = self._units.kinds.get(place.unit, Kind(place.size)).nodes
+            fitting, _ = self._topology.suited(place.unit, place.size, count, demands)
+            nodes = [node for unit in fitting.values() for node in unit.nodes]
+            self._suited[key] = [label for label in self._labels if any(node.unit(label) for node in nodes)]
+        return self._suited[key]
 
     def _needed(self, job: Job, label: str) -> int:
         """Returns how many units by a label the blocks without one need at least."""
         blocks, size = len({member.block for member in job.unpinned}), job.place.size
-        nodes = max(self._cluster.units.of(label).nodes, 1)
+        nodes = max(self._units.of(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 
-    def _first(self, namespace: str, label: str) -> Guarantee | None:
+    def _team(self, namespace: str, label: str) -> Guarantee | None:
         """Returns the first guarantee of units by a label for a namespace."""
-        own = (row for row in self._guarantees if row.unit == label and row.includes(namespace))
-        return next(own, None)
+        key = namespace, label
+        if key not in self._firsts:
+            own = (row for row in self._guarantees if row.unit == label and row.includes(namespace))
+            self._firsts[key] = next(own, None)
+        return self._firsts[key]
 
     def _use(self, team: Guarantee) -> Use:
-        return next(use for use in self._level(team.unit).uses if use.guarantee is team)
+        return next(use for use in self._uses(team.unit) if use.guarantee is team)
 
-    def _left_to(self, label: str, team: Guarantee | None) -> Room:
+    def _room(self, label: str, team: Guarantee | None) -> Room:
         """Returns what jobs of a team may take; None: of namespaces without a guarantee."""
-        level = self._level(label)
-        others = [use for use in level.uses if use.guarantee is not team]
-        owed = sum(use.owed for use in others)
-        own = self._use(team).owed if team else 0
-        closed = {name: use.guarantee for use in others for name in use.nodes}
-        names = ", ".join(use.guarantee.team for use in others if use.owed)
-        return Room(closed, level.free, max(own, level.units - owed, 0), names, set())
+        key = label, team
+        if key not in self._rooms:
+            level = self._level(label)
+            others = [use for use in self._uses(label) if use.guarantee is not team]
+            owed = sum(use.owed for use in others)
+            own = self._use(team).owed if team else 0
+            closed = {name: use.guarantee for use in others for name in use.nodes}
+            names = ", ".join(use.guarantee.team for use in others if use.owed)
+            self._rooms[key] = Room(closed, level.free, max(own, level.units - owed, 0), names, set())
+        return self._rooms[key]
 
-    def _counted(self, label: str) -> Level:
-        cluster, total = self._cluster, 0
-        usable = cluster.units.of(label).usable
-        own: defaultdict[Guarantee, list[tuple[bool, int, str, Unit]]] = defaultdict(list)
-        free: dict[str, str] = {}
-        for unit in cluster.topology.units_by(label).values():
-            healthy = len(unit.names & cluster.topology.usable) >= usable
-            total += healthy
-            held = [jobs for name in unit.names if (jobs := cluster.holders.get(name))]
-            parts = cluster.parts.get((label, unit.id), {})
-            teams = {self._team(job[0], label) for jobs in held for job in jobs}
-            teams |= {self._team(job[0], label) for job, _ in parts}
-            if not teams:
-                free |= dict.fromkeys(unit.names if healthy else (), unit.id)
-            elif len(teams) == 1 and (team := teams.pop()):
-                own[team].append((not healthy, -len(held), unit.id, unit))
-        uses = []
-        for guarantee in (row for row in self._guarantees if row.unit == label):
-            first = sorted(own[guarantee])[: guarantee.count]
-            nodes = frozenset[str]().union(*(unit.names for *_, unit in first))
-            uses.append(Use(guarantee, nodes, guarantee.count - sum(not sick for sick, *_ in first)))
-        return Level(tuple(uses), free, total)
+    def _level(self, label: str) -> Level:
+        if label not in self._levels:
+            self._levels[label] = level = Level(0, {}, 0, defaultdict(dict), None)
+            for unit in self._topology.units_by(label).values():
+                level.total += self._is_healthy(label, unit)
+                self._count(level, label, unit)
+        return self._levels[label]
+
+    def _uses(self, label: str) -> tuple[Use, ...]:
+        level = self._level(label)
+        if level.uses is None:
+            level.uses = tuple(
+                _use_of(row, level.own[row].values()) for row in self._guarantees if row.unit == label
+            )
+        return level.uses
+
+    def _is_healthy(self, label: str, unit: Unit) -> bool:
+        return len(unit.names & self._topology.usable) >= self._units.of(label).usable
+
+    def _count(self, level: Level, label: str, unit: Unit) -> None:
+        """Counts a unit, again after a change: as free, as the units of a team, or as neither."""
+        if any([level.free.pop(name, None) for name in unit.names]):
+            level.units -= 1
+        for units in level.own.values():
+            if units.pop(unit.id, None):
+                level.uses = None
+        held = [jobs for name in unit.names if (jobs := self._holders.get(name))]
+        teams = {self._team(job[0], label) for jobs in held for job in jobs}
+        teams |= {self._team(job[0], label) for job, _ in self._parts.get((label, unit.id), ())}
+        healthy = self._is_healthy(label, unit)
+        if not teams and healthy:
+            level.free |= dict.fromkeys(unit.names, unit.id)
+            level.units += 1
+        elif len(teams) == 1 and (team := teams.pop()):
+            level.own[team][unit.id] = not healthy, -len(held), unit.id, unit
+            level.uses = None
+
+
+def _use_of(guarantee: Guarantee, own: Iterable[tuple[bool, int, str, Unit]]) -> Use:
+    first = sorted(own)[: guarantee.count]
+    nodes = frozenset[str]().union(*(unit.names for *_, unit in first))
+    return Use(guarantee, nodes, guarantee.count - sum(not sick for sick, *_ in first))

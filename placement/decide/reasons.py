@@ -73,9 +73,9 @@ def shortage(ranking: Ranking, wanted: int, free: int, *, reserved: bool) -> str
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
     """Yields why a job cannot have units, by id: first the units that do not suit its pods."""
     yield from ranking.unfit.items()
-    for unit in ranking.fitting.values():
+    for unit, taken in ranking.states:
         cause = (
-            ranking.taken(unit)
+            taken
             or cluster.repelled(unit.nodes, job)
             or cluster.guaranteed(unit, job)
             or cluster.reserved(unit, job)
