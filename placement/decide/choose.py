@@ -153,7 +153,7 @@ class Ranking:
                     heappush(self._heap, self._entry(unit))
 
     def possible(self, count: int | None = None) -> Sequence[Unit]:
-        """Returns the units that a job could have after other jobs have ended; if so many, perhaps not all."""
+        """Returns the units that a job could have after others have ended; with a count, at least so many."""
         more = None if count is None else max(count - len(self._possible), 0)
         self._possible.extend(islice(self._unexamined, more))
         return self._possible

@@ -51,8 +51,8 @@ class Cluster:
         self.holders: dict[str, dict[JobKey, int]] = {}
         # The amounts that the pods on a node use, in thousandths, by resource; and those of pods without a
         # job, which may stay.
-        self.used: dict[str, dict[str, int]] = {}
-        self.staying: dict[str, dict[str, int]] = {}
+        self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # Nodes that a pod without a job, or a claim, holds: it may stay.
         self._remaining: set[str] = set()
         # By namespace, the nodes with pods of it that hold them for no believed job.
@@ -83,15 +83,18 @@ class Cluster:
             self.repelling.there[node].append(member)
             if pod.apart:
                 # The holder of a whole unit keeps no other job off it that could have it.
-                alone = place and place.size > 1 and neuron and not pod.deleting
-                if not (place and alone and all(term.key == place.unit for term in pod.apart)):
+                whole = place and place.size > 1 and neuron and not pod.deleting
+                if not (place and whole and all(term.key == place.unit for term in pod.apart)):
                     self.repelling.stand(member)
-            if is_pod(key):
+            alone = is_pod(key)
+            if alone:
                 _add(self.staying, node, demand)
             if place is None or not neuron:
                 self.lodged[pod.namespace].add(node)
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
                 self._held(node, key, self.units.of(place.unit).needed(place.size) if place else 1)
+                if alone:
+                    self._remaining.add(node)
         # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
         holds = pod.node or (member.pin and not (pod.gated and key in self.resting))
         if place is not None and holds and neuron and not pod.deleting:
@@ -117,10 +120,11 @@ class Cluster:
     def take(self, taken: Taken) -> None:
         """Adds the devices that are allocated to a claim."""
         for counts in (self.used, self.staying) if taken.stranger else (self.used,):
-            used = counts.setdefault(taken.node, {})
+            used = counts[taken.node]
             used.update((name, used.get(name, 0) + amount) for name, amount in taken.used.items())
         if taken.stranger:
             self._held(taken.node, taken.claim, 1)
+            self._remaining.add(taken.node)
 
     def keep(self, node: str, job: JobKey) -> None:
         """Holds a node for a job whose pods are about to come."""
@@ -133,6 +137,8 @@ class Cluster:
             pinned = self.topology.unit(place.unit, member.pin)
         for name in {member.pod.node, *(pinned.names if pinned else ())} - {""} if member.neuron else ():
             self._held(name, member.key, MOST)
+            if is_pod(member.key):
+                self._remaining.add(name)
 
     def unit_of(self, member: Member) -> str | None:
         """Returns the unit of a worker: that of its node, whose label may change, or that of its pin."""
@@ -148,6 +154,8 @@ class Cluster:
         else:
             for name in whole.names:
                 self._held(name, job, kind.needed(place.size))
+            if is_pod(job):
+                self._remaining |= whole.names
             if place.size == 1 and not kind.divides:
                 _add(self.used, unit.nodes[0].name, demand)
         if self.guarantees:
@@ -304,8 +312,6 @@ class Cluster:
         held = self.holders.setdefault(node, {})
         if size > held.get(job, 0):  # if its pods disagree, the largest size counts
             held[job] = size
-        if is_pod(job):
-            self._remaining.add(node)
 
 
 def _short(
@@ -320,12 +326,12 @@ def _short(
     return None
 
 
-def _add(counts: dict[str, dict[str, int]], node: str, demand: Demand) -> None:
+def _add(counts: defaultdict[str, dict[str, int]], node: str, demand: Demand) -> None:
     """Adds the amounts of one more pod on a node."""
     if node not in counts and not demand.claims:
         counts[node] = {"pods": 1000, **demand.requests}
         return
-    used = counts.setdefault(node, {})
+    used = counts[node]
     for ask in demand.claims:
         used[CLAIMED] = used.get(CLAIMED, 0) + 1000 * (ask.count or MOST)
     used["pods"] = used.get("pods", 0) + 1000

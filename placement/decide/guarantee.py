@@ -90,7 +90,12 @@ class Guarantees:
     """The guarantees of a rule table during a decision."""
 
     def __init__(
-        self, guarantees: Sequence[Guarantee], topology: Topology, units: Units, holders: Holders, parts: Parts
+        self,
+        guarantees: Sequence[Guarantee],
+        topology: Topology,
+        units: Units,
+        holders: Holders,
+        parts: Parts,
     ) -> None:
         self._guarantees, self._topology, self._units = guarantees, topology, units
         self._holders, self._parts = holders, parts
@@ -226,8 +231,10 @@ class Guarantees:
 
     def _count(self, level: Level, label: str, unit: Unit) -> None:
         """Counts a unit, again after a change: as free, as the units of a team, or as neither."""
-        if any([level.free.pop(name, None) for name in unit.names]):
-            level.units -= 1
+        before = level.free.keys() & unit.names
+        for name in before:
+            del level.free[name]
+        level.units -= bool(before)
         for units in level.own.values():
             if units.pop(unit.id, None):
                 level.uses = None

@@ -185,7 +185,7 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:
 
 def is_pod(job: JobKey) -> bool:
     """Returns whether a key is of a pod without a job label, or of a claim: no label value has a slash."""
-    return "/" in job[1]
+    return job[1].startswith(("pod/", "claim/"))
 
 
 class Taint(NamedTuple):

@@ -1,5 +1,6 @@
 """What is decided, as a table: nodes and pods in a few words; who goes where, and why others wait."""
 
+import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,9 +10,9 @@ import pytest
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.decide import assume, decide
-from placement.decide.plan import Decision, Failure, Memory, Unsettled
+from placement.decide.plan import Decision, Failure, Memory, Tuning, Unsettled
 from placement.decide.topology import Topology
-from placement.observe.model import Demand, Node, Pod, Taint, Toleration
+from placement.observe.model import UNITS, Demand, Node, Pod, Taint, Toleration, Units
 from tests.placement.world import (
     DEMAND,
     HOUR,
@@ -729,3 +730,37 @@ def test_an_ultraserver_that_gave_a_pair_away_has_the_other_pair_left() -> None:
     assert cluster.free(SERVER_4, "us-01") == 2
     assert +cluster.states(SERVER_4) == {"part": 1}
     assert +cluster.states(SERVER_2) == {"free": 1, "used": 1}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_known_of_unchanged_pods_changes_no_decision(seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - a world that can be had again
+    nodes, memory, units = servers(4), Memory(), UNITS
+    pairless = Units({key: kind for key, kind in UNITS.kinds.items() if key != SERVER_2})
+    pods = [
+        *bound(job("runs", 4), on(nodes, *(f"n1-{place}" for place in range(4))), started=True),
+        *bound(job("pair", 2), on(nodes, "n2-0", "n2-1"), started=True),
+        *(pod for number in range(6) for pod in job(f"w{number}", chance.choice([1, 2, 4, 8]))),
+    ]
+    topology = Topology(nodes.values())
+    for step in range(12):
+        match chance.randrange(5):
+            case 0:
+                labels = chance.choice([{}, nodes["n1-0"].labels])
+                topology = Topology(changed(nodes, n1_0={"labels": labels}))
+            case 1:
+                units = chance.choice([UNITS, pairless])
+            case 2:
+                number = chance.randrange(len(pods))
+                pods[number] = replace(
+                    pods[number], priority=step, fault=chance.choice([None, ("place", "x")])
+                )
+            case 3:
+                del pods[chance.randrange(len(pods))]
+        given = topology, pods, NOW + step * MINUTE, Tuning(units=units)
+        decision, afresh = decide(*given, memory), decide(*given, replace(memory, known=None))
+        assert decision.memory == afresh.memory
+        assert (placed(decision), waiting(decision)) == (placed(afresh), waiting(afresh))
+        assert [each.why for each in decision.doubted] == [each.why for each in afresh.doubted]
+        assert decision.cluster.holders == afresh.cluster.holders
+        memory = decision.memory

@@ -9,6 +9,7 @@ import pytest
 
 from contract.keys import HOSTNAME, SERVER_4
 from placement.decide.decide import decide
+from placement.decide.guarantee import Guarantees
 from placement.decide.plan import Decision, Failure, Memory, Reason, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Demand, Guarantee, Kind, Node, Pod, Units, units_of
@@ -223,8 +224,20 @@ def test_a_team_within_its_guarantee_never_waits(seed: int) -> None:
         assert guarantees is not None
         assert set(guarantees.unmet.values()) == {0}
         assert not [each for each in decision.waiting if guarantees.covers(each.job)]
+        _assert_counted(decision)
         memory = decision.memory
         pods = _bound(carry_out(pods, decision, now), nodes)
+
+
+def _assert_counted(decision: Decision) -> None:
+    """Checks the counts, which change with each admission, against those of all units."""
+    cluster, counted = decision.cluster, decision.cluster.guarantees
+    parts = cluster.topology, cluster.units, cluster.holders, cluster.parts
+    afresh = Guarantees(cluster.units.guarantees, *parts)
+    assert counted is not None
+    assert counted.unmet == afresh.unmet
+    for each in decision.waiting:
+        assert counted.rooms(each.job) == afresh.rooms(each.job)
 
 
 def _bound(pods: list[Pod], nodes: Any) -> list[Pod]:

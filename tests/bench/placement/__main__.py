@@ -6,6 +6,7 @@ Times are of the process, the least of five: on a machine that others use as wel
 import random
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from unittest import mock
 from zlib import crc32
@@ -30,7 +31,9 @@ RANKS = {
 }
 
 
-def world(nodes: int, seed: int, waiting: int = 300) -> tuple[Topology, list]:
+def world(
+    nodes: int, seed: int, waiting: int = 300, teams: Sequence[str] = ("team",)
+) -> tuple[Topology, list]:
     """Returns a cluster, four fifths of it busy, a daemon's pod on every node, and waiting jobs."""
     chance = random.Random(seed)  # noqa: S311 - figures that can be had again
     result = servers(nodes // 4)
@@ -43,16 +46,16 @@ def world(nodes: int, seed: int, waiting: int = 300) -> tuple[Topology, list]:
         server += workers // 4
     for number in range(waiting):
         workers = chance.choice([1, 2, 4, 8, 16, 64])
-        namespace = "vision" if number % 3 == 0 else "team"
+        namespace = teams[number % len(teams)]
         pods += job(f"waiting-{number}", workers, age=number * MINUTE, launcher=True, namespace=namespace)
     return Topology(result.values()), pods
 
 
 def least_milliseconds(nodes: int, waiting: int, *, guarantees: bool) -> tuple[float, float, int, int]:
     """Returns the times of a first decision and of a later one, and the numbers of pods and openings."""
-    topology, pods = world(nodes, 1, waiting)
-    teams = "vision", "speech", "text"
-    owned = tuple(Guarantee((team,), SERVER_4, nodes // 80) for team in teams) if guarantees else ()
+    teams = ("team", "vision", "speech", "text") if guarantees else ("team",)
+    topology, pods = world(nodes, 1, waiting, teams)
+    owned = tuple(Guarantee((team,), SERVER_4, nodes // 80) for team in teams[1:])
     tuning = Tuning(units=replace(UNITS, guarantees=owned))
     first, later = [], []
     for _ in range(5):
