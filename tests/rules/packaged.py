@@ -65,7 +65,7 @@ families:
   - {name: trn3-gen1, mode: enforce, units: [{label: example.com/gen1}]}
   - {name: trn3-gen2, mode: enforce, units: [{label: example.com/gen2}]}
   - {name: nvl72, mode: enforce, units: [{label: nvidia.com/gpu.clique}]}
-rules: [{name: claims-for-opted-in, mode: enforce}]
+rules: [{name: claims-for-opted-in, mode: enforce}, {name: launcher-off-units, mode: enforce}]
 """
 
 
