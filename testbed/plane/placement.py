@@ -60,5 +60,6 @@ def start(
     given = str(kubeconfig or plane.account(NAMESPACE, ACCOUNT))
     command = [sys.executable, *(("-c", code) if code else ("-m", "placement")), "run", "--kubeconfig", given]
     command += ["--namespace", NAMESPACE, "--identity", name, "--log-format", "text"]
-    command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
+    for key, value in options.items():
+        command.append(f"--{key.replace('_', '-')}" + ("" if value is True else f"={value}"))
     return plane.programs.start(name, command, cwd=webhook.REPOSITORY, env=dict(os.environ))

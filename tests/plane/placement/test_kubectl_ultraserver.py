@@ -3,10 +3,12 @@
 import urllib.request
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from werkzeug.test import Client
 
 from common.times import stamp, time_of
 from contract.keys import OPENED, SERVER_2, SERVER_4
@@ -18,6 +20,11 @@ from testbed.plane.plugin import eventually, previewed, texts
 from testbed.plane.previews import answering, previews
 from testbed.plane.process import free_ports
 from testbed.waiting import until
+from webhook.app import create_app
+from webhook.documents import dump_yaml
+from webhook.preview.fit import ask
+from webhook.preview.views import preview_blueprint
+from webhook.rules.source import TableSource
 
 
 def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
@@ -36,12 +43,12 @@ def test_a_program_that_does_not_run_is_named(stage: Stage) -> None:
 
 
 @pytest.mark.limit(60, "starts the program, and waits for the jobs of two teams")
-def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline(
+def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_program_says_what_fits(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inside = stage.plane.kubectl.in_namespace(TEAMS[0])
     (port,) = free_ports(1)
-    stage.start_program(metrics_port=port, metrics_host="127.0.0.1")
+    stage.start_program(metrics_port=port, metrics_host="127.0.0.1", answers=True)
     stage.apply("eval", 16, TEAMS[1], runPolicy={"activeDeadlineSeconds": 7200})
     stage.wait(all_whole)
     stage.apply("train", 16)
@@ -51,7 +58,9 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline(
         return [job["reason"] for job in obj["jobs"]] == ["units", "nodes"]
 
     shown = eventually(inside, ["queue"], waits)
-    assert shown["text"] == "2 jobs wait; team-a/train is next, and when it may start is not known."
+    # No reservation, because the job is young: by the deadline of the other job, an estimate.
+    assert shown["text"].startswith("2 jobs wait; team-a/train is next and may start at about ")
+    assert shown["text"].endswith(" UTC, in 2 h.")
     assert [(job["position"], job["text"]) for job in shown["jobs"]] == [
         (1, "needs 4 whole UltraServers; 2 free"),
         (None, "needs 8 whole UltraServers; 2 free; at most 6 can become free as things are"),
@@ -63,12 +72,16 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline(
         'node_groups{nodes="4",state="free"} 2.0',
     ):
         until(lambda sample=sample: f"ultraserver_placement_{sample}\n" in metrics(port), sample)
+    assert fit(stage, port, 8).startswith("fits now on ")
+    until(
+        lambda: fit(stage, port, 16).startswith("would be second in the queue, and may start in "), "a pause"
+    )
     # A job that has waited for a quarter of an hour gets a reservation.
     later = timedelta(minutes=15)
     clock = SimpleNamespace(now=lambda zone: datetime.now(zone) + later)
     monkeypatch.setattr("kubectl_ultraserver.listing.datetime", clock)
     monkeypatch.setattr("kubectl_ultraserver.scheduling.SILENT", 2 * later)
-    shown = eventually(inside, ["queue"], lambda shown: shown["jobs"][0]["start"])
+    shown = eventually(inside, ["queue"], lambda shown: shown["jobs"][0]["units"])
     notes = (pod["metadata"]["annotations"].get(OPENED) for pod in stage.workers())
     (admitted,) = {time_of(note.split()[0]) for note in notes if note}
     assert admitted
@@ -77,6 +90,15 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline(
     assert len(train["units"]) == 4
     (note,) = shown["notes"]
     assert note.startswith("when team-b/eval ends, there are 4 whole UltraServers for team-a/train: ")
+
+
+def fit(stage: Stage, port: int, workers: int) -> str:
+    """Returns what the preview service says about a job, by the program's answer."""
+    asks = partial(ask, f"http://127.0.0.1:{port}")
+    client = Client(create_app(preview_blueprint(TableSource(stage.rules), asks=asks)))
+    document = dump_yaml(mpijob(workers, name="asked"))
+    answer = client.post(f"/v1/fit?namespace={TEAMS[0]}", data=document).get_json()
+    return str(answer.get("text") or answer)
 
 
 def metrics(port: int) -> str:
