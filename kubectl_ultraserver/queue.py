@@ -21,6 +21,7 @@ ESTIMATE: Final = (
     "~ is an estimate: no further jobs come, and a job without a time limit runs for as long again as it has "
     "run, or for a day"
 )
+ENDLESS: Final = "the jobs or Pods that it waits for have no known end"
 FITS: Final = "fits"
 """The reason of a job that waits for the next decision only; the others are those of `Reason`."""
 
@@ -101,6 +102,11 @@ def queue(fleet: Fleet, ended: Sequence[Ended], lease: Object | None) -> Queue:
             entry if entry.reason in STUCK else replace(entry, position=next(positions)) for entry in entries
         ]
     notes = [*_help(decision)] if known else []
+    notes += [
+        f"when {shown(waiting.job.key)} may start is not known: {ENDLESS}"
+        for waiting in [waiting for waiting in decision.waiting if waiting.job.key in wanted][:1]
+        if waiting.ranking and waiting.job.key not in starts
+    ]
     notes += [ESTIMATE] if any(entry.start and not (entry.exact or entry.units) for entry in entries) else []
     notes += [f"{fleet.unseen}; so positions and times are not known"] if fleet.unseen else []
     entries.sort(key=lambda entry: entry.position is None)

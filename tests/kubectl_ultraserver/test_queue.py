@@ -14,7 +14,7 @@ from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE
-from kubectl_ultraserver.queue import ESTIMATE, Queue, queue
+from kubectl_ultraserver.queue import ENDLESS, ESTIMATE, Queue, queue
 from tests.docs.blocks import blocks_of
 from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import THREE, fleet, gated, pod, run, workers
@@ -84,6 +84,14 @@ def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
         "when other/a ends, the last of 2 jobs, there are 2 whole UltraServers for team/train: us-01, us-02",
         "its start is an estimate: not all of these jobs have a time limit, or keep it",
     )
+
+
+def test_the_reason_why_a_start_is_not_known_is_a_note() -> None:
+    listed = queue_of(
+        *(runs(name, unit, minutes=1500) for unit, name in enumerate("abc", 1)), waits("train", 8, 30)
+    )
+    assert listed.text == "1 job waits; team/train is next, and when it may start is not known."
+    assert listed.notes == (f"when team/train may start is not known: {ENDLESS}",)
 
 
 def test_units_that_others_may_use_before_make_an_estimate() -> None:
