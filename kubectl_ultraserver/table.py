@@ -64,7 +64,7 @@ def _read(texts: tuple[str, ...]) -> Table:
     return Table(
         tuple(dict.fromkeys(kind for kind in kinds if kind != POD)),
         units,
-        rows["candidates"]["instanceTypeLabel"],
+        rows["candidates"]["instanceTypeLabels"][0],
         tuple(dict.fromkeys(types)),
         frozenset(placers & {Placer.KUEUE, Placer.WHOLE_JOB}),
         frozenset(levels if Placer.KUEUE in placers else ()),

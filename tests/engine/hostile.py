@@ -91,7 +91,7 @@ def managed(size: int) -> Any:
 def instance_types(size: int) -> Any:
     """Returns a number of devices that no known instance type has, with each type in its own term."""
     known = sorted(load_default().device_counts)
-    label = load_default().candidates.instance_type_label
+    label = load_default().candidates.instance_type_labels[0]
     chosen = [
         [{"key": label, "operator": "In", "values": [known[number % len(known)]]}]
         for number in range(size // 100)

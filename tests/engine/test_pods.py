@@ -24,7 +24,7 @@ BY_NAME = """workloads:
         template: /spec/template
         replicas: /spec/replicas
         takesNodes: true
-        index: [{source: name}, {source: env/PAIR, times: 2}]
+        number: {podName: true, plus: {env: PAIR, times: 2}}
 """
 SERVER = {
     "apiVersion": "apps/v1",

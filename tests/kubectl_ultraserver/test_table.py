@@ -16,7 +16,7 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
     table = read(None)
     assert table.kinds == tuple(dict.fromkeys(kinds))
     assert (table.types, table.placers) == (packaged.on[0].instance_types, frozenset())
-    assert table.type_label == packaged.candidates.instance_type_label
+    assert table.type_label == packaged.candidates.instance_type_labels[0]
     assert table.units.devices == set(packaged.resources)
     assert {(unit.label, unit.nodes) for row in packaged.on for unit in row.units} <= {
         (key, kind.nodes) for key, kind in UNITS.kinds.items()
@@ -28,7 +28,7 @@ def test_without_a_config_map_it_is_the_packaged_table() -> None:
 def test_rows_of_the_config_map_count_in_the_order_of_its_files() -> None:
     own = rules(
         "families: [{name: own, instanceTypes: [trn9], units: [{label: rack, nodes: 18}]}]\n"
-        "candidates: {instanceTypeLabel: type}\n"
+        "candidates: {instanceTypeLabels: [type]}\n"
         "workloads: [{name: own, kinds: [example.com/v1/Train, batch/v1/Job]}]\n"
         "rules: [{name: a, placer: gate}, {name: b, placer: kueue, mode: shadow}, {name: c, placer: me}]\n"
     )

@@ -188,6 +188,38 @@ def test_a_flag_of_a_field_becomes_a_function() -> None:
     assert row["fields"] == {"a": "/a", "b": directory, "c": least}
 
 
+def test_what_was_said_of_a_pods_number_is_one_key() -> None:
+    index = "[{source: name, times: 2}, {source: labels/a}, {source: env/B}]"
+    group = f"{{role: worker, template: /t, index: {index}, continues: true, numbers: /n, otherwise: helper}}"
+    updates = "{suspend: /s, active: /status/replicaStatuses}"
+    text = f"{OLD}workloads: [{{name: mine, groups: [{group}], updates: {updates}}}]\n"
+    row = parsed(converted((SOURCE, text)))["workloads"][0]
+    assert row["updates"] == {"suspend": "/s"}
+    number = {
+        "podName": True,
+        "times": 2,
+        "plus": [{"label": "a"}, {"env": "B"}],
+        "continues": True,
+        "count": "/n",
+    }
+    assert row["groups"] == [{"role": "worker", "template": "/t", "number": number}]
+
+
+def test_conditions_that_are_gone_are_conditions_on_the_template() -> None:
+    match = (
+        "{workload: [indexed-job, mpijob], role: worker, named: true, volume: [v, w], template: {/spec/a: b}}"
+    )
+    text = f"{OLD}rules: [{{name: mine, reason: r, match: {match}, warn: w}}]\n"
+    assert parsed(converted((SOURCE, text)))["rules"][0]["match"] == {
+        "workload": ["job", "mpijob"],
+        "role": "worker",
+        "template": [
+            {"/spec/a": "b", "/spec/volumes[name=v]/name": "Exists"},
+            {"/spec/a": "b", "/spec/volumes[name=w]/name": "Exists"},
+        ],
+    }
+
+
 def test_a_rule_in_the_place_of_another_switches_that_off() -> None:
     replaces = "replaces: [nodes-with-server-id, gone]"
     rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"
@@ -202,6 +234,9 @@ def test_a_rule_that_is_gone_may_be_off() -> None:
 
 
 REFUSED = {
+    "workloads: [{name: a, groups: [{role: worker, otherwise: idle}]}]": (
+        "otherwise is always helper now, not idle: remove it"
+    ),
     "shapes: [{name: four-node, topologyKey: example.com/four}]": (
         "shape multi-node has units of 4 nodes by neuron.amazonaws.com/ultraserver-server-id-4, and "
         "others by example.com/four: use the same label in both, or write two families"
@@ -215,7 +250,7 @@ REFUSED = {
         "rule init-in-job-image left jobs to the AWS document's own rule, which `extends: aws-document` has"
     ),
     "rules: [{name: driver-sets-mode, mode: off}]": "rule driver-sets-mode is not in the packaged table any",
-    "rules: [{name: a, reason: r, match: {role: worker, named: true}, replaces: job-label}]": (
+    "rules: [{name: a, reason: r, match: {role: worker, every: true}, replaces: job-label}]": (
         "rule a replaces job-label for some jobs only: change job-label's match, and remove replaces"
     ),
     "candidates: []": "0.2.0 does not accept this table: ",

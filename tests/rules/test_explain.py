@@ -15,7 +15,7 @@ def test_a_key_is_named_by_the_end_of_its_path_where_no_other_ends_so() -> None:
     assert text == explained("rules.match.labels")
     first, *_, example = text.splitlines()
     assert first == "labels <map of text or a list of these>"
-    assert example == "  For example: labels: {kueue.x-k8s.io/queue-name: '?*'}"
+    assert example == "  For example: labels: {kueue.x-k8s.io/queue-name: Exists}"
 
 
 @pytest.mark.parametrize(

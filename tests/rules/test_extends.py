@@ -31,7 +31,7 @@ def test_a_value_is_changed_and_the_others_stay() -> None:
 
 def test_a_value_may_quote_what_the_job_gives() -> None:
     text = DOCUMENT.replace("init:1", "registry.example/$(job.namespace)/$(job.name):$(shape.nodeConfig)")
-    named = "rules: [{name: ultraserver-init, match: {role: launcher, named: true}}]\n"
+    named = "rules: [{name: ultraserver-init, match: {role: launcher}}]\n"
     table = load_text(text + named, SOURCE)
     _, init = get(after(table, mpijob(2), namespace="ml"), (*LAUNCHER, "spec", "initContainers"))
     assert init["image"] == "registry.example/ml/train:2"
@@ -97,7 +97,7 @@ def test_a_container_of_ones_own_goes_before_a_packaged_one() -> None:
 rules:
   - name: my-wait
     reason: We wait otherwise.
-    match: {role: launcher, named: true}
+    match: {role: launcher}
     before: ultraserver-init-container
     add: {spec: {initContainers: [{name: my-wait, image: wait}]}}
   - {name: wait-for-all-workers, mode: off}

@@ -51,13 +51,24 @@ LINT: dict[str, tuple[str, Expected]] = {
         "values:\n  a: $(value.b)\n  b: x\n",
         [(5, "values.a", "a value cannot quote another value, $(value.b)")],
     ),
-    "job.name where the job may have none": (
-        RULE + "    warn: $(job.name)\n",
-        [(8, "rules[0].warn", "$(job.name) is empty for generateName jobs: match `named: true` as well")],
+    "a label of a namespace that the webhook does not know": (
+        RULE.replace("worker", "worker, namespaceSelector: {matchLabels: {team: a}}") + "    warn: w\n",
+        [
+            (
+                7,
+                "rules[0].match.namespaceSelector",
+                "the webhook knows of a namespace only the label kubernetes.io",
+            )
+        ],
     ),
-    "job.name by way of a value": (
-        "values: {who: $(job.name)}\n" + RULE + "    warn: $(value.who)\n",
-        [(9, "rules[0].warn", "$(job.name) is empty for generateName jobs")],
+    "an operator of a label selector without values": (
+        RULE.replace("worker", "worker, labelSelector: {matchExpressions: [{key: a, operator: NotIn}]}")
+        + "    warn: w\n",
+        [(7, "rules[0].match.labelSelector", "operator NotIn needs values")],
+    ),
+    "a number that is in two places": (
+        NUMBERED.replace("devices}", "devices, number: {podName: true, label: a}}"),
+        [(7, "workloads[0].groups[0].number", "each term needs one of label, env and podName")],
     ),
     "a topology key where a shape has none": (
         RULE + "    warn: $(shape.topologyKey)\n",
@@ -105,12 +116,8 @@ LINT: dict[str, tuple[str, Expected]] = {
         [(8, "workloads[0].fields.size.default", "unknown placeholder $(job.id); known here are value.")],
     ),
     "a number of a list's elements where the templates are another's": (
-        NUMBERED.replace("devices}", 'devices, index: [{source: name, times: "/jobs[*]/n"}]}'),
+        NUMBERED.replace("devices}", 'devices, number: {podName: true, times: "/jobs[*]/n"}}'),
         [(7, "workloads[0].groups[0]", "/jobs[*]/n is for every element of a list of which template is not")],
-    ),
-    "another role for pods that take nodes in any case": (
-        NUMBERED.replace("devices}", "true, otherwise: helper}"),
-        [(7, "workloads[0].groups[0].otherwise", "is for groups whose takesNodes is devices")],
     ),
     "labels of a job's peers that quote something else": (
         NUMBERED + "    peers: {app: $(job.id)}\n",

@@ -29,17 +29,19 @@ workloads:
     peers: {app: $(job.name)}
     group: g
     place: placer=gate workers=8 size=4 unit=u
-    nodeConfigEnv: E
-    updates: {suspend: /a, started: /b, stopped: /c, active: /d, keeps: launcher}
+    updates: {suspend: /a, keeps: launcher}
     groups:
       - role: worker
         template: ""
         replicas: [2, /n, {path: "/l[a=b]/n", default: 1}]
         takesNodes: devices
-        otherwise: helper
-        index: [{source: name, times: 2}, {source: labels/a}]
-        continues: true
-        numbers: /n
+        number:
+          podName: true
+          times: 2
+          plus: [{label: a}, {env: B}]
+          continues: true
+          count: /n
+          completionMode: {path: /m, default: NonIndexed}
 families:
   - name: racks
     mode: off
@@ -67,15 +69,17 @@ rules:
       shape: {name: s, nodeConfig: [4, 2], together: required, apart: [none]}
       placer: [whole-job, kueue]
       numbered: true
-      named: false
       requests: {a: 1}
       template: {/spec/x: ["", a]}
       every: true
       unsupportedCount: a
-      volume: v
       mountFree: {mountPath: /m, name: v}
       fields: {f: a}
       labels: {f: a}
+      labelSelector:
+        matchLabels: {a: b}
+        matchExpressions: [{key: a, operator: In, values: [b]}, {key: c, operator: DoesNotExist}]
+      namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: a}}
       annotations: {f: [a]}
       namespace: a*
 """
@@ -87,6 +91,7 @@ ROWS = {
     "Workload",
     "Group",
     "Number",
+    "Term",
     "Factor",
     "Field",
     "Suspending",
@@ -189,7 +194,7 @@ def test_anything_laid_over_the_packaged_table(over: dict[str, Any]) -> None:
 TAKEN = [
     MAXIMAL,
     "workloads: []\nfamilies: []\n",
-    "candidates: {olderTypeLabels: [a]}\n",
+    "candidates: {otherLabels: [a]}\n",
     "families: [{name: f, shapes: [{name: s, workers: 4.0}]}]\n",
     "values: {a-B_1: $(job.name)}\n",
 ]
@@ -199,7 +204,7 @@ REFUSED = [
     "rules: [{name: x, needs: []}]\n",
     "rules: [{name: x, warn: null}]\n",
     'rules: [{name: x, quiet: "yes"}]\n',
-    "rules: [{name: x, match: {role: worker, named: 1}}]\n",
+    "rules: [{name: x, match: {role: worker, numbered: 1}}]\n",
     "rules: [{name: x, match: {role: worker, mountFree: {name: v}}}]\n",
     "families: [{name: f, shapes: [{name: s, workers: true}]}]\n",
     "families: [{name: f, shapes: [{name: s, nodeConfig: 1001}]}]\n",

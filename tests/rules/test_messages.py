@@ -160,12 +160,15 @@ def test_a_node_config_in_a_containers_environment_counts_and_is_named() -> None
     [
         ("role: worker, shape: {nodeConfig: [1, 2]}", "shape four-node has nodeConfig 4, not 1 or 2"),
         ("role: worker, shape: {name: two-node}", "shape four-node has name four-node, not two-node"),
-        ("role: worker, named: false", "the job has a name"),
+        ("role: worker, labelSelector: {matchLabels: {team: a}}", "label team is null, not In a"),
+        (
+            "role: worker, namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: a}}",
+            'label kubernetes.io/metadata.name is "default", not In a',
+        ),
         ("role: worker, labels: {team: [a, b]}", 'label team is "", not a or b'),
-        ('role: worker, annotations: {team: ["", b]}', 'annotation team is "c", not "" or b'),
+        ('role: worker, annotations: {team: ["", b]}', 'annotation team is "c", not DoesNotExist or b'),
         ("role: worker, namespace: [a, b]", "the namespace is default, not a or b"),
         (f"role: worker, requests: [{GPU}]", f"the worker asks for none of {GPU}"),
-        ("role: worker, volume: v", "the worker has no volume v"),
     ],
 )
 def test_a_skipped_rule_names_the_condition_that_failed(match: str, message: str) -> None:

@@ -94,7 +94,7 @@ def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
 
 def _left_out(job: Job) -> str:
     """Returns the labels, and their values, by which a job excludes UltraServers, or every node."""
-    labels, family = job.table.candidates.type_labels, job.family
+    labels, family = job.table.candidates.instance_type_labels, job.family
     for selector in (group.selection.selector for group in job.of[WORKER]):
         types = {label: shown(selector[label], 40) for label in labels if label in selector}
         if len({*types.values()}) > 1:

@@ -114,7 +114,7 @@ class Group:
     @cached_property
     def chosen_types(self) -> Collection[str]:
         """The instance types that a pod's selector or affinity names; none if any type is permitted."""
-        wanted, labels = self.selection, self.table.candidates.type_labels
+        wanted, labels = self.selection, self.table.candidates.instance_type_labels
         return chosen_types(wanted, labels) if wanted.selector or wanted.terms else ()
 
     @cached_property
@@ -124,7 +124,7 @@ class Group:
 
     def selects_type_of(self, family: Family) -> bool:
         """Returns whether the node selector names an instance type of a family."""
-        named = map(self.selection.selector.get, self.table.candidates.type_labels)
+        named = map(self.selection.selector.get, self.table.candidates.instance_type_labels)
         return any(isinstance(name, str) and matches(name, family.instance_types) for name in named)
 
     @cached_property
@@ -232,7 +232,7 @@ class Group:
         # Only the few known types are examined, so that a long list of types costs nothing.
         if not named or any(name not in counts for name in named):
             return {}
-        labels = self.table.candidates.type_labels
+        labels = self.table.candidates.instance_type_labels
         types = [name for name in named if admits(self.selection, dict.fromkeys(labels, (name,)))]
         accepted = sorted({count for name in types for count in counts[name]})
         for place, amount in self._requests(resources) if types else ():

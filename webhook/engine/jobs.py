@@ -187,7 +187,7 @@ def open_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequenc
     selections = [group.selection for group in groups if group.selection.selector or group.selection.terms]
     if not selections:
         return family.instance_types
-    types, labels = family.instance_types, table.candidates.type_labels
+    types, labels = family.instance_types, table.candidates.instance_type_labels
     if family.other_types:
         chosen = chain.from_iterable(group.chosen_types for group in groups)
         types = (*dict.fromkeys(name for name in chosen if matches(name, types)), *types)

@@ -14,7 +14,7 @@ from webhook.objects.paths import ObjectPath
 from webhook.objects.takeback import Budget
 from webhook.objects.tree import Json, Path, get, map_at, put, shown, text_of
 from webhook.rows.table import Table
-from webhook.rows.workloads import DEVICES, Factor, Workload
+from webhook.rows.workloads import DEVICES, HELPER, Factor, Workload
 
 
 def groups_of(table: Table, workload: Workload, obj: Json) -> list[Group]:
@@ -92,17 +92,17 @@ def _count(group: Group, obj: Json, before: dict[bool, int], *, takes_devices: b
         group.takes_nodes = row.takes_nodes.value(obj) is True
     elif row.takes_nodes == DEVICES:
         group.takes_nodes = takes_devices
-        group.role = row.role if takes_devices else row.otherwise
+        group.role = row.role if takes_devices else HELPER
     else:
         group.takes_nodes = row.takes_nodes is True
     group.replicas = _product(row.replicas, obj, group.path)
-    mode = row.completion_mode and row.completion_mode.value(obj, group.path)
-    index = () if mode == "NonIndexed" else row.index
-    terms = tuple([Term(number.source, _product(number.times, obj, group.path)) for number in index])
     group.later = row.later is not None and row.later.value(obj, group.path) is not None
-    group.index = Index(terms, before[group.later] if row.continues else 0) if terms else None
-    numbers = _product(row.numbers, obj, group.path) if row.numbers else 0  # 0: unknown
-    group.numbered = bool(terms) and numbers in {0, group.replicas}
+    mode = row.number and row.number.completion_mode
+    named = mode and (mode.path.value(obj, group.path) or mode.default)
+    if (number := row.number) and named != "NonIndexed":
+        terms = [Term(source, _product(times, obj, group.path)) for source, times in number.terms]
+        group.index = Index(tuple(terms), before[group.later] if number.continues else 0)
+        group.numbered = not number.count or _product(number.count, obj, group.path) in {0, group.replicas}
     before[group.later] += group.replicas if group.takes_nodes else 0
 
 

@@ -28,7 +28,8 @@ def pods_of(job: Job, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
             labels = job.peers("") if group.role == WORKER else {}
             values = {LABEL + key: text for key, text in labels.items()}
             if group.takes_nodes and group.index:
-                values |= _numbers(group.index.terms, number if row.continues else before + number)
+                of_earlier = 0 if row.number and row.number.continues else before
+                values |= _numbers(group.index.terms, of_earlier + number)
             yield key, number, count, _pod(job, template, values)
         first = 1 if among else 0
         before += count if group.takes_nodes and not among else 0

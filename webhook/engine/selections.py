@@ -30,7 +30,7 @@ def cluster_labels(job: Job) -> str:
     untyped = [group.selection for group in selecting if not group.chosen_types]
     wanted = job.table.candidates
     units = (unit.label for unit in job.family.units)
-    known = (*wanted.type_labels, *job.family.node_labels, *units, *wanted.other_labels)
+    known = (*wanted.instance_type_labels, *job.family.node_labels, *units, *wanted.other_labels)
     labels = chain.from_iterable(chain(nodes.selector, *(nodes.terms or ())) for nodes in untyped)
     return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, known)), 5))
 

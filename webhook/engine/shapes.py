@@ -10,6 +10,7 @@ from webhook.engine.outcome import JobError
 from webhook.objects.templates import containers
 from webhook.objects.tree import maps_at, shown, text_of
 from webhook.rows.families import Fitted
+from webhook.rows.shapes import NODE_CONFIG
 from webhook.rows.workloads import WORKER
 
 
@@ -78,13 +79,12 @@ def _wanted(job: Job) -> tuple[str, str] | None:
 
 def own_node_config(job: Job) -> tuple[str, str] | None:
     """Returns path and value of the node config in the job's own containers, if any has one."""
-    name = job.workload.node_config_env
-    if job.text is not None and name.encode() not in job.text:
+    if job.text is not None and NODE_CONFIG.encode() not in job.text:
         return None
     for container in (container for group in job.groups for container in containers(group.template)):
         for item in maps_at(container, ("env",)) if "env" in container else ():
-            if item.get("name") == name:
-                place = f"env {name} of container {cut(repr(container.get('name')))}"
+            if item.get("name") == NODE_CONFIG:
+                place = f"env {NODE_CONFIG} of container {cut(repr(container.get('name')))}"
                 value = item.get("value")
                 return (place, text_of(value)) if value is not None else None
     return None

@@ -17,6 +17,7 @@ from webhook.engine.opening import groups_of, injection, kind_of, open_job
 from webhook.engine.outcome import JobError, Outcome, Request
 from webhook.objects import record
 from webhook.objects.patch import patched
+from webhook.objects.paths import object_path
 from webhook.objects.putback import put_back
 from webhook.objects.takeback import Budget, OverBudgetError, take_back
 from webhook.objects.templates import main_container
@@ -33,20 +34,24 @@ MADE: Final = "its pods were already created from the stored templates"
 COPIED: Final = ("image", "imagePullPolicy", "resources", "securityContext")
 """Fields of a template's main container that added containers may copy."""
 
+STARTED: Final = ("status", "startTime")
+STOPPED: Final = object_path("/status/conditions[type=Suspended]/status")
+"""A condition that the operator sets after it has deleted the pods of an object that was suspended later."""
+
 
 def suspended(states: Suspending, stored: Json) -> bool:
     """Returns whether a stored job is suspended and has no pods, by its status."""
     if states.suspend.value(stored) is not True:
         return False
-    groups = states.active.value(stored)
+    groups = get(stored, ("status", "replicaStatuses"))
     if any(get(group, ("active",)) for group in groups.values()) if isinstance(groups, dict) else groups:
         return False
-    return states.started.value(stored) is None or states.stopped.value(stored) == "True"
+    return get(stored, STARTED) is None or STOPPED.value(stored) == "True"
 
 
 def has_no_pods(states: Suspending, stored: Json) -> bool:
     """Returns whether the pods of a stored job are not created yet: it is suspended, or has no status."""
-    seen = states.suspend.value(stored) is True or states.started.value(stored) is not None
+    seen = states.suspend.value(stored) is True or get(stored, STARTED) is not None
     return not seen or suspended(states, stored)
 
 

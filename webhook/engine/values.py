@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.selections import cluster_labels, contradictions
-from webhook.objects.tree import Json, map_at
+from webhook.objects.tree import Json, map_at, text_of
 from webhook.rows.families import Fitted
-from webhook.rows.placeholders import ABSENT, OF_ROLE, ROLE_MAPS, SSH
+from webhook.rows.placeholders import ABSENT, MARKS, OF_ROLE, ROLE_MAPS, SSH
 
 
 def placeholder_values(job: Job) -> dict[str, Json]:
@@ -68,6 +68,8 @@ def _of_a_candidate(job: Job, shape: Fitted) -> dict[str, Json]:
         "shape.name": shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }
+    marks = map_at(job.object, ("metadata", "annotations"))
+    values |= {name: text_of(marks[key]) for name, key in MARKS.items() if marks.get(key)}
     if own := cluster_labels(job):
         values["job.clusterLabels"] = own
     if why := next(contradictions(job, shape, job.identity), None):

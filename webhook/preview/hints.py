@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice, product
+from itertools import chain, islice, product
 from typing import Any, Final
 
 from common.pointers import field_name
@@ -138,8 +138,9 @@ def _shape(rows: Sequence[Workload]) -> Schema:
         place = _place(shape, group.template)
         place["properties"] = {**place.get("properties", {}), **pod}
     for row in rows:
-        numbers = [number.path for group in row.groups for number in (*group.replicas, *group.numbers)]
-        for path in (*numbers, *(field.path for field in row.fields.values())):
+        counts = [group.number.count if group.number else () for group in row.groups]
+        factors = chain.from_iterable([*counts, *(group.replicas for group in row.groups)])
+        for path in (*(factor.path for factor in factors), *(field.path for field in row.fields.values())):
             if path and path.parts[0] == "spec":
                 _place(shape, path)
     return shape

@@ -15,12 +15,14 @@ from pydantic import Field as Limits
 from common.texts import LONGEST_MESSAGE, cut
 from contract.place import Placer
 from webhook.objects.paths import ObjectPath
-from webhook.objects.templates import Selection, admits, containers, has_volume, matches, takes
+from webhook.objects.templates import Selection, admits, containers, matches, takes
 from webhook.objects.tree import Json, Path, map_at, shown, text_of
 from webhook.rows.families import Family, Fitted
+from webhook.rows.selectors import Selector
 from webhook.rows.shapes import Shape
 from webhook.rows.workloads import Workload
 from webhook.rows.written import (
+    WORDS,
     Flag,
     Integer,
     Patterns,
@@ -46,6 +48,10 @@ configured: by a device claim that the table knows with a node config; claimed: 
 requested: by requests; shared: by one of these, and by claims that several pods share; unknown: by shared
 claims alone; none: not at all. If its templates differ: mixed, if at most one pod, such as a launcher, has no
 devices, and some otherwise."""
+
+
+NAMESPACE = "kubernetes.io/metadata.name"
+"""The label that every namespace has."""
 
 
 class Group(Protocol):
@@ -226,15 +232,6 @@ class Numbered(OfJob[bool], written=Flag):
         return f"{'not every' if self.value else 'every'} pod has a number of its own"
 
 
-class Named(OfJob[bool], written=Flag):
-    """false: the job has a generateName. E.g. true."""
-
-    def failed(self, job: Job) -> str | None:
-        if self.value == bool(job.name):
-            return None
-        return "the job has no name yet (generateName)" if self.value else "the job has a name"
-
-
 def _ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
     amounts = value if isinstance(value, dict) else dict.fromkeys(value, 0)
     return {name: as_range(amount) for name, amount in amounts.items()}
@@ -274,7 +271,7 @@ class Image(OfTemplate[tuple[str, ...]], written=Texts):
 
 
 class InstanceType(OfTemplate[tuple[str, ...]], written=Texts):
-    """Instance types that the pod selects; globs; empty: none. E.g. p5.*."""
+    """Instance types that the pod selects; globs, Exists or DoesNotExist. E.g. p5.*."""
 
     def failed(self, group: Group, whose: str) -> str | None:
         named = group.chosen_types or ("",)
@@ -295,15 +292,6 @@ class Excludes(OfTemplate[Mapping[str, tuple[str, ...]]], written=SomePatterns):
         return f"the {whose} does not leave out nodes with such {' or '.join(self.value)}"
 
 
-class Volume(OfTemplate[tuple[str, ...]], written=Texts):
-    """The template has this volume."""
-
-    def failed(self, group: Group, whose: str) -> str | None:
-        if has_volume(group.template, self.value):
-            return None
-        return f"the {whose} has no volume {either(self.value)}"
-
-
 class InTemplate(
     OfTemplate[tuple[Mapping[ObjectPath, tuple[str, ...]], ...]],
     written=Annotated[
@@ -311,7 +299,7 @@ class InTemplate(
         one_or_more(Annotated[Mapping[Pointer, Texts], Limits(min_length=1)]),
     ],
 ):
-    """Values by JSON pointer into the template; globs; empty: not set."""
+    """Values by JSON pointer into the template; globs, Exists or DoesNotExist."""
 
     def failed(self, group: Group, whose: str) -> str | None:
         why = ""
@@ -351,7 +339,7 @@ class Workers(OfObject[Range], written=Range):
 class Fields(
     OfObject[tuple[Patterns, ...]], written=Annotated[tuple[Patterns, ...], one_or_more(SomePatterns)]
 ):
-    """Values of the workload's fields; globs."""
+    """Values of the workload's fields; globs, Exists or DoesNotExist."""
 
     def failed(self, job: Job) -> str | None:
         why = ""
@@ -372,7 +360,7 @@ class Fields(
 
 
 class Labels(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Values of the job's labels; globs; "?*": set; empty: not set."""
+    """Values of the job's labels; globs, Exists or DoesNotExist."""
 
     kind: ClassVar = "label"
 
@@ -386,9 +374,36 @@ class Labels(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
 
 
 class Annotations(Labels):
-    """Values of the job's annotations; globs; "?*": set; empty: not set."""
+    """Values of the job's annotations; globs, Exists or DoesNotExist."""
 
     kind = "annotation"
+
+
+class LabelSelector(OfObject[Selector], written=Selector):
+    """A label selector of Kubernetes, for the job's labels. E.g. {matchLabels: {team: vision}}."""
+
+    def failed(self, job: Job) -> str | None:
+        return self.value.unlike(map_at(job.object, ("metadata", "labels")))
+
+    def unreachable(self, _: Reach) -> Iterator[tuple[Path, str]]:
+        for one in self.value.expressions:
+            if bool(one.values) != (one.operator in {"In", "NotIn"}):
+                yield (), f"operator {one.operator} {'takes no' if one.values else 'needs'} values"
+
+
+class NamespaceSelector(LabelSelector):
+    """The same for the namespace, by the label kubernetes.io/metadata.name: the webhook knows no others.
+
+    E.g. {matchLabels: {kubernetes.io/metadata.name: vision}}.
+    """
+
+    def failed(self, job: Job) -> str | None:
+        return self.value.unlike({NAMESPACE: job.namespace})
+
+    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
+        yield from super().unreachable(of)
+        if others := [one.key for one in self.value.expressions if one.key != NAMESPACE]:
+            yield (), f"the webhook knows of a namespace only the label {NAMESPACE}, not {either(others)}"
 
 
 class Namespace(OfObject[tuple[str, ...]], written=Texts):
@@ -420,14 +435,17 @@ def differs(what: str, text: str, allowed: tuple[str, ...], whose: str = "") -> 
     return f"{what}{whose and f' of the {whose}'} is {cut(text)}, not {either(allowed)}"
 
 
+_WORDS: Mapping[str, str] = {glob: word for word, glob in WORDS.items()}
+
+
 def either(values: Iterable[str]) -> str:
     """Returns texts as part of a sentence: ``a or b``."""
-    return " or ".join([value or '""' for value in values])
+    return " or ".join([_WORDS.get(value, value) for value in values])
 
 
 def one_of(values: Iterable[str]) -> str:
     """Returns texts in short: ``a|b``."""
-    return "|".join([value or '""' for value in values])
+    return "|".join([_WORDS.get(value, value) for value in values])
 
 
 def ranges(numbers: Sequence[int]) -> str:

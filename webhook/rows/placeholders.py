@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Final
 
+from contract import keys
 from webhook.objects.tree import Json, nodes
 
 ABSENT: Final = object()
@@ -21,7 +22,7 @@ Shell substitutions do not match, unless they run a command with a dot in its na
 """
 
 JOB: Final[dict[str, str]] = {
-    "job.name": "name of the job; only for rules that match named jobs",
+    "job.name": "name of the job; a rule that quotes it leaves out jobs with a generateName",
     "job.namespace": "namespace of the job",
     "job.id": "value of the job label: unique in the cluster, at most 63 characters",
     "job.workers": "number of workers",
@@ -31,6 +32,8 @@ JOB: Final[dict[str, str]] = {
     "job.contradiction": "why no nodes can meet the requirements of its author and its shape",
     "job.peers": "labels of the job's own pods that take nodes, and of no others in its namespace; a map",
     "job.groupLabels": "a list with the label that distinguishes an object's groups; no key if there is none",
+    "job.timeLimit": "value of the annotation ultraserver-webhook.io/time-limit",
+    "job.onNodeFailure": "value of the annotation ultraserver-webhook.io/on-node-failure",
     "job.place": "how the pods of a template are placed: the value of the annotation for it",
     "family.name": "name of the family",
     "family.resource": "the first resource of its whole node",
@@ -39,6 +42,9 @@ JOB: Final[dict[str, str]] = {
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have one",
 }
 """Placeholders that any rule may quote, and their values; text unless another type is given."""
+
+MARKS: Final = {"job.timeLimit": keys.TIME_LIMIT, "job.onNodeFailure": keys.ON_NODE_FAILURE}
+"""Placeholders for annotations of the job."""
 
 CANDIDATES: Final = frozenset(
     {
@@ -49,6 +55,7 @@ CANDIDATES: Final = frozenset(
         "job.peers",
         "job.groupLabels",
         "job.place",
+        *MARKS,
         *(name for name in JOB if name.startswith(("shape.", "family."))),
     }
 )

@@ -9,6 +9,9 @@ from pydantic import Field as Limits
 
 from webhook.rows.written import Message, Name, Positive, Row, written
 
+NODE_CONFIG = "NEURON_ULTRASERVER_NODE_CONFIG"
+"""The variable with which containers choose the node config."""
+
 
 @dataclass(frozen=True)
 class Count:

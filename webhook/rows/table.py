@@ -98,12 +98,10 @@ class Match(Row):
     placer: Given[conditions.PlacedBy] = None
     devices: Given[conditions.GetsDevices] = None
     numbered: Given[conditions.Numbered] = None
-    named: Given[conditions.Named] = None
     requests: Given[conditions.Requests] = None
     image: Given[conditions.Image] = None
     instance_type: Given[conditions.InstanceType] = None
     excludes: Given[conditions.Excludes] = None
-    volume: Given[conditions.Volume] = None
     template: Given[conditions.InTemplate] = None
     every: Flag = False
     single: Given[Flag] = None
@@ -111,8 +109,10 @@ class Match(Row):
     fault: Given[Fault] = None
     workers: Given[conditions.Workers] = None
     fields: Given[conditions.Fields] = None
+    label_selector: Given[conditions.LabelSelector] = None
     labels: Given[conditions.Labels] = None
     annotations: Given[conditions.Annotations] = None
+    namespace_selector: Given[conditions.NamespaceSelector] = None
     namespace: Given[conditions.Namespace] = None
     mount_free: MountFree | None = None
 

@@ -1,6 +1,6 @@
 """The workload rows of a rule table: kinds of object, their groups of pods, their fields."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal
@@ -9,8 +9,8 @@ from pydantic import AfterValidator
 from pydantic import Field as Limits
 
 from common.quantities import thousandths
-from contract.place import MOST_TERMS, Place, parse
-from webhook.objects.paths import ObjectPath, object_path
+from contract.place import ENV, LABEL, MOST_TERMS, NAME, Place, parse
+from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, WrongTypeError, get
 from webhook.rows.placeholders import names
@@ -63,21 +63,14 @@ class Candidates(Row):
     """Which jobs are placed, on machines of every family.
 
     Attributes:
-        instance_type_label: The node label with the instance type.
-        older_type_labels: Other labels with the same value.
+        instance_type_labels: The node label with the instance type, and other labels with the same value.
         other_labels: Labels that do not depend on the instance type; globs. A rule can warn about others.
         elsewhere: See Elsewhere.
     """
 
-    instance_type_label: str
-    older_type_labels: Texts = ()
+    instance_type_labels: Texts
     other_labels: Texts = ()
     elsewhere: Elsewhere = Elsewhere()
-
-    @cached_property
-    def type_labels(self) -> tuple[str, ...]:
-        """The labels with the instance type."""
-        return (self.instance_type_label, *self.older_type_labels)
 
 
 Function = Literal["dirname", "min", "count"]
@@ -126,6 +119,10 @@ class Field(Row):
         return next(filter(None, above), "/")
 
 
+def _field(value: ObjectPath | Field) -> Field:
+    return value if isinstance(value, Field) else Field(value)
+
+
 @dataclass(frozen=True)
 class Factor(Row):
     """A number of a job.
@@ -151,29 +148,57 @@ Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _f
 """A number of the job (0 if missing), or a list to be multiplied."""
 
 
-Source = Annotated[str, Limits(pattern="^(name|labels/[^ =*+]+|env/[^ =*+/]+)$")]
-
-
-@dataclass(frozen=True)
-class Number(Row):
-    """A term of a pod's number. A text alone is its source.
+@dataclass(frozen=True, kw_only=True)
+class Term(Row):
+    """A part of a pod's number, which has one of label, env and podName.
 
     Attributes:
-        source: ``labels/KEY``, ``env/NAME`` (a container's variable), or ``name``: the number at the end
-            of the pod's name.
-        times: A factor for the number, written like replicas.
+        label: The label whose value it is. E.g. batch.kubernetes.io/job-completion-index
+        env: The variable of a container whose value it is.
+        pod_name: true: the number at the end of the pod's name.
+        times: A factor, written like replicas.
     """
 
-    source: Source
+    label: Annotated[str, Limits(pattern="^[^ =*+]+$")] = ""
+    env: Annotated[str, Limits(pattern="^[^ =*+/]+$")] = ""
+    pod_name: Flag = False
     times: Factors = ()
 
+    @property
+    def sources(self) -> list[str]:
+        """Where the number is, as in the placement annotation: one."""
+        named = [f"{LABEL}{self.label}"] if self.label else []
+        return [*named, *([f"{ENV}{self.env}"] if self.env else []), *([NAME] if self.pod_name else [])]
 
-def _number(value: str | Number) -> Number:
-    return value if isinstance(value, Number) else Number(value)
+
+@dataclass(frozen=True, kw_only=True)
+class Number(Term):
+    """A pod's number, from 0 among the pods that take nodes.
+
+    Attributes:
+        plus: Up to three more terms.
+        continues: true: the number counts within the group, and earlier groups come before it.
+        count: How many numbers there are, written like replicas, if there is not one for each pod; the job
+            is then placed without whole-job admission.
+        completion_mode: A field; if its value is NonIndexed, pods have no number.
+    """
+
+    plus: Annotated[tuple[Term, ...], one_or_more(Term), Limits(max_length=MOST_TERMS - 1)] = ()
+    continues: Flag = False
+    count: Factors = ()
+    completion_mode: Given[Annotated[Field, written(Pointer | Field, _field)]] = None
+
+    @cached_property
+    def terms(self) -> Sequence[tuple[str, Factors]]:
+        """The source and the factors of each of the terms whose sum it is."""
+        return [(term.sources[0], term.times) for term in (self, *self.plus)]
 
 
 DEVICES: Literal["devices"] = "devices"
 """The value of takesNodes for groups that take nodes if their pods request devices or select UltraServers."""
+
+HELPER = "helper"
+"""The role of pods of such a group if they take no nodes."""
 
 
 @dataclass(frozen=True)
@@ -183,18 +208,14 @@ class Group(Row):
     Attributes:
         role: Its name in rules.
         template: JSON pointer; empty for a Pod. LIST[KEY=VALUE] selects an element of a list, LIST[*] all
-            elements, as in replicas, times and numbers.
+            elements, as in replicas and number.
         replicas: How many pods exist at once: a number, a JSON pointer (0 if missing), a Factor, or a list
             of these, which are multiplied. Default: 1. 0: its only pod is the first one of the next group.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``:
             pods take a node if they request a whole one or select an instance type. In an opted-in job
-            without such pods, those that request any devices do, or else all pods.
-        otherwise: With ``devices``, the role of pods that take no nodes.
-        index: A pod's number, from 0 among the pods that take nodes: the sum of up to four terms.
-        continues: true: the pod's number counts within the group, and earlier groups come before it.
-        numbers: How many numbers there are, written like replicas, if there is not one for each pod; the
-            job is then placed without whole-job admission.
-        completion_mode: JSON pointer; if its value is NonIndexed, pods have no number.
+            without such pods, those that request any devices do, or else all pods. The role of others is
+            ``helper``.
+        number: Where a pod has its number. Default: pods have none.
         later: JSON pointer; if it has a value, the pods are created after the pods of other groups have
             ended, and are not counted together with those.
     """
@@ -203,19 +224,13 @@ class Group(Row):
     template: TemplatePath
     replicas: Factors = (Factor(None, 1),)
     takes_nodes: Flag | Literal["devices"] | Pointer = False
-    otherwise: Role = ""
-    index: Annotated[
-        tuple[Number, ...], one_or_more(Source | Number, _number), Limits(max_length=MOST_TERMS)
-    ] = ()
-    continues: Flag = False
-    numbers: Factors = ()
-    completion_mode: Given[Pointer] = None
+    number: Given[Number] = None
     later: Given[Pointer] = None
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Its role, and its other role."""
-        return (self.role, self.otherwise) if self.otherwise else (self.role,)
+        """Its role, and that of pods that take no nodes."""
+        return (self.role, HELPER) if self.takes_nodes == DEVICES else (self.role,)
 
     def key(self, obj: Json, path: Path) -> str:
         """Returns what distinguishes a group from the others of an object, at any position in a list."""
@@ -223,35 +238,18 @@ class Group(Row):
         return f"{self.role}/{get(obj, (*path[: len(listed.parts) + 1], 'name'))}" if listed else self.role
 
 
-STARTED, STOPPED, ACTIVE = map(
-    object_path, ("/status/startTime", "/status/conditions[type=Suspended]/status", "/status/replicaStatuses")
-)
-
-
 @dataclass(frozen=True)
 class Suspending(Row):
-    """The fields that show that an object's pods are not created yet: JSON pointers.
-
-    Defaults are those of Kubeflow's training operators.
+    """An object of Kubeflow's training operators, whose status shows that its pods are not created yet.
 
     Attributes:
-        suspend: true if the user suspends the object.
-        started: Present after the operator has seen the object when it was not suspended.
-        stopped: "True" after the operator has deleted the pods of an object that was suspended later.
-        active: A map of groups with their numbers of active pods.
+        suspend: JSON pointer to the field by which the user suspends the object.
         keeps: The role whose Job exists while the object is suspended; if the size changes, a warning asks
             the user to delete that Job.
     """
 
     suspend: Pointer
-    started: Pointer = STARTED
-    stopped: Pointer = STOPPED
-    active: Pointer = ACTIVE
     keeps: Given[Name] = None
-
-
-def _field(value: ObjectPath | Field) -> Field:
-    return value if isinstance(value, Field) else Field(value)
 
 
 def _peer(value: str) -> str:
@@ -278,7 +276,6 @@ class Workload(Row):
             E.g. placer=affinity workers=1 size=1 unit=kubernetes.io/hostname
         main_container: Names of variables or mounted volumes that the operator adds to the main container;
             if no container has them, it is the first. Default: the first that requests devices.
-        node_config_env: Environment variable by which containers choose the node config.
         updates: When the webhook restores what an update removes: ``always``, or as Suspending describes.
             Default: never.
     """
@@ -294,7 +291,6 @@ class Workload(Row):
     group: str = ""
     place: Annotated[Place | None, written(str, parse)] = None
     main_container: Texts = ()
-    node_config_env: str = "NEURON_ULTRASERVER_NODE_CONFIG"
     updates: Annotated[Suspending | str | None, written(Literal["always"] | Suspending)] = None
 
     def unlike(self, obj: Json) -> tuple[str, str] | None:

@@ -104,7 +104,10 @@ Pointer = Annotated[
 ]
 TemplatePath = Annotated[ObjectPath, written(Annotated[str, Field(pattern=f"^({_POINTER})?$")], object_path)]
 
-Texts = Annotated[tuple[str, ...], one_or_more(str)]
+WORDS: Mapping[str, str] = {"Exists": "?*", "DoesNotExist": ""}
+"""Operators that stand for a glob: any text, or none."""
+
+Texts = Annotated[tuple[str, ...], one_or_more(str, lambda text: WORDS.get(text, text))]
 """A text or a list of texts."""
 
 Patterns = Mapping[str, Texts]

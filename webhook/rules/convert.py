@@ -5,8 +5,8 @@ from functools import partial
 from typing import Any, Final
 
 from common.texts import cut
-from contract.place import PLACERS
 from webhook.documents import Document, DocumentError, dump_yaml, read_documents
+from webhook.rules.convert_rows import Row, rule, texts, workload
 from webhook.rules.load import Text, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import OLD, VERSION
@@ -17,15 +17,17 @@ REPLACED: Final = ("candidates", "shapes")
 MOVED: Final = ("instanceTypes", "claims", "nodeLabels")
 """Keys of ``candidates`` that a family has unchanged."""
 
-FUNCTIONS: Final = {"parent": "dirname", "smaller": "min", "counted": "count"}
-"""Flags of a workload's field, each with the function that the field has now."""
-
 RESTORED: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
 )
 """Rules that 0.2.0 replaced by those of the AWS document if they did not fire."""
 
-Row = dict[str, Any]
+
+RENAMED: Final = {"kueue-level-unset-required": "kueue-level-unset-in-job"}
+"""Rules of 0.2.0, each with its present name, which means the same for another one that is gone."""
+
+INDEXED: Final = "indexed-job"
+"""A workload of 0.2.0; the workload `job` contains it."""
 
 
 def converted(text: Text) -> str:
@@ -53,31 +55,28 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
     for key, value in old.items():
         if key == "candidates":
             moved = (*MOVED, "requests", "wholeNode")
-            if remaining := {name: inner for name, inner in value.items() if name not in moved}:
+            if remaining := _with_labels({name: of for name, of in value.items() if name not in moved}):
                 yield key, remaining
         elif key == "rules":
-            rows = [_in_new_words(row) for row in value]
+            rows = [rule(row) for row in value]
             yield key, _laid_over(rows) if "extends" in old else _in_turn(rows)
         elif key == "workloads":
-            yield key, [_with_functions(row) for row in value]
+            yield key, [workload(row) for row in value]
         elif key != "shapes":
             yield key, VERSION if key == "apiVersion" else value
     if family := _family(old):
         yield "families", [family]
 
 
-def _with_functions(row: Row) -> Row:
-    """Returns a workload whose fields have functions instead of flags."""
-    fields = {name: _with_function(field) for name, field in row.get("fields", {}).items()}
-    return row | {"fields": fields} if fields else row
-
-
-def _with_function(field: Any) -> Any:  # noqa: ANN401 - a map, or a pointer alone
-    if not isinstance(field, dict):
-        return field
-    new = {key: value for key, value in field.items() if key not in FUNCTIONS}
-    flags = [flag for flag in FUNCTIONS if field.get(flag)]
-    return new | {"function": FUNCTIONS[flags[0]]} if flags else new
+def _with_labels(candidates: Row) -> Row:
+    """Returns candidates with one list of the labels that have the instance type."""
+    one, *others = default_draft().raw["candidates"]["instanceTypeLabels"]
+    keys = ("instanceTypeLabel", "olderTypeLabels")
+    if candidates.keys().isdisjoint(keys):
+        return candidates
+    others = texts(candidates, keys[1]) if keys[1] in candidates else others
+    labels = [candidates.get(keys[0], one), *others]
+    return {"instanceTypeLabels": labels} | {key: of for key, of in candidates.items() if key not in keys}
 
 
 def _family(old: Row) -> Row:
@@ -131,19 +130,10 @@ def _label(chosen: Mapping[int, str], size: int) -> str | None:
     return chosen.get(min((known for known in chosen if known >= size), default=0))
 
 
-def _in_new_words(row: Row) -> Row:
-    """Returns a rule with the present names of placers."""
-    new = {key: _in_new_words(value) if key == "match" else value for key, value in row.items()}
-    if "placer" in row:
-        words = [PLACERS[word].value if word in PLACERS else word for word in _texts(row, "placer")]
-        new["placer"] = words if isinstance(row["placer"], list) else words[0]
-    return new
-
-
 def _in_turn(rules: list[Row]) -> list[Row]:
     """Returns the rules of a whole table, each after those that replaced it, for `unless`."""
     named = {row["name"]: row for row in rules}
-    instead = {name: [row["name"] for row in rules if name in _texts(row, "replaces")] for name in named}
+    instead = {name: [row["name"] for row in rules if name in texts(row, "replaces")] for name in named}
     at = {name: index for index, name in enumerate(named)}
     seen, ordered = set[str](), list[Row]()
 
@@ -152,11 +142,11 @@ def _in_turn(rules: list[Row]) -> list[Row]:
             return
         seen.add(name)
         row = {key: value for key, value in named[name].items() if key != "replaces"}
-        for before in (*instead[name], *_texts(row, "needs")):
+        for before in (*instead[name], *texts(row, "needs")):
             add(before)
         ordered.append(row | {"unless": instead[name]} if instead[name] else row)
 
-    for row in sorted(rules, key=lambda row: at.get(next(iter(_texts(row, "replaces")), row["name"]), 0)):
+    for row in sorted(rules, key=lambda row: at.get(next(iter(texts(row, "replaces")), row["name"]), 0)):
         add(row["name"])
     return ordered
 
@@ -169,7 +159,11 @@ def _laid_over(rules: list[Row]) -> list[Row]:
     """
     packaged = {row["name"]: row for row in default_draft().raw["rules"]}
     result = list[Row]()
-    for row in rules:
+    for old in rules:
+        row = {**old, "name": RENAMED.get(old["name"], old["name"])}
+        kinds = texts(row.get("match", {}), "workload")
+        if INDEXED in kinds:
+            row["match"] |= {"workload": ["job" if kind == INDEXED else kind for kind in kinds]}
         name, off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
         if name in RESTORED and (off or "match" in row):
             raise ValueError(
@@ -181,7 +175,7 @@ def _laid_over(rules: list[Row]) -> list[Row]:
             raise ValueError(
                 f"rule {name} is not in the packaged table any more: remove the row (CHANGELOG.md)"
             )
-        for other in _texts(row, "replaces") if name not in packaged else ():
+        for other in texts(row, "replaces") if name not in packaged else ():
             if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
                 raise ValueError(
                     f"rule {name} replaces {other} for some jobs only: change {other}'s match, "
@@ -190,11 +184,6 @@ def _laid_over(rules: list[Row]) -> list[Row]:
             result += [{"name": other, "mode": "off"}] if other in packaged else []
         result.append({key: value for key, value in row.items() if key != "replaces"})
     return result
-
-
-def _texts(row: Row, key: str) -> list[str]:
-    value = row.get(key, [])
-    return value if isinstance(value, list) else [value]
 
 
 def _written(document: Document, text: str, new: Mapping[str, Any]) -> str:

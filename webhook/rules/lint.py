@@ -10,7 +10,7 @@ from common.quantities import thousandths
 from webhook.objects.templates import is_glob
 from webhook.objects.tree import Path
 from webhook.rows.families import Family, Unit
-from webhook.rows.placeholders import JOB, names
+from webhook.rows.placeholders import JOB, MARKS, names
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Table
 from webhook.rows.workloads import DEVICES, MIN, WORKER, Workload
@@ -19,7 +19,7 @@ from webhook.rules.lint_policies import guarantee_problems, policy_problems
 from webhook.rules.lint_rules import listed, rule_problems
 from webhook.rules.problems import Found
 
-SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place"}
+SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place", *MARKS}
 """Placeholders in messages of shapes: every job with a shape has them."""
 
 
@@ -125,11 +125,11 @@ def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
 def _groups(workload: Workload, at: Path) -> Found:
     roles = [group.role for group in workload.groups]
     places = [str(group.template) for group in workload.groups]
-    for number, group in enumerate(workload.groups):
-        path: Path = (*at, "groups", number)
-        if roles.index(group.role) < number:
+    for at_group, group in enumerate(workload.groups):
+        path: Path = (*at, "groups", at_group)
+        if roles.index(group.role) < at_group:
             yield (*path, "role"), f"{group.role!r} is the role of two groups"
-        if places.index(str(group.template)) < number:
+        if places.index(str(group.template)) < at_group:
             other = roles[places.index(str(group.template))]
             yield (*path, "template"), f"is the template of {other!r} already"
         if "" in places and len(places) > 1 and not str(group.template):
@@ -139,10 +139,12 @@ def _groups(workload: Workload, at: Path) -> Found:
                 (*path, "takesNodes"),
                 f"{WORKER!r} is the role of what takes nodes: say true or devices, or rename it",
             )
-        if group.otherwise and group.takes_nodes != DEVICES:
-            yield (*path, "otherwise"), "is for groups whose takesNodes is devices"
-        times = [factor for term in group.index for factor in term.times]
-        for factor in (*group.replicas, *times, *group.numbers):
+        number = group.number
+        terms = (number, *number.plus) if number else ()
+        if any(len(term.sources) != 1 for term in terms):
+            yield (*path, "number"), "each term needs one of label, env and podName"
+        factors = [*(number.count if number else ()), *chain.from_iterable(term.times for term in terms)]
+        for factor in (*group.replicas, *factors):
             if factor.path and factor.path.list not in {None, group.template.list}:
                 yield path, f"{factor.path} is for every element of a list of which template is not"
 

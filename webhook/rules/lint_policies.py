@@ -81,7 +81,9 @@ def _idle(table: Table, under: Modes) -> list[tuple[int, str]]:
             and all(modes[name] is not Mode.ENFORCE for name in rule.needs)
         ):
             reasons = ", and ".join(f"{name}, which is {_in_words(modes[name])}" for name in rule.needs)
-            idle.append((index, f"rule {rule.name} does nothing: it needs {reasons}"))
+            written = [table.origin(name, "mode") for name in rule.needs]
+            if not all(place and place.file.startswith("packaged ") for place in written):
+                idle.append((index, f"rule {rule.name} does nothing: it needs {reasons}"))
             modes[rule.name] = Mode.OFF
     return idle
 

@@ -8,7 +8,7 @@ from common.texts import did_you_mean
 from contract import keys
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, map_at, maps_at, nodes
-from webhook.rows.conditions import Named, Reach
+from webhook.rows.conditions import Reach
 from webhook.rows.families import Family
 from webhook.rows.placeholders import (
     CANDIDATES,
@@ -23,7 +23,7 @@ from webhook.rows.placeholders import (
     names,
 )
 from webhook.rows.policies import Mode
-from webhook.rows.shapes import Shape
+from webhook.rows.shapes import NODE_CONFIG, Shape
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
 from webhook.rules.problems import Found
@@ -46,7 +46,7 @@ def node_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
     Only those with units of AWS, for which the last value is true, keep a table from loading: converted
     tables of 0.2.0 may have others.
     """
-    running = [rule for rule in table.rules if rule.mode is not Mode.OFF and CHOSEN in str(rule.add)]
+    running = [rule for rule in table.rules if rule.mode is not Mode.OFF and NODE_CONFIG in str(rule.add)]
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes if family in table.on else ()):
             run = next((rule.name for rule in running if rule.match.allows(family, shape)), None)
@@ -57,10 +57,6 @@ def node_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
                 way_out = "use 1, 2 or 4, or another family"
                 message = f"{shape.node_config} {unsupported} {run} runs: {way_out}"
                 yield at, message, unit is None or unit.label in keys.NODE_IDS
-
-
-CHOSEN = "NEURON_ULTRASERVER_NODE_CONFIG"
-"""The variable with which the init script reads a node config."""
 
 
 class Rows:
@@ -174,8 +170,6 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
                 add = quoted.startswith("value.") and f"; add {quoted[6:]} to values"
                 near = did_you_mean(quoted, sorted(allowed)) or add or f"; known here are {listed(allowed)}"
                 yield path, f"unknown placeholder $({quoted}){near}"
-            elif quoted == "job.name" and rule.match.named != Named(value=True):
-                yield path, "$(job.name) is empty for generateName jobs: match `named: true` as well"
             elif quoted == "shape.topologyKey":
                 # A shape that itself lacks a key is reported once, there.
                 bare = [

@@ -141,7 +141,7 @@ FORMS = {
     "multiple of": "'A to B' or 'multiple of N'",
     " to ": "'A to B'",
     "up to": "'up to N'",
-    "labels/": "name, labels/KEY or env/NAME",
+    "=*+": "a name without spaces, =, * and +",
     "~[01]": "a JSON pointer, such as /spec/replicas",
     "/v[": "GROUP/VERSION/Kind, such as batch/v1/Job",
     "[-a-z0-9]*[a-z0-9]": "a name of lower case letters, digits and '-'",
@@ -323,10 +323,11 @@ class _Described(GenerateJsonSchema):
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
         made = super().dataclass_schema(schema)
-        summary, _, keys = cleandoc(schema["cls"].__doc__ or "").partition("\n\nAttributes:\n")
-        made["description"] = _line(summary)
-        for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", keys, re.MULTILINE):
-            made["properties"][to_camel(name)] |= _said(text)
+        for of in reversed(schema["cls"].__mro__):
+            summary, _, keys = cleandoc(of.__doc__ or "").partition("\n\nAttributes:\n")
+            made["description"] = _line(summary)
+            for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", keys, re.MULTILINE):
+                made["properties"][to_camel(name)] |= _said(text)
         for field in fields(schema["cls"]):
             if isinstance(field.default, bool | int | str | ObjectPath):
                 made["properties"][to_camel(field.name)]["default"] = (

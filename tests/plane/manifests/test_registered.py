@@ -90,7 +90,7 @@ def test_of_jobs_only_those_are_sent_that_may_need_ultraservers(overlay: Build, 
     assert list(conditions) == ["not-made-by-another-job", "may-need-ultraservers"]
     candidates = load_default().candidates
     assert all(name.startswith("aws.amazon.com/neuron") for name in load_default().resources)
-    assert f"'{candidates.instance_type_label}' in" in conditions["may-need-ultraservers"]
+    assert f"'{candidates.instance_type_labels[0]}' in" in conditions["may-need-ultraservers"]
     assert "each.?resourceClaimTemplateName.hasValue()" in conditions["may-need-ultraservers"]
 
 

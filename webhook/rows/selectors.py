@@ -1,0 +1,58 @@
+"""Label selectors, as in Kubernetes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from webhook.objects.tree import Json, shown
+from webhook.rows.written import Row
+
+
+@dataclass(frozen=True)
+class Expression(Row):
+    """An expression of a label selector.
+
+    Attributes:
+        key: The label.
+        operator: In, NotIn, Exists or DoesNotExist.
+        values: With In and NotIn, the values.
+    """
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.operator} {', '.join(self.values)}".rstrip()
+
+    def holds(self, labels: Mapping[str, Json]) -> bool:
+        """Returns whether labels meet it."""
+        there = labels.get(self.key) in self.values if self.values else self.key in labels
+        return there == (self.operator in {"In", "Exists"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selector(Row):
+    """A label selector, as in Kubernetes.
+
+    Attributes:
+        match_labels: Values of labels.
+        match_expressions: Conditions on labels, all of which must hold.
+    """
+
+    match_labels: Mapping[str, str] = field(default_factory=dict)
+    match_expressions: tuple[Expression, ...] = ()
+
+    @cached_property
+    def expressions(self) -> Sequence[Expression]:
+        """Its conditions."""
+        labels = self.match_labels.items()
+        return [*(Expression(key, "In", (value,)) for key, value in labels), *self.match_expressions]
+
+    def unlike(self, labels: Mapping[str, Json]) -> str | None:
+        """Returns the first condition that labels do not meet."""
+        failed = (one for one in self.expressions if not one.holds(labels))
+        return next(
+            (f"label {one.key} is {shown(labels.get(one.key), 40)}, not {one}" for one in failed), None
+        )

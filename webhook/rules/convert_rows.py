@@ -1,0 +1,88 @@
+"""Converts rows of a table of 0.2.0: kinds of job, and conditions of rules."""
+
+from typing import Any, Final
+
+from contract.place import ENV, LABEL, NAME, PLACERS
+
+FUNCTIONS: Final = {"parent": "dirname", "smaller": "min", "counted": "count"}
+"""Flags of a workload's field, each with the function that the field has now."""
+
+FIXED: Final = {
+    "nodeConfigEnv": "NEURON_ULTRASERVER_NODE_CONFIG",
+    "otherwise": "helper",
+    "started": "/status/startTime",
+    "stopped": "/status/conditions[type=Suspended]/status",
+    "active": "/status/replicaStatuses",
+}
+"""Keys that do not exist any more, each with the only value that there is now."""
+
+Row = dict[str, Any]
+
+
+def workload(row: Row) -> Row:
+    """Returns a workload in the new form.
+
+    Raises:
+        ValueError: It has a value that is fixed now.
+    """
+    new = _without_fixed(row)
+    if "fields" in row:
+        new["fields"] = {name: _field(field) for name, field in row["fields"].items()}
+    if "groups" in row:
+        new["groups"] = [_group(group) for group in row["groups"]]
+    if isinstance(row.get("updates"), dict):
+        new["updates"] = _without_fixed(row["updates"])
+    return new
+
+
+def _without_fixed(row: Row) -> Row:
+    for key in FIXED.keys() & row.keys():
+        if row[key] != FIXED[key]:
+            raise ValueError(f"{key} is always {FIXED[key]} now, not {row[key]}: remove it")
+    return {key: value for key, value in row.items() if key not in FIXED}
+
+
+def _field(field: Any) -> Any:  # noqa: ANN401 - a map, or a pointer alone
+    if not isinstance(field, dict):
+        return field
+    new = {key: value for key, value in field.items() if key not in FUNCTIONS}
+    flags = [flag for flag in FUNCTIONS if field.get(flag)]
+    return new | {"function": FUNCTIONS[flags[0]]} if flags else new
+
+
+def _group(row: Row) -> Row:
+    new = _without_fixed(row)
+    names = {"numbers": "count", "continues": "continues"}
+    more = {name: new.pop(key) for key, name in names.items() if key in new}
+    if "index" in new:
+        first, *others = (_term(**term) for term in new.pop("index"))
+        new["number"] = first | ({"plus": others} if others else {}) | more
+    return new
+
+
+def _term(source: str, **more: Any) -> Row:  # noqa: ANN401 - factors
+    at = {LABEL: "label", ENV: "env"}
+    named: Row = {key: source.removeprefix(kind) for kind, key in at.items() if source.startswith(kind)}
+    return (named or {"podName": source == NAME}) | more
+
+
+def rule(row: Row) -> Row:
+    """Returns a rule with the present names of placers and conditions."""
+    new = {key: rule(value) if key == "match" else value for key, value in row.items()}
+    if "placer" in row:
+        words = [PLACERS[word].value if word in PLACERS else word for word in texts(row, "placer")]
+        new["placer"] = words if isinstance(row["placer"], list) else words[0]
+    if new.get("named") is True:  # a rule that quotes the name leaves out jobs without one
+        del new["named"]
+    if names := texts(new, "volume"):
+        del new["volume"]
+        before = texts(new, "template") or [{}]
+        every = [{**old, f"/spec/volumes[name={name}]/name": "Exists"} for old in before for name in names]
+        new["template"] = every if every[1:] else every[0]
+    return new
+
+
+def texts(row: Row, key: str) -> list[Any]:
+    """Returns the values of a key that is written as one value or as a list."""
+    value = row.get(key, [])
+    return value if isinstance(value, list) else [value]
