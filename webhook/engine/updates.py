@@ -35,6 +35,7 @@ COPIED: Final = ("image", "imagePullPolicy", "resources", "securityContext")
 """Fields of a template's main container that added containers may copy."""
 
 STARTED: Final = ("status", "startTime")
+"""A field that the operator sets when it first sees an object that is not suspended."""
 STOPPED: Final = object_path("/status/conditions[type=Suspended]/status")
 """A condition that the operator sets after it has deleted the pods of an object that was suspended later."""
 

@@ -432,7 +432,8 @@ def _unlike(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
 @lru_cache(maxsize=1024)  # most jobs differ from the rows in the same way
 def differs(what: str, text: str, allowed: tuple[str, ...], whose: str = "") -> str:
     """Returns the message that a field has another text than is allowed."""
-    return f"{what}{whose and f' of the {whose}'} is {cut(text)}, not {either(allowed)}"
+    shortened = cut(text) or '""'
+    return f"{what}{whose and f' of the {whose}'} is {shortened}, not {either(allowed)}"
 
 
 _WORDS: Mapping[str, str] = {glob: word for word, glob in WORDS.items()}

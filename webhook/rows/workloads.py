@@ -233,9 +233,11 @@ class Group(Row):
         return (self.role, HELPER) if self.takes_nodes == DEVICES else (self.role,)
 
     def key(self, obj: Json, path: Path) -> str:
-        """Returns what distinguishes a group from the others of an object, at any position in a list."""
-        listed = self.template.list
-        return f"{self.role}/{get(obj, (*path[: len(listed.parts) + 1], 'name'))}" if listed else self.role
+        """Returns what distinguishes a group from the others of an object: in a list its name, or else its position."""
+        if not (listed := self.template.list):
+            return self.role
+        at = path[: len(listed.parts) + 1]
+        return f"{self.role}/{get(obj, (*at, 'name')) or at[-1]}"
 
 
 @dataclass(frozen=True)
