@@ -30,7 +30,7 @@ EXTENDS = HEAD + "extends: default\n"
 WHOLE = (
     HEAD
     + """
-candidates: {instanceTypeLabels: example.com/type}
+candidates: {instanceTypeLabels: [example.com/type]}
 workloads:
   - name: gang
     kinds: [example.com/v1/Gang]

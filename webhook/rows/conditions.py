@@ -385,6 +385,9 @@ class LabelSelector(OfObject[Selector], written=Selector):
     def failed(self, job: Job) -> str | None:
         return self.value.unlike(map_at(job.object, ("metadata", "labels")))
 
+    def shown(self, _: str) -> Iterable[str]:
+        return [f"{one.key} {one}" for one in self.value.expressions]
+
     def unreachable(self, _: Reach) -> Iterator[tuple[Path, str]]:
         for one in self.value.expressions:
             if bool(one.values) != (one.operator in {"In", "NotIn"}):

@@ -49,7 +49,7 @@ class Elsewhere(Row):
 
     Attributes:
         labels: Values of the job's labels, such as its queue; globs.
-        tolerations: Values of the workers' tolerations, by key of the taint; globs; empty: no value.
+        tolerations: Values of the workers' tolerations, by key of the taint; globs, or DoesNotExist.
         owners: Kinds of the job's owner, by API group; globs.
     """
 
@@ -68,7 +68,7 @@ class Candidates(Row):
         elsewhere: See Elsewhere.
     """
 
-    instance_type_labels: Texts
+    instance_type_labels: Unique[str]
     other_labels: Texts = ()
     elsewhere: Elsewhere = Elsewhere()
 
@@ -216,6 +216,7 @@ class Group(Row):
             without such pods, those that request any devices do, or else all pods. The role of others is
             ``helper``.
         number: Where a pod has its number. Default: pods have none.
+            E.g. {label: batch.kubernetes.io/job-completion-index}
         later: JSON pointer; if it has a value, the pods are created after the pods of other groups have
             ended, and are not counted together with those.
     """

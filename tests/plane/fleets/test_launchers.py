@@ -19,7 +19,7 @@ HOSTFILE = "OMPI_MCA_orte_default_hostfile"
 THEIRS = f"""
 apiVersion: ultraserver-webhook.io/v1alpha2
 kind: RuleTable
-candidates: {{instanceTypeLabels: none}}
+candidates: {{instanceTypeLabels: [none]}}
 workloads: [{{name: pod, kinds: [v1/Pod], groups: [{{role: pod, template: ""}}]}}]
 families:
   - name: none
