@@ -234,7 +234,7 @@ class Group(Row):
         return (self.role, HELPER) if self.takes_nodes == DEVICES else (self.role,)
 
     def key(self, obj: Json, path: Path) -> str:
-        """Returns what distinguishes a group from the others of an object: in a list its name, or else its position."""
+        """Returns what distinguishes a group from others: in a list its name, or else its position."""
         if not (listed := self.template.list):
             return self.role
         at = path[: len(listed.parts) + 1]
