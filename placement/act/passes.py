@@ -201,18 +201,18 @@ class Passes:
 
     def _delete(self, deletion: Deletion) -> None:
         _log.warning("%s: %s", shown(deletion.job.key), deletion.why)
-        how, dead = deletion.how, deletion.dead
+        how = deletion.how
 
         def deleted(pod: Pod) -> Pod | None:
             """Deletes a pod; one that has started stays unless its job leaves a failed node."""
             if how:
-                write.evict(self.api, pod, dead=pod.uid in dead)
+                write.evict(self.api, pod, at_once=pod.uid in deletion.at_once)
             elif not write.delete(self.api, pod):
                 return None
             self.metrics.deletions.inc()
             return replace(pod, deleting=True)
 
-        if self._stored(deleted, deletion.pods):
+        if self._stored(deleted, deletion.pods) and deletion.last:
             self.reporter.write(deletion.job, how or "Recreated", deletion.why, self.clock(), "Warning")
             if how:
                 self.metrics.left(how)

@@ -81,14 +81,14 @@ def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
     return read_pod(api.patch(path_of(pod), [same, *operations]))
 
 
-def evict(api: RestApi, pod: Pod, *, dead: bool) -> None:
-    """Deletes a pod that a failed node keeps from running; at once if no kubelet ends it.
+def evict(api: RestApi, pod: Pod, *, at_once: bool) -> None:
+    """Deletes a pod that a failed node keeps from running, with or without its grace period.
 
     Raises:
         ConflictError: It was created again meanwhile.
         ApiError: It cannot be deleted.
     """
-    api.delete(path_of(pod), {"uid": pod.uid}, grace=0 if dead else None)
+    api.delete(path_of(pod), {"uid": pod.uid}, grace=0 if at_once else None)
 
 
 def delete(api: RestApi, pod: Pod) -> bool:

@@ -293,12 +293,25 @@ class _Round:
                 why = f"{loss.why}; cannot move yet: {error}"
                 self._waiting.append(Waiting(moving, why, error.ranking, error.reason))
                 return
+        how = "Restarted" if loss.whole else "Moved"
+        if loss.launchers:
+            self._end_launchers(job, loss, how)
+            return
         there = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
         ways = [f"moves from unit {old} to {new}" for old, new in there] or ["waits again, with all workers"]
         names = (cluster.topology.unit(job.place.unit, unit) for unit in units.values())
         self._losses.leave(job, frozenset().union(*(unit.names for unit in names if unit)))
-        pods, how = tuple(member.pod for member in loss.pods), "Restarted" if loss.whole else "Moved"
-        self._deletions.append(Deletion(job, pods, f"{', '.join(ways)}: {loss.why}", how, loss.dead))
+        pods = tuple(member.pod for member in loss.pods)
+        self._deletions.append(Deletion(job, pods, f"{', '.join(ways)}: {loss.why}", how, loss.at_once))
+
+    def _end_launchers(self, job: Job, loss: Loss, how: str) -> None:
+        """Deletes the launcher of a job that leaves a failed node; its workers follow when it is gone."""
+        why, topology = f"{loss.why}; its launcher is deleted first", self._cluster.topology
+        self._waiting.append(Waiting(job, why))
+        pods = (member.pod for member in loss.launchers)
+        # A launcher that is being deleted on a Ready node ends by itself.
+        if ending := tuple(pod for pod in pods if not pod.deleting or topology.dead(pod.node)):
+            self._deletions.append(Deletion(job, ending, why, how, loss.at_once, last=False))
 
     def _park(self, job: Job, trouble: str | None) -> None:
         """Excludes from a job's age the time in which it could not be admitted; all without a memory."""

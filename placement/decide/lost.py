@@ -25,7 +25,11 @@ class Loss(NamedTuple):
     whole: bool  # whether all of it waits again
     blocks: Mapping[int, Sequence[Member]]  # those that cannot run where they are
     pods: tuple[Member, ...]  # to delete
-    dead: frozenset[str]  # the uids of those whose node is gone or not Ready: no kubelet ends them
+    # To delete before these: a launcher that loses a worker may end with 0, and then its job counts as
+    # complete. A new launcher also sets up the new nodes.
+    launchers: tuple[Member, ...]
+    # The uids of pods that no kubelet ends, and of launchers, whose phase would become Failed.
+    at_once: frozenset[str]
 
 
 class Losses:
@@ -136,9 +140,8 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
         blocks[member.block].append(member)
     why = {block: text for block, own in blocks.items() if (text := _trouble(job, own, alive, cluster))}
     all_of_it = any(member.pod.on_failure == RESTART for member in workers)
-    dead = frozenset(
-        member.pod.uid for member in pods if member.pod.node and cluster.topology.dead(member.pod.node)
-    )
+    launchers = tuple(member for member in pods if not member.place and member.pod.node)
+    dead = {member.pod.uid for member in pods if member.pod.node and cluster.topology.dead(member.pod.node)}
     leaving = [
         member
         for member in there
@@ -148,13 +151,13 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     ]
     if not why or not leaving:
         return None
-    leaving += [member for member in pods if not member.place and member.pod.uid in dead]
     return Loss(
         next(iter(why.values())),
         all_of_it,
         {block: blocks[block] for block in sorted(why)},
         tuple(leaving),
-        dead,
+        launchers,
+        frozenset(dead.union(member.pod.uid for member in launchers)),
     )
 
 

@@ -158,7 +158,8 @@ class Deletion(NamedTuple):
     pods: tuple[Pod, ...]
     why: str
     how: str = ""
-    dead: frozenset[str] = frozenset()  # the uids of those that no kubelet ends
+    at_once: frozenset[str] = frozenset()  # the uids of those that are deleted without a grace period
+    last: bool = True  # whether the job leaves the node with it; before, its launcher is deleted
 
 
 class Reason(StrEnum):

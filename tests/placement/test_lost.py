@@ -92,7 +92,7 @@ def test_a_block_moves_to_another_unit_when_its_node_fails(failure: dict[str, An
     (deletion,) = decision.deletions
     state = "gone" if failure is None else "not ready"
     assert deletion.why == f"moves from unit us-01 to us-03: node n1-2 is {state}"
-    assert deletion.dead == {"team/a/2/0"}, "only where no kubelet ends them"
+    assert deletion.at_once == {"team/a/2/0"}, "only where no kubelet ends them"
     fleet.recreate(decision)
     assert placed(fleet.decide(n1_2=failure)) == {"a": "us-03"}
 
@@ -233,14 +233,26 @@ def test_a_job_leaves_failed_nodes_only_so_often() -> None:
     assert fleet.decide(n1_0={"ready": False}).deletions
 
 
-def test_what_no_kubelet_ends_is_ended_with_the_launcher_there() -> None:
+@pytest.mark.parametrize("node", ["n1-0", "n3-0"])
+def test_a_launcher_is_gone_before_its_workers(node: str) -> None:
+    """A launcher that loses a worker may end with 0, and then its job counts as complete."""
     pods = running("move")
     gone = replace(pods[0], deleting=True)
-    launcher = replace(job("a", 1, launcher=True, on_failure="move")[1], gates=(), node="n1-0", started=True)
-    fleet = Fleet(servers(2), [gone, *pods[1:], launcher])
-    decision = fleet.decide(n1_0={"ready": False})
-    assert deleted(decision) == [*(f"a-worker-{number}" for number in range(4)), "a-launcher"]
-    assert decision.deletions[0].dead == {gone.uid, launcher.uid}
+    launcher = replace(job("a", 1, launcher=True, on_failure="move")[1], gates=(), node=node, started=True)
+    fleet = Fleet(servers(3), [gone, *pods[1:], launcher, *job("b", 4, age=2 * HOUR)])
+    (deletion,) = (decision := fleet.decide(n1_0={"ready": False})).deletions
+    assert (deleted(decision), deletion.last) == (["a-launcher"], False)
+    assert launcher.uid in deletion.at_once, "otherwise its phase would become Failed"
+    fleet.pods[4] = replace(launcher, deleting=True)
+    decision = fleet.decide(SECOND, n1_0={"ready": False})
+    # Without a kubelet it is deleted again, since others may have deleted it with a grace period.
+    assert deleted(decision) == ["a-launcher"] * (node == "n1-0")
+    assert waiting(decision)["a"] == "node n1-0 is not ready; its launcher is deleted first"
+    fleet.pods[4] = replace(launcher, uid="new", gates=(GATE,), node="", started=False)
+    (deletion,) = (decision := fleet.decide(SECOND, n1_0={"ready": False})).deletions
+    assert deleted(decision) == [f"a-worker-{number}" for number in range(4)]
+    assert deletion.last
+    assert deletion.at_once == {gone.uid}
 
 
 def test_a_pod_that_still_ends_does_not_count_against_the_one_that_replaces_it() -> None:
