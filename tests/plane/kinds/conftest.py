@@ -98,7 +98,10 @@ def runtime(plane: ControlPlane) -> None:
     """What a TrainJob's pod templates are in: as Kubeflow Trainer's own torch-distributed, smaller."""
     pod = template(containers=[{"name": "node", "image": CONTAINER["image"]}], restartPolicy="Never")
     ancestor = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-    node = {"name": "node", "template": {"metadata": ancestor, "spec": {"template": pod}}}
+    node = {
+        "name": "node",
+        "template": {"metadata": ancestor, "spec": {"template": pod, "backoffLimitPerIndex": 3}},
+    }
     kind = "trainer.kubeflow.org/v1alpha1/ClusterTrainingRuntime"
     spec = {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}}
     match = named(kind, spec, RUNTIME)

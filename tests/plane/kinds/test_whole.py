@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import pytest
 
 from contract import keys, place
 from testbed.plane.controlplane import ControlPlane
-from testbed.plane.kubectl import Kubectl, Object
+from testbed.plane.kubectl import Kubectl, KubectlError, Object
 from testbed.plane.plugin import eventually
 from testbed.waiting import until
 from tests.plane.bound import wait_count
@@ -83,39 +84,89 @@ def ends(inside: Kubectl, pod: Object, phase: str) -> None:
     )
 
 
-MOVED = {kind: JOBS[kind] for kind in ("PyTorchJob", "MPIJob v1")}
+CHOICES = ("move", "restart")
+KEPT = {"LeaderWorkerSet": (4, 4), "LeaderWorkerSet of groups of two UltraServers": (0, 0)}
+"""How many Pods stay after a move and a restart, if not four and none: a group is recreated as a whole."""
 
 
-@pytest.mark.limit(90, "controllers wait up to ten seconds before they replace Pods that were deleted")
-@pytest.mark.parametrize(("made", "workers"), MOVED.values(), ids=MOVED.keys())
-def test_a_block_leaves_a_node_that_is_not_ready(
-    made: Object, workers: int, whole_namespace: Kubectl, plane: ControlPlane
+def leaving(kind: str, choice: str) -> Object:
+    """Returns a job that leaves failed nodes, and is named after how."""
+    made = copy.deepcopy(JOBS[kind][0])
+    spec, chosen = made["spec"], {keys.ON_NODE_FAILURE: choice}
+    made["metadata"] = {"name": choice, "annotations": chosen}
+    if kind == "Job":
+        spec["backoffLimitPerIndex"] = 3
+    elif kind == "JobSet":
+        spec["replicatedJobs"][0]["template"]["spec"]["backoffLimitPerIndex"] = 3
+    elif kind == "MPIJob v1":
+        spec["mpiReplicaSpecs"]["Worker"]["restartPolicy"] = "ExitCode"
+    elif kind == "TrainJob":
+        spec["annotations"] = chosen
+    return made
+
+
+@pytest.mark.limit(120, "controllers wait ten seconds, and then twice as long, before they replace Pods")
+@pytest.mark.parametrize("kind", JOBS)
+def test_a_job_leaves_a_node_that_is_not_ready(
+    kind: str, whole_namespace: Kubectl, plane: ControlPlane, runtime: None
 ) -> None:
-    metadata = made["metadata"] | {"annotations": {keys.ON_NODE_FAILURE: "move"}}
-    whole_namespace.create(made | {"metadata": metadata})
-    before = [pod for pod in wait_count(whole_namespace, workers) if place.read(pod["metadata"])]
-    for pod in before:
-        ends(whole_namespace, pod, "Running")
-    node = before[0]["spec"]["nodeName"]
-    with not_ready(plane.kubectl, node):
-        until(lambda: elsewhere(whole_namespace, workers, node), f"{workers} Pods without {node}", 80)
+    """One job moves and another restarts, as docs/placement.md says of the kind."""
+    assert runtime is None
+    workers = 2 * JOBS[kind][1]
+    for choice in CHOICES:
+        whole_namespace.create(leaving(kind, choice))
+    pods = wait_count(whole_namespace, workers)
+    kubelets(whole_namespace, set())
+    # By name, the first Pod of each job: of a group, its leader.
+    first = [next(pod for pod in pods if pod["metadata"]["name"].startswith(choice)) for choice in CHOICES]
+    dead = {pod["spec"]["nodeName"] for pod in first}
+    with contextlib.ExitStack() as undo:
+        for node in dead:
+            undo.enter_context(not_ready(plane.kubectl, node))
+        until(lambda: whole_again(whole_namespace, workers, dead), f"{workers} Pods without {dead}", 100)
+    after = whole_namespace.get_json("pods")["items"]
+    kept = tuple(len(uids(pods, choice) & uids(after, choice)) for choice in CHOICES)
+    assert kept == KEPT.get(kind, (4, 0))
 
 
-def elsewhere(inside: Kubectl, workers: int, node: str) -> bool:
-    """Ends Pods as kubelets do, and returns whether all have a node again."""
-    items = inside.get_json("pods")["items"]
-    ending = [pod["metadata"]["name"] for pod in items if "deletionTimestamp" in pod["metadata"]]
-    if ending:
-        inside.run("delete", "pods", *ending, "--grace-period=0", "--force", "--ignore-not-found")
-    on = [pod["spec"].get("nodeName") for pod in items if pod["status"]["phase"] in {"Pending", "Running"}]
-    return not ending and node not in on and len([name for name in on if name]) == workers
+def uids(pods: list[Object], job: str) -> set[str]:
+    """Returns the uids of a job's Pods."""
+    return {pod["metadata"]["uid"] for pod in pods if pod["metadata"]["name"].startswith(job)}
+
+
+def kubelets(inside: Kubectl, dead: set[str]) -> list[Object]:
+    """Does what the kubelets of all nodes but some do with the Pods of a namespace, and returns these."""
+    pods = list(inside.get_json("pods")["items"])
+    for pod in pods:
+        ending, name = "deletionTimestamp" in pod["metadata"], pod["metadata"]["name"]
+        if not (node := pod["spec"].get("nodeName")) or node in dead:
+            continue
+        with contextlib.suppress(KubectlError):  # it is gone
+            if ending or pod["status"]["phase"] == "Pending":
+                ends(inside, pod, "Failed" if ending else "Running")
+            if ending:
+                inside.run("delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
+    return pods
+
+
+def whole_again(inside: Kubectl, workers: int, dead: set[str]) -> bool:
+    """Returns whether all Pods have nodes, none of them a dead one."""
+    pods = [pod for pod in kubelets(inside, dead) if pod["status"]["phase"] not in {"Failed", "Succeeded"}]
+    on = [node for pod in pods if (node := pod["spec"].get("nodeName"))]
+    ending = any("deletionTimestamp" in pod["metadata"] for pod in pods)
+    return not ending and dead.isdisjoint(on) and len(on) == workers
 
 
 @contextlib.contextmanager
 def not_ready(admin: Kubectl, node: str) -> Iterator[None]:
     """Says of a node what the node lifecycle controller would."""
-    for status in ("Unknown", "True"):
+
+    def report(status: str) -> None:
         condition = {"status": {"conditions": [{"type": "Ready", "status": status}]}}
         admin.run("patch", "node", node, "--subresource=status", "-p", json.dumps(condition))
-        if status == "Unknown":
-            yield
+
+    report("Unknown")
+    try:
+        yield
+    finally:
+        report("True")
