@@ -84,7 +84,9 @@ class Losses:
         return left.created if left and _is_of(job, left) else None
 
     def pause(self, job: Job) -> str | None:
-        """Returns until when it may leave no more nodes; None if it may."""
+        """Returns why it may leave no node now; None if it may."""
+        if self._cluster.topology.cut_off:
+            return "most nodes are not ready, so nothing is deleted"
         times = self._times(job)
         if len(times) < MOST_LEFT:
             return None

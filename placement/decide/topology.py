@@ -48,6 +48,11 @@ class Topology:
             return f"node {name} is gone"
         return None if node.ready else f"node {name} is not ready"
 
+    @cached_property
+    def cut_off(self) -> bool:
+        """Whether most nodes are not Ready: probably the network to them has failed, and their pods run."""
+        return 2 * sum(not node.ready for node in self.nodes.values()) > len(self.nodes)
+
     def unit(self, key: str, unit_id: str | None) -> Unit | None:
         """Returns the unit with an id; None if there is none."""
         return self.units_by(key).get(unit_id) if unit_id else None

@@ -233,6 +233,17 @@ def test_a_job_leaves_failed_nodes_only_so_often() -> None:
     assert fleet.decide(n1_0={"ready": False}).deletions
 
 
+def test_nothing_is_deleted_while_most_nodes_are_not_ready() -> None:
+    """Then the control plane has lost the nodes, and the job still runs."""
+    fleet = Fleet(servers(2), running("restart"))
+    lost = {f"n{server}_{number}": {"ready": False} for server in (1, 2) for number in range(3)}
+    decision = fleet.decide(**lost)
+    assert not decision.deletions
+    why = "node n1-0 is not ready; most nodes are not ready, so nothing is deleted"
+    assert waiting(decision) == {"a": why}
+    assert fleet.decide(SECOND, n1_0={"ready": False}).deletions
+
+
 @pytest.mark.parametrize("node", ["n1-0", "n3-0"])
 def test_a_launcher_is_gone_before_its_workers(node: str) -> None:
     """A launcher that loses a worker may end with 0, and then its job counts as complete."""
