@@ -57,7 +57,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 7,
                 "rules[0].match.namespaceSelector",
-                "the webhook knows of a namespace only the label kubernetes.io",
+                "the webhook knows only the label kubernetes.io",
             )
         ],
     ),

@@ -406,7 +406,7 @@ class NamespaceSelector(LabelSelector):
     def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
         yield from super().unreachable(of)
         if others := [one.key for one in self.value.expressions if one.key != NAMESPACE]:
-            yield (), f"the webhook knows of a namespace only the label {NAMESPACE}, not {either(others)}"
+            yield (), f"the webhook knows only the label {NAMESPACE}, not {either(others)}"
 
 
 class Namespace(OfObject[tuple[str, ...]], written=Texts):
