@@ -173,6 +173,7 @@ class _Round:
             self._losses.since,
             self._losses.left,
             self._now,
+            self._losses.cut_off,
             self._known,
         )
 

@@ -41,6 +41,8 @@ class Losses:
         self.since: dict[JobKey, datetime] = {}
         self.lasting: dict[JobKey, Loss] = {}  # for long enough
         self.left: dict[JobKey, Left] = {}
+        # When most nodes were not Ready last: after that, they come back one after the other.
+        self.cut_off: datetime | None = None
 
     def add(self, member: Member) -> None:
         """Adds a pod of a job that has chosen not to wait, also one that is being deleted."""
@@ -48,6 +50,7 @@ class Losses:
 
     def follow(self, jobs: Mapping[JobKey, Job], before: Memory) -> Iterator[tuple[Job, Exception]]:
         """Finds losses, and keeps units for the jobs that move; yields the jobs with a bug."""
+        self.cut_off = self._now if self._cluster.topology.cut_off else before.cut_off
         for key in self._pods.keys() & jobs.keys():
             try:
                 loss = loss_of(jobs[key], self._pods[key], self._cluster)
@@ -87,6 +90,8 @@ class Losses:
         """Returns why it may leave no node now; None if it may."""
         if self._cluster.topology.cut_off:
             return "most nodes are not ready, so nothing is deleted"
+        if self.cut_off and self._now - self.cut_off < self._tuning.failed_after:
+            return "most nodes were not ready just now, so nothing is deleted yet"
         times = self._times(job)
         if len(times) < MOST_LEFT:
             return None

@@ -117,6 +117,7 @@ class Memory:
     lost: Mapping[JobKey, datetime] = field(default_factory=dict)
     left: Mapping[JobKey, Left] = field(default_factory=dict)
     at: datetime | None = None  # when it was
+    cut_off: datetime | None = None  # when most nodes were not Ready last
     # To save time: what the next decision need not find out again.
     known: Known | None = field(default=None, compare=False, repr=False)
 

@@ -222,6 +222,17 @@ def test_a_job_that_restarts_gets_no_more_age_back_than_the_default_limit() -> N
     assert placed(fleet.decide(SECOND)) == {"b": "us-01"}
 
 
+def test_nodes_that_come_back_one_after_the_other_have_time_for_it() -> None:
+    fleet = Fleet(servers(2), running("restart"))
+    first = {f"n1_{place}": {"ready": False} for place in range(4)}
+    every = {f"n{unit}_{place}": {"ready": False} for unit in (1, 2) for place in range(4)}
+    assert not fleet.decide(40 * SECOND, **every).deletions
+    decision = fleet.decide(SECOND, **first)  # half of them are Ready again
+    assert not decision.deletions
+    assert waiting(decision)["a"].endswith("most nodes were not ready just now, so nothing is deleted yet")
+    assert fleet.decide(**first).deletions, "those that stay away have failed"
+
+
 def test_a_job_leaves_failed_nodes_only_so_often() -> None:
     fleet = Fleet(servers(2), running("restart"))
     for _ in range(MOST_LEFT):
