@@ -16,6 +16,12 @@ MOST: Final = 64
 """Connections at a time; each has a thread."""
 
 
+class Peer(Handler):
+    """Serves one connection, and ends it if the peer sends nothing."""
+
+    timeout = 5.0
+
+
 class Server(ThreadingMixIn, WSGIServer):
     """Serves each connection in a thread; of too many connections it closes the oldest, which may be idle."""
 
@@ -62,6 +68,6 @@ def serve(host: str, port: int, registry: CollectorRegistry, more: Mapping[str, 
     def app(environ: dict[str, Any], start: Any) -> Any:  # noqa: ANN401 - as WSGI has them
         return others.get(environ["PATH_INFO"], metrics)(environ, start)
 
-    server = make_server(host, port, app, Server, Handler)
+    server = make_server(host, port, app, Server, Peer)
     Thread(target=server.serve_forever, daemon=True).start()
     return server

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from http import HTTPStatus
+from io import BufferedIOBase
 from threading import Lock
 from typing import Any, Final
 
@@ -20,6 +21,9 @@ OLD: Final = timedelta(minutes=1)
 """The age of a decision after which the cluster may have changed too much."""
 SHARE: Final = 9
 """For so many times as long as an answer took, none is given: decisions need the processor, too."""
+
+SECONDS: Final = 2.0
+"""Most time in which a peer sends a question: no other one is answered meanwhile."""
 
 _log = logging.getLogger("placement")
 
@@ -66,20 +70,37 @@ class Answers:
             raise _CannotError(f"the last decision was made at {scene.now:%H:%M:%S} UTC")
         if not self._lock.acquire(blocking=False):
             raise _CannotError("it answers another question: try again")
-        began = time.monotonic()
         try:
-            if began < self._free:
-                raise _CannotError(
-                    f"it answered a question just now: try again in {self._free - began:.1f} s"
-                )
+            if (wait := self._free - time.monotonic()) > 0:
+                raise _CannotError(f"it answered a question just now: try again in {wait:.1f} s")
+            question = _sent(environ["wsgi.input"], size)
+            began = time.monotonic()
             try:
-                pods = pods_of(json.loads(environ["wsgi.input"].read(size)), scene.now)
+                pods = pods_of(json.loads(question), scene.now)
                 return answered(scene, pods)
             finally:  # an error may take as long as an answer
                 ended = time.monotonic()
                 self._free = ended + SHARE * (ended - began)
         finally:
             self._lock.release()
+
+
+def _sent(stream: BufferedIOBase, size: int) -> bytes:
+    """Returns a question.
+
+    Raises:
+        ValueError: Its peer is too slow, or sends less than it says.
+    """
+    until, question = time.monotonic() + SECONDS, b""
+    while len(question) < size:
+        try:
+            part = stream.read1(size - len(question))
+        except TimeoutError:
+            part = b""
+        if not part or time.monotonic() > until:
+            raise ValueError(f"the question has not arrived within {SECONDS:g} s")
+        question += part
+    return question
 
 
 def as_json(answer: Answer) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from placement.observe.model import Pod
 
 MOST_PODS: Final = 1024
 """Most Pods of a job that is asked about."""
+LONGEST: Final = 253
+"""Most characters of a name, as for the API server; those of jobs stay in caches."""
 MOST_DECISIONS: Final = 30
 """Most decisions for the start of a job: the program makes its own ones at the same time."""
 ABSENT: Final = "job that is asked about"
@@ -74,8 +76,12 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
         raise ValueError("whole-job admission does not place it")
     if any(get(pod, ("spec", "resourceClaims")) for pod in workers):
         raise ValueError("it claims devices: ask with kubectl ultraserver preview --fit")
-    names = question["namespace"], question["name"]
-    pods = coming(*names, workers, place, sets, {}, now)
+    names = str(question["namespace"]), str(question["name"])
+    if max(map(len, names)) > LONGEST:
+        raise ValueError(f"a name has at most {LONGEST} characters")
+    pods = coming(*names, workers, place, sets if place.group else 1, {}, now)
+    if not pods:
+        raise ValueError("the job has no workers")
     return [replace(pod, job=f"{ABSENT} {pod.job}") for pod in pods]
 
 
@@ -84,12 +90,13 @@ def answered(scene: Scene, pods: Sequence[Pod]) -> Answer:
     keys = {pod.key for pod in pods}
     scene = replace(scene, pods=(*scene.pods, *pods))
     decision = scene.decision()
-    own = [waiting for waiting in decision.waiting if waiting.job.key in keys]
+    # A Pod whose annotation is not believed is in a job of its own.
+    own = [waiting for waiting in decision.waiting if waiting.job.pods[0].pod.key in keys]
     openings = {opening.job.key: opening.units for opening in decision.openings}
     units = tuple(unit for key, there in openings.items() if key in keys for unit in there)
     queue = [*openings, *(waiting.job.key for waiting in decision.waiting if waiting.reason not in STUCK)]
     waits = {*openings, *(waiting.job.key for waiting in decision.waiting)}
-    others = len(waits - keys)
+    others = len(waits - keys - {waiting.job.key for waiting in own})
     if not own:
         return Answer(True, units, None, others, scene.now, True, "", scene.now)  # noqa: FBT003 - its fields
     key, stuck = own[0].job.key, own[0].reason in STUCK

@@ -1,6 +1,7 @@
 """POST /v1/fit: the preview service asks the placement program, by HTTP, whether a job would start now."""
 
 import json
+import socket
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,7 +13,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 from werkzeug.test import Client, TestResponse
 
-from contract.keys import SERVER_4
+from contract.keys import NEURON, PLACE, SERVER_4
+from kube import metrics
 from kube.metrics import Server, serve
 from placement.act import answers
 from placement.act.answers import PATH, Answers
@@ -167,6 +169,17 @@ def test_answers_leave_the_processor_to_decisions(
     assert (busy.status_code, "try again in" in busy.get_json()["error"]) == (503, True)
 
 
+def test_a_peer_that_sends_nothing_keeps_no_other_one_from_its_answer(
+    placement: Placement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "SHARE", 10**9)
+    monkeypatch.setattr(metrics.Peer, "timeout", 0.1)
+    with socket.create_connection(("127.0.0.1", int(placement.url.rpartition(":")[2])), timeout=3) as peer:
+        peer.sendall(b"POST /v1/fit HTTP/1.1\r\nContent-Length: 9\r\n\r\n")
+        assert b" 400 " in peer.makefile("rb").readline()
+    assert fit(placement).status_code == 200, "that time is not the program's"
+
+
 def test_a_question_that_fails_costs_its_peer_the_same_pause(
     placement: Placement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +217,26 @@ def test_a_job_without_workers_or_with_too_many_is_refused() -> None:
         question = {"namespace": "a", "name": "b", "sets": sets, "pods": [part | {"count": count}]}
         with pytest.raises(ValueError, match="more than 1024"):
             pods_of(question, NOW)
+
+
+def question(unit: str, name: str = "b", sets: int = 1) -> dict[str, Any]:
+    place = {PLACE: f"placer=whole-job workers=4 size=4 unit={unit} index=name"}
+    resources = {"requests": {NEURON: "16"}}
+    spec = {"containers": [{"name": "a", "resources": resources}]}
+    part = {"count": 4, "pod": {"metadata": {"annotations": place}, "spec": spec}}
+    return {"namespace": "a", "name": name, "sets": sets, "pods": [part]}
+
+
+def test_a_job_for_units_that_placement_does_not_know_does_not_fit() -> None:
+    answer = answered(scene_of(), pods_of(question("example.com/rack"), NOW))
+    assert (answer.fits, answer.position, answer.waiting) == (False, None, 0)
+    assert "there are none here" in answer.why
+
+
+def test_replicas_are_sets_of_workers_only_in_jobs_with_groups() -> None:
+    assert answered(scene_of(), pods_of(question(SERVER_4, sets=2), NOW)).units == ("us-01",)
+    with pytest.raises(ValueError, match="at most 253"):
+        pods_of(question(SERVER_4, "x" * 254), NOW)
 
 
 def test_failures_of_its_namespace_are_no_failures_of_the_job_that_is_asked_about() -> None:
