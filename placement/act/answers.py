@@ -22,6 +22,9 @@ OLD: Final = timedelta(minutes=1)
 SHARE: Final = 9
 """For so many times as long as an answer took, none is given: decisions need the processor, too."""
 
+LONGEST: Final = 2.0
+"""Seconds after which no decision begins for an answer: the preview service waits for five."""
+
 SECONDS: Final = 2.0
 """Most time in which a peer sends a question: no other one is answered meanwhile."""
 
@@ -77,7 +80,7 @@ class Answers:
             began = time.monotonic()
             try:
                 pods = pods_of(json.loads(question), scene.now)
-                return answered(scene, pods)
+                return answered(scene, pods, lambda: time.monotonic() - began < LONGEST)
             finally:  # an error may take as long as an answer
                 ended = time.monotonic()
                 self._free = ended + SHARE * (ended - began)

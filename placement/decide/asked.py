@@ -3,7 +3,7 @@
 The answer names no object of others, because the preview service gives it to users who may not list Pods.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -85,8 +85,11 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     return [replace(pod, job=f"{ABSENT} {pod.job}") for pod in pods]
 
 
-def answered(scene: Scene, pods: Sequence[Pod]) -> Answer:
-    """Returns whether a job with these Pods would start if it were created now."""
+def answered(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:
+    """Returns whether a job with these Pods would start if it were created now.
+
+    Without more time, as ``goes_on`` says, it is not known when it may start.
+    """
     keys = {pod.key for pod in pods}
     scene = replace(scene, pods=(*scene.pods, *pods))
     decision = scene.decision()
@@ -101,7 +104,7 @@ def answered(scene: Scene, pods: Sequence[Pod]) -> Answer:
         return Answer(True, units, None, others, scene.now, True, "", scene.now)  # noqa: FBT003 - its fields
     key, stuck = own[0].job.key, own[0].reason in STUCK
     position = None if stuck else queue.index(key) + 1
-    starts = forecast(scene, decision, () if stuck else keys, MOST_DECISIONS)
+    starts = forecast(scene, decision, () if stuck else keys, MOST_DECISIONS, goes_on)
     known = starts.keys() >= {waiting.job.key for waiting in own}
     start = max((start.at for start in starts.values()), default=None) if known else None
     exact = known and all(start.exact for start in starts.values())

@@ -1,6 +1,6 @@
 """When waiting jobs may start: the decision is made again at each time at which a running job should end."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, NamedTuple
@@ -62,7 +62,11 @@ class Scene:
 
 
 def forecast(
-    scene: Scene, decision: Decision, wanted: Iterable[JobKey], most: int = MOST
+    scene: Scene,
+    decision: Decision,
+    wanted: Iterable[JobKey],
+    most: int = MOST,
+    goes_on: Callable[[], bool] = lambda: True,
 ) -> dict[JobKey, Start]:
     """Returns when waiting jobs may start, for those of which that can be told.
 
@@ -74,6 +78,7 @@ def forecast(
         decision: The decision.
         wanted: The jobs.
         most: Most decisions.
+        goes_on: Returns whether there is time for one more.
     """
     wanted = frozenset(wanted)
     starts = {key: start for key, start in _reserved(scene, decision) if key in wanted}
@@ -87,7 +92,7 @@ def forecast(
                 missing.remove(opening.job.key)
             ends[opening.job.key] = scene.ends(decision.memory).over(opening.job) - scene.tuning.bound
         later = [time for time in (*ends.values(), *pauses) if time > scene.now]
-        if not missing or not later:
+        if not missing or not later or not goes_on():
             break
         now = min(later)
         over = frozenset(key for key, end in ends.items() if end <= now)

@@ -239,6 +239,13 @@ def test_replicas_are_sets_of_workers_only_in_jobs_with_groups() -> None:
         pods_of(question(SERVER_4, "x" * 254), NOW)
 
 
+def test_without_time_for_the_forecast_the_start_is_not_known() -> None:
+    own = [replace(pod, job="x y", created=NOW) for pod in job("mine", 4)]
+    assert answered(scene_of(*full()), own).start
+    answer = answered(scene_of(*full()), own, lambda: False)
+    assert (answer.position, answer.start, answer.exact) == (2, None, False)
+
+
 def test_failures_of_its_namespace_are_no_failures_of_the_job_that_is_asked_about() -> None:
     own = [replace(pod, job="x y", created=NOW) for pod in job("mine", 4)]
     failed = Failure(3, NOW, frozenset())
