@@ -82,7 +82,8 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     pods = coming(*names, workers, place, sets if place.group else 1, {}, now)
     if not pods:
         raise ValueError("the job has no workers")
-    return [replace(pod, job=f"{ABSENT} {pod.job}") for pod in pods]
+    # With a node or a pin, the reason would name the jobs that are there.
+    return [replace(pod, job=f"{ABSENT} {pod.job}", node="", opened=None, plan="") for pod in pods]
 
 
 def answered(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:

@@ -13,7 +13,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from werkzeug.test import Client, TestResponse
 
-from contract.keys import NEURON, PLACE, SERVER_4
+from contract.keys import NEURON, OPENED, PLACE, SERVER_4
 from kube import metrics
 from kube.metrics import Server, serve
 from placement.act import answers
@@ -219,10 +219,10 @@ def test_a_job_without_workers_or_with_too_many_is_refused() -> None:
             pods_of(question, NOW)
 
 
-def question(unit: str, name: str = "b", sets: int = 1) -> dict[str, Any]:
+def question(unit: str, name: str = "b", sets: int = 1, **more: Any) -> dict[str, Any]:
     place = {PLACE: f"placer=whole-job workers=4 size=4 unit={unit} index=name"}
     resources = {"requests": {NEURON: "16"}}
-    spec = {"containers": [{"name": "a", "resources": resources}]}
+    spec = {"containers": [{"name": "a", "resources": resources}], **more}
     part = {"count": 4, "pod": {"metadata": {"annotations": place}, "spec": spec}}
     return {"namespace": "a", "name": name, "sets": sets, "pods": [part]}
 
@@ -237,6 +237,19 @@ def test_replicas_are_sets_of_workers_only_in_jobs_with_groups() -> None:
     assert answered(scene_of(), pods_of(question(SERVER_4, sets=2), NOW)).units == ("us-01",)
     with pytest.raises(ValueError, match="at most 253"):
         pods_of(question(SERVER_4, "x" * 254), NOW)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "more"),
+    [({}, {"nodeName": "n1-0"}), ({OPENED: "2026-11-21T11:59:00Z"}, {"nodeSelector": {SERVER_4: "us-01"}})],
+)
+def test_a_pod_with_a_node_or_a_pin_does_not_tell_who_is_there(
+    pinned: dict[str, str], more: dict[str, Any]
+) -> None:
+    asked = question(SERVER_4, **more)
+    asked["pods"][0]["pod"]["metadata"]["annotations"] |= pinned
+    answer = answered(scene_of(running("a", 1), running("b", 2), running("c", 3)), pods_of(asked, NOW))
+    assert answer.why == "needs 1 whole UltraServer; 0 free"
 
 
 def test_without_time_for_the_forecast_the_start_is_not_known() -> None:
