@@ -24,6 +24,7 @@ class Topology:
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
         self.units_by = lru_cache(maxsize=16)(self._units_by)
         self.near = lru_cache(maxsize=4096)(self._near)
+        self.cut_off = lru_cache(maxsize=4)(self._cut_off)
         self.suited = lru_cache(maxsize=64)(self._suited)
 
     def _units_by(self, key: str) -> Mapping[str, Unit]:
@@ -48,10 +49,14 @@ class Topology:
             return f"node {name} is gone"
         return None if node.ready else f"node {name} is not ready"
 
-    @cached_property
-    def cut_off(self) -> bool:
-        """Whether most nodes are not Ready: probably the network to them has failed, and their pods run."""
-        return 2 * sum(not node.ready for node in self.nodes.values()) > len(self.nodes)
+    def _cut_off(self, labels: tuple[str, ...]) -> bool:
+        """Returns whether most nodes, or most of those in units by some labels, are not Ready.
+
+        Probably the network to them has failed, and their pods run.
+        """
+        every = self.nodes.values()
+        inside = [node for node in every if any(map(node.unit, labels))]
+        return any(2 * sum(not node.ready for node in nodes) > len(nodes) for nodes in (every, inside))
 
     def unit(self, key: str, unit_id: str | None) -> Unit | None:
         """Returns the unit with an id; None if there is none."""

@@ -13,7 +13,7 @@ from contract.keys import GATE, HOSTNAME, ON_NODE_FAILURE
 from placement.decide.decide import decide
 from placement.decide.plan import MOST_LEFT
 from placement.decide.topology import Topology
-from placement.observe.model import Taint, Toleration, demand_of
+from placement.observe.model import Node, Taint, Toleration, demand_of
 from placement.observe.read import read_pod
 from tests.helpers import examples
 from tests.placement.stored import worker
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from placement.decide.plan import Decision, Memory
-    from placement.observe.model import Node, Pod
+    from placement.observe.model import Pod
 
 UNIT = "n1-0", "n1-1", "n1-2", "n1-3"
 FAILURES: tuple[dict[str, Any] | None, ...] = (None, {"ready": False})
@@ -231,6 +231,14 @@ def test_nodes_that_come_back_one_after_the_other_have_time_for_it() -> None:
     assert not decision.deletions
     assert waiting(decision)["a"].endswith("most nodes were not ready just now, so nothing is deleted yet")
     assert fleet.decide(**first).deletions, "those that stay away have failed"
+
+
+def test_nodes_without_devices_do_not_show_that_the_others_have_failed() -> None:
+    others = {f"cpu-{number}": Node(f"cpu-{number}", {}) for number in range(10)}
+    fleet = Fleet({**servers(2), **others}, running("restart"))
+    decision = fleet.decide(**{f"n{unit}_{place}": {"ready": False} for unit in (1, 2) for place in range(4)})
+    assert not decision.deletions
+    assert waiting(decision)["a"].endswith("most nodes are not ready, so nothing is deleted")
 
 
 def test_a_job_leaves_failed_nodes_only_so_often() -> None:
