@@ -207,9 +207,10 @@ def test_what_was_said_of_a_pods_number_is_one_key() -> None:
 
 def test_conditions_that_are_gone_are_conditions_on_the_template() -> None:
     match = (
-        "{workload: [indexed-job, mpijob], role: worker, named: true, volume: [v, w], template: {/spec/a: b}}"
+        "{workload: [job, indexed-job, mpijob], role: worker, named: true, volume: [v, w], "
+        "template: {/spec/a: b}}"
     )
-    text = f"{OLD}rules: [{{name: mine, reason: r, match: {match}, warn: w}}]\n"
+    text = f"{OLD}rules: [{{name: mine, reason: r, match: {match}, warn: w $(job.name)}}]\n"
     assert parsed(converted((SOURCE, text)))["rules"][0]["match"] == {
         "workload": ["job", "mpijob"],
         "role": "worker",
@@ -253,6 +254,16 @@ REFUSED = {
     "rules: [{name: a, reason: r, match: {role: worker, every: true}, replaces: job-label}]": (
         "rule a replaces job-label for some jobs only: change job-label's match, and remove replaces"
     ),
+    "rules: [{name: a, match: {workload: indexed-job, role: worker}}]": (
+        "rule a is for some Jobs only, and the workload job is for Indexed ones, too: match job, with "
+    ),
+    "rules: [{name: a, match: {workload: job, role: worker}}]": "rule a is for some Jobs only",
+    "rules: [{name: a, match: {workload: '!indexed-job', role: worker}}]": "rule a is for some Jobs only",
+    "workloads: [{name: indexed-job, updates: always}]": "workload indexed-job is a part of job now",
+    "rules: [{name: a, match: {role: worker, named: true}, warn: w}]": (
+        "rule a has the condition named, which is gone: remove it (a rule that quotes $(job.name) leaves out"
+    ),
+    "rules: [{name: a, match: {named: false}, warn: $(job.name)}]": "rule a has the condition named",
     "candidates: []": "0.2.0 does not accept this table: ",
 }
 

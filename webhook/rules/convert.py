@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from common.texts import cut
 from webhook.documents import Document, DocumentError, dump_yaml, read_documents
+from webhook.objects.templates import matches
 from webhook.rules.convert_rows import Row, rule, texts, workload
 from webhook.rules.load import Text, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
@@ -28,6 +29,7 @@ RENAMED: Final = {"kueue-level-unset-required": "kueue-level-unset-in-job"}
 
 INDEXED: Final = "indexed-job"
 """A workload of 0.2.0; the workload `job` contains it."""
+JOB: Final = "job"
 
 
 def converted(text: Text) -> str:
@@ -61,6 +63,8 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
             rows = [rule(row) for row in value]
             yield key, _laid_over(rows) if "extends" in old else _in_turn(rows)
         elif key == "workloads":
+            if "extends" in old and any(row["name"] == INDEXED for row in value):
+                raise ValueError(f"workload {INDEXED} is a part of {JOB} now: change {JOB} in its place")
             yield key, [workload(row) for row in value]
         elif key != "shapes":
             yield key, VERSION if key == "apiVersion" else value
@@ -162,8 +166,14 @@ def _laid_over(rules: list[Row]) -> list[Row]:
     for old in rules:
         row = {**old, "name": RENAMED.get(old["name"], old["name"])}
         kinds = texts(row.get("match", {}), "workload")
+        limits = packaged.get(row["name"], {}).get("match", {}) | row.get("match", {})
+        if "numbered" not in limits and matches(INDEXED, (*kinds,)) != matches(JOB, (*kinds,)):
+            raise ValueError(
+                f"rule {row['name']} is for some Jobs only, and the workload {JOB} is for Indexed ones, too: "
+                f"match {JOB}, with numbered: true for those"
+            )
         if INDEXED in kinds:
-            row["match"] |= {"workload": ["job" if kind == INDEXED else kind for kind in kinds]}
+            row["match"] |= {"workload": [JOB if kind == INDEXED else kind for kind in kinds if kind != JOB]}
         name, off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
         if name in RESTORED and (off or "match" in row):
             raise ValueError(
