@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
-from tests.helpers import load_text
-from tests.rules.tables import DOCUMENT, SOURCE, WHOLE, after, extended, outcome
+from tests.helpers import load_text, requested
+from tests.rules.tables import DOCUMENT, EXTENDS, SOURCE, WHOLE, after, extended, outcome
+from webhook.engine import admit
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
@@ -187,3 +188,12 @@ def test_the_revision_changes_with_the_content_and_not_with_comments(monkeypatch
     assert before == load_text(WHOLE + "# more\n", "b").revision
     monkeypatch.setattr("webhook.initscript.text", lambda: "another script")
     assert before != load_text(WHOLE, "a").revision
+
+
+@pytest.mark.parametrize(("word", "fires"), [("!Exists", False), ("!DoesNotExist", True)])
+def test_an_operator_can_be_negated(word: str, *, fires: bool) -> None:
+    match = f"{{workload: mpijob, role: worker, labels: {{team: '{word}'}}}}"
+    table = load_text(f"{EXTENDS}rules: [{{name: mine, reason: r, match: {match}, warn: w}}]\n", SOURCE)
+    job = mpijob(4)
+    job["metadata"]["labels"] = {"team": "vision"}
+    assert ("mine" in admit(table, requested(job)).fired()) == fires

@@ -107,7 +107,13 @@ TemplatePath = Annotated[ObjectPath, written(Annotated[str, Field(pattern=f"^({_
 WORDS: Mapping[str, str] = {"Exists": "?*", "DoesNotExist": ""}
 """Operators that stand for a glob: any text, or none."""
 
-Texts = Annotated[tuple[str, ...], one_or_more(str, lambda text: WORDS.get(text, text))]
+
+def _glob(text: str) -> str:
+    word = text.removeprefix("!")
+    return text.removesuffix(word) + WORDS.get(word, word)
+
+
+Texts = Annotated[tuple[str, ...], one_or_more(str, _glob)]
 """A text or a list of texts."""
 
 Patterns = Mapping[str, Texts]
