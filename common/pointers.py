@@ -21,6 +21,12 @@ def get(node: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON of 
     return node
 
 
+def get_map(node: Any, path: Sequence[str | int]) -> dict[str, Any]:  # noqa: ANN401 - as above
+    """Returns the map at a path; an empty one for any other value."""
+    value = get(node, path)
+    return value if isinstance(value, dict) else {}
+
+
 @lru_cache(maxsize=256)
 def pointer(path: tuple[str | int, ...]) -> str:
     """Returns the RFC 6901 pointer of a path, with ``~`` and ``/`` escaped.

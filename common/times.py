@@ -33,6 +33,11 @@ def duration(text: object) -> timedelta | None:
     return length if 0 < length.total_seconds() < MOST_SECONDS else None
 
 
+def clock(time: datetime, now: datetime) -> str:
+    """Returns a time for a reader: the hour, with the date on another day."""
+    return f"{time:%H:%M}" if time.date() == now.date() else f"{time:%Y-%m-%d %H:%M}"
+
+
 def about(time: timedelta) -> str:
     """Returns a length of time for a reader: ``5 min``, ``2 h`` or ``3 days``."""
     minutes = max(round(time.total_seconds() / 60), 1)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from common.pointers import get
+from common.pointers import get, get_map
 from kube.api import Object
 
 NAME: Final = "ultraserver-webhook"
@@ -17,8 +17,7 @@ def at(document: object, *path: str | int) -> Any:  # noqa: ANN401 - JSON of any
 
 def mapped(document: object, *path: str | int) -> Object:
     """Returns the map at a path; empty for any other value."""
-    value = at(document, *path)
-    return value if isinstance(value, dict) else {}
+    return get_map(document, path)
 
 
 def text(document: object, *path: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
-from common.times import about
+from common.times import about, clock
 from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.scheduling import scene_of, silence
@@ -113,11 +113,6 @@ def queue(fleet: Fleet, ended: Sequence[Ended], lease: Object | None) -> Queue:
     return Queue(_text(entries, fleet, silent), tuple(entries), tuple(notes))
 
 
-def clock(when: datetime, now: datetime) -> str:
-    """Returns a time in UTC for a reader, with the date if it is not today."""
-    return f"{when:%H:%M}" if when.date() == now.date() else f"{when:%Y-%m-%d %H:%M}"
-
-
 def _entry(job: Job, reason: str, text: str, start: Start | None = None) -> Entry:
     workers = next((member.place.workers for member in job.workers if member.place), 0)
     at, exact, reserved = start or (None, False, ())
@@ -126,13 +121,9 @@ def _entry(job: Job, reason: str, text: str, start: Start | None = None) -> Entr
 
 def _waiting(decision: Decision, waiting: Waiting, starts: Mapping[JobKey, Start]) -> Entry:
     """Returns a job that does not fit, with its reservation."""
-    needs, *more = waiting.why.split("; ")
-    reservation, text = decision.cluster.reservation, waiting.why
+    reservation, text = decision.cluster.reservation, waiting.brief
     if waiting.reason is Reason.RESERVED and reservation:
-        text = f"{needs}; reserved for {shown(reservation.job)}"
-    elif waiting.ranking:
-        # Why it cannot use each unit follows, which is for `why`.
-        text = "; ".join([needs, *more[: 2 if waiting.reason is Reason.NODES else 1]])
+        text = f"{waiting.needs}; reserved for {shown(reservation.job)}"
     entry = _entry(waiting.job, waiting.reason, text, starts.get(waiting.job.key))
     held = reservation and reservation.job == waiting.job.key
     return replace(entry, units=reservation.units) if reservation and held else entry

@@ -7,9 +7,10 @@ from typing import Final
 
 from common.exits import style
 from common.texts import columns, printable
+from common.times import clock
 from kubectl_ultraserver.check.line import Line, Status
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.queue import Entry, Queue, clock
+from kubectl_ultraserver.queue import Entry, Queue
 from kubectl_ultraserver.servers import MISSING, Server, Spot, counts
 from kubectl_ultraserver.verify import Verification, few
 from placement.decide.plan import STUCK

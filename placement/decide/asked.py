@@ -1,4 +1,4 @@
-"""Whether a job would start if it were created now: the decision is made again with its Pods. Pure.
+"""Whether a job would start if it were created now: a decision about the cluster with its Pods added. Pure.
 
 The answer names no object of others, because the preview service gives it to users who may not list Pods.
 """
@@ -114,9 +114,8 @@ def answered(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = la
 
 def _why(waiting: Waiting) -> str:
     """Returns what a job would wait for, without the parts that name objects of others."""
-    needs, *more = waiting.why.split("; ")
     if not waiting.ranking:
         return _WHY.get(waiting.reason, waiting.why)
     if waiting.reason in (Reason.GUARANTEE, Reason.RESERVED):
-        return f"{needs}; {_WHY[waiting.reason]}"
-    return "; ".join([needs, *more[: 2 if waiting.reason is Reason.NODES else 1]])
+        return f"{waiting.needs}; {_WHY[waiting.reason]}"
+    return waiting.brief

@@ -1,4 +1,4 @@
-"""When waiting jobs may start: the decision is made again at each time at which a running job should end."""
+"""When waiting jobs may start: a decision at each time at which a running job should end. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace

@@ -50,7 +50,8 @@ class Losses:
 
     def follow(self, jobs: Mapping[JobKey, Job], before: Memory) -> Iterator[tuple[Job, Exception]]:
         """Finds losses, and keeps units for the jobs that move; yields the jobs with a bug."""
-        self.cut_off = self._now if self._is_cut_off() else before.cut_off
+        cut_off = self._cluster.topology.cut_off(self._cluster.units.labels)
+        self.cut_off = self._now if cut_off else before.cut_off
         for key in self._pods.keys() & jobs.keys():
             try:
                 loss = loss_of(jobs[key], self._pods[key], self._cluster)
@@ -88,7 +89,7 @@ class Losses:
 
     def pause(self, job: Job) -> str | None:
         """Returns why it may leave no node now; None if it may."""
-        if self._is_cut_off():
+        if self.cut_off == self._now:
             return "most nodes are not ready, so nothing is deleted"
         if self.cut_off and self._now - self.cut_off < self._tuning.failed_after:
             return "most nodes were not ready just now, so nothing is deleted yet"
@@ -113,9 +114,6 @@ class Losses:
     def recent(self) -> set[JobKey]:
         """The jobs whose pods may still be created again."""
         return {key for key, left in self.left.items() if self._is_new(left)}
-
-    def _is_cut_off(self) -> bool:
-        return self._cluster.topology.cut_off(self._cluster.units.labels)
 
     def _is_new(self, left: Left) -> bool:
         return self._now - left.at[-1] < self._tuning.bound

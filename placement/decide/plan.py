@@ -188,6 +188,17 @@ class Waiting:
     ranking: Ranking | None = None  # the units of which it needs more; None if it waits for something else
     reason: Reason = Reason.PODS
 
+    @property
+    def needs(self) -> str:
+        """What it needs: the first part of why it waits."""
+        return self.why.partition("; ")[0]
+
+    @property
+    def brief(self) -> str:
+        """Why it waits, without why it cannot use each unit, which the command ``why`` shows."""
+        parts = 3 if self.reason is Reason.NODES else 2
+        return "; ".join(self.why.split("; ")[:parts]) if self.ranking else self.why
+
 
 @dataclass(frozen=True)
 class Decision:

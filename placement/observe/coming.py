@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import product
 from typing import Any
 
-from common.pointers import get
+from common.pointers import get, get_map
 from contract.keys import GATE, PLACE
 from contract.place import NAME, Index, Place, Placer, Term
 from kube.api import Object
@@ -37,13 +37,14 @@ def coming(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend on
     placed = replace(place, placer=Placer.WHOLE_JOB, index=Index((Term(NAME),)))
     pods = []
     for group, (number, worker) in product(range(sets), enumerate(workers)):
-        labels = {**_map(worker, "metadata", "labels"), **({place.group: str(group)} if place.group else {})}
+        own_group = {place.group: str(group)} if place.group else {}
+        labels = get_map(worker, ("metadata", "labels")) | own_group
         marks = {
             "labels": labels,
-            "annotations": {**_map(worker, "metadata", "annotations"), PLACE: str(placed)},
+            "annotations": get_map(worker, ("metadata", "annotations")) | {PLACE: str(placed)},
         }
         own = f"{name}-{group}-{number}"
-        spec = {**_as_created(_map(worker, "spec"), labels), "schedulingGates": [{"name": GATE}]}
+        spec = {**_as_created(get_map(worker, ("spec",)), labels), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(spec.get("priorityClassName") or "", 0)
         claimed = [
             {"name": entry["name"], "resourceClaimName": f"{own}-{entry['name']}"}
@@ -59,24 +60,17 @@ def coming(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend on
     return pods
 
 
-def _map(value: Object, *path: str) -> Mapping[str, Any]:
-    found = get(value, path)
-    return found if isinstance(found, dict) else {}
-
-
 def _as_created(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> Object:
     """Returns a Pod's spec with what the API server adds to anti-affinity terms with `mismatchLabelKeys`."""
     key = "requiredDuringSchedulingIgnoredDuringExecution"
     terms: list[Object] = []
-    changed = False
     for term in get(spec, ("affinity", "podAntiAffinity", key)) or ():
         others = [each for each in term.get("mismatchLabelKeys") or () if each in labels]
         more = [{"key": each, "operator": "NotIn", "values": [labels[each]]} for each in others]
         selector = term.get("labelSelector") or {}
         every: Iterable[Object] = [*(selector.get("matchExpressions") or ()), *more]
         terms.append({**term, "labelSelector": {**selector, "matchExpressions": every}} if more else term)
-        changed = changed or bool(more)
-    if not changed:
+    if not terms:
         return dict(spec)
     affinity = spec["affinity"]
     apart = {**affinity["podAntiAffinity"], key: terms}

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 from flask import Response, abort, request
 
 from common.exits import clean
-from common.texts import printable
-from common.times import about, time_of
+from common.times import about, clock, time_of
 from webhook.objects.tree import get
-from webhook.preview.inputs import ParameterError, answer, read_query, texts_of
+from webhook.preview.inputs import ParameterError, accepted, answer, read_query, texts_of
 from webhook.preview.report import Preview
 from webhook.rules.source import TableSource
 
@@ -44,10 +43,10 @@ def ask(address: str, question: bytes) -> dict[str, Any]:
     """
     parts, reasons = urlsplit(address), []
     try:
-        found = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(parts.hostname, parts.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise NoAnswerError(f"{parts.hostname} is not known: {error}") from error
-    for host in dict.fromkeys(str(entry[4][0]) for entry in found):
+    for host in dict.fromkeys(str(entry[4][0]) for entry in addresses):
         connection = http.client.HTTPConnection(host, parts.port, timeout=SECONDS)
         try:
             connection.request("POST", "/v1/fit", question)
@@ -96,9 +95,7 @@ def fit(source: TableSource, asks: Ask | None) -> Response:
     ``asks`` is None if the installation does not answer such questions.
     """
     how = read_query(request.args, NAMES)
-    kind = request.accept_mimetypes.best_match(TYPES) if request.accept_mimetypes else TYPES[0]
-    if kind is None:
-        abort(406, f"cannot answer as {printable(request.headers['Accept'], 60)}; can as {', '.join(TYPES)}")
+    kind = accepted(TYPES)
     if asks is None:
         abort(404, "this installation does not say what fits: install the chart with the value fit: true")
     texts = texts_of()
@@ -145,8 +142,8 @@ def sentence(answered: dict[str, Any]) -> str:
     if not (start and now):
         return f"would be {place} in the queue; when it may start is not known"
     guess = "" if answered["exact"] else " (an estimate)"
-    when = f"{start:%H:%M}" if start.date() == now.date() else f"{start:%Y-%m-%d %H:%M}"
-    return f"would be {place} in the queue, and may start in {about(start - now)}, at {when} UTC{guess}"
+    when = f"in {about(start - now)}, at {clock(start, now)} UTC{guess}"
+    return f"would be {place} in the queue, and may start {when}"
 
 
 def lines_of(title: str, described: dict[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -61,6 +61,16 @@ def schemas() -> dict[str, dict[str, Any]]:
     """Returns the JSON Schema of each parameter by its name."""
     declared = openapi()["paths"]["/v1/preview"]["post"]["parameters"]
     return {parameter["name"]: dict(parameter["schema"]) for parameter in declared}
+
+
+def accepted(types: Iterable[str]) -> str:
+    """Returns the one of some media types that the client prefers; the first, if it names none."""
+    types = tuple(types)
+    kind = request.accept_mimetypes.best_match(types) if request.accept_mimetypes else types[0]
+    if kind is None:
+        given = printable(request.headers["Accept"], SHOWN)
+        abort(406, f"cannot answer as {given}; can as {', '.join(types)}")
+    return kind
 
 
 def read_query(query: MultiDict[str, str], names: Collection[str] | None = None) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from typing import Final
 from flask import Blueprint, Response, abort, request
 
 from common.exits import clean
-from common.texts import printable
 from webhook.preview.browser import guard
 from webhook.preview.fit import Ask, fit
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
-from webhook.preview.inputs import SHOWN, ParameterError, answer, openapi, read_query, texts_of
+from webhook.preview.inputs import ParameterError, accepted, answer, openapi, read_query, texts_of
 from webhook.preview.page import page
 from webhook.rules.source import TableSource
 
@@ -68,7 +67,7 @@ def show(source: TableSource) -> Response:
     A refused job has status 200; a text that cannot be read 400.
     """
     how = read_query(request.args)
-    kind = TYPE_OF[how.pop("format")] if "format" in how else accepted()
+    kind = TYPE_OF[how.pop("format")] if "format" in how else accepted(TYPES)
     form = TYPES[kind]
     if how.get("pods") and form in WITHOUT_PODS:
         message = f"parameter pods is 'true', but format {form} has no Pods: ask for format json"
@@ -80,12 +79,3 @@ def show(source: TableSource) -> Response:
         abort(status, text + JOINED if joined else text)
     # CI reads GitHub's commands in curl's output.
     return Response(clean(text), content_type=f"{kind}; charset=utf-8")
-
-
-def accepted() -> str:
-    """Returns the media type that the client prefers."""
-    kind = request.accept_mimetypes.best_match(TYPES) if request.accept_mimetypes else next(iter(TYPES))
-    if kind is None:
-        given = printable(request.headers["Accept"], SHOWN)
-        abort(406, f"cannot answer as {given}; can as {', '.join(TYPES)}")
-    return kind
