@@ -234,6 +234,19 @@ def test_a_rule_that_is_gone_may_be_off() -> None:
     assert parsed(converted((SOURCE, OLD + "rules: [{name: wait-hostfilename, mode: off}]\n")))["rules"] == []
 
 
+def test_two_rules_that_are_one_now_may_both_be_off() -> None:
+    rows = ", ".join(f"{{name: kueue-level-unset-{of}, mode: off}}" for of in ("required", "preferred"))
+    text = converted((SOURCE, f"{OLD}rules: [{rows}]\n"))
+    assert 'mode: "off"' in text
+    assert parsed(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
+
+
+def test_the_file_of_whole_job_admission_is_refused_because_the_packaged_table_has_its_rules() -> None:
+    name = "manifests/chart/rules/30-placement.yaml"
+    with pytest.raises(TableError, match="pods-not-at-once is a copy from 30-placement"):
+        converted((name, source.git("show", f"{RELEASE}:{name}")))
+
+
 REFUSED = {
     "workloads: [{name: a, groups: [{role: worker, otherwise: idle}]}]": (
         "otherwise is always helper now, not idle: remove it"
@@ -265,6 +278,13 @@ REFUSED = {
     ),
     "rules: [{name: a, match: {named: false}, warn: $(job.name)}]": "rule a has the condition named",
     "candidates: []": "0.2.0 does not accept this table: ",
+    "rules: [{name: jobs-in-order, reason: r, match: {role: worker}, placer: affinity}]": (
+        "rule jobs-in-order is a copy from 30-placement.yaml, whose rules are packaged now: remove the row"
+    ),
+    "rules: [{name: kueue-level-unset-preferred, mode: off}]": (
+        "rules kueue-level-unset-required and kueue-level-unset-preferred are one rule now, "
+        "kueue-level-unset-in-job: change both alike"
+    ),
 }
 
 

@@ -190,10 +190,22 @@ def test_the_revision_changes_with_the_content_and_not_with_comments(monkeypatch
     assert before != load_text(WHOLE, "a").revision
 
 
-@pytest.mark.parametrize(("word", "fires"), [("!Exists", False), ("!DoesNotExist", True)])
-def test_an_operator_can_be_negated(word: str, *, fires: bool) -> None:
-    match = f"{{workload: mpijob, role: worker, labels: {{team: '{word}'}}}}"
+@pytest.mark.parametrize(
+    ("condition", "team", "fires"),
+    [
+        ("labels: {team: '!Exists'}", "vision", False),
+        ("labels: {team: '!DoesNotExist'}", "vision", True),
+        # Like a glob, and unlike a label selector, it takes an empty value for a missing one.
+        ("labels: {team: Exists}", "", False),
+        ("labels: {team: DoesNotExist}", "", True),
+        ("labelSelector: {matchExpressions: [{key: team, operator: Exists}]}", "", True),
+    ],
+)
+def test_an_operator_may_be_negated_and_sees_no_empty_value(
+    condition: str, team: str, *, fires: bool
+) -> None:
+    match = f"{{workload: mpijob, role: worker, {condition}}}"
     table = load_text(f"{EXTENDS}rules: [{{name: mine, reason: r, match: {match}, warn: w}}]\n", SOURCE)
     job = mpijob(4)
-    job["metadata"]["labels"] = {"team": "vision"}
+    job["metadata"]["labels"] = {"team": team}
     assert ("mine" in admit(table, requested(job)).fired()) == fires

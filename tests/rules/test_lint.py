@@ -70,6 +70,12 @@ LINT: dict[str, tuple[str, Expected]] = {
         NUMBERED.replace("devices}", "devices, number: {podName: true, label: a}}"),
         [(7, "workloads[0].groups[0].number", "each term needs one of label, env and podName")],
     ),
+    "a completion mode that quotes a value": (
+        NUMBERED.replace(
+            "devices}", "devices, number: {label: a, completionMode: {path: /m, default: $(value.m)}}}"
+        ),
+        [(7, "workloads[0].groups[0].number.completionMode.default", "cannot quote a placeholder")],
+    ),
     "a topology key where a shape has none": (
         RULE + "    warn: $(shape.topologyKey)\n",
         [(8, "rules[0].warn", "shape single-node has no topologyKey: match `shape` more narrowly")],

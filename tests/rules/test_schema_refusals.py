@@ -13,6 +13,24 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         RULE + "    warn: w\n    ad: {}\n",
         [(9, "rules[0].ad", "unknown key 'ad'; did you mean 'add'?")],
     ),
+    "a key of 0.2.0": (
+        RULE.replace("worker", "worker, volume: v") + "    warn: w\n",
+        [
+            (
+                7,
+                "rules[0].match.volume",
+                "unknown key 'volume': template: {/spec/volumes[name=NAME]/name: Exists} replaces this key",
+            )
+        ],
+    ),
+    "a section's key of 0.2.0": (
+        "candidates: {olderTypeLabels: [a]}\n",
+        [(4, "candidates.olderTypeLabels", "unknown key 'olderTypeLabels': instanceTypeLabels replaces")],
+    ),
+    "an unknown key of a field": (
+        "workloads: [{name: job, fields: {a: {path: /a, dflt: b}}}]\n",
+        [(4, "workloads[0].fields.a.dflt", "unknown key 'dflt'; did you mean 'default'?")],
+    ),
     "a key that is like none": (
         RULE + "    warn: w\n    zzz: {}\n",
         [(9, "rules[0].zzz", "unknown key 'zzz'; known are add, before, deny, devices, match, mode,")],

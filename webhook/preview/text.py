@@ -92,6 +92,7 @@ def _explained(of: Preview) -> Iterator[str]:
         size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
         yield row("shape", f"{job['shape']} ({size})")
         yield from (row(stage, job[stage]) for stage in ("devices", "placer"))
+        yield row("rest", "the rules below, in this order")
     yield from (row(name, text) for name, text in _messages(of))
     fields: dict[str, list[str]] = {}
     for change in item["changes"]:

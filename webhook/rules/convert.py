@@ -24,8 +24,19 @@ RESTORED: Final = frozenset(
 """Rules that 0.2.0 replaced by those of the AWS document if they did not fire."""
 
 
-RENAMED: Final = {"kueue-level-unset-required": "kueue-level-unset-in-job"}
-"""Rules of 0.2.0, each with its present name, which means the same for another one that is gone."""
+JOINED: Final = ("kueue-level-unset-required", "kueue-level-unset-preferred")
+IN_JOB: Final = "kueue-level-unset-in-job"
+"""Two rules of 0.2.0, and the one that has the place of both."""
+
+WAITING: Final = (
+    "pods-not-at-once",
+    "jobs-in-order",
+    "jobs-without-numbers",
+    "whole-job-workers",
+    "whole-job-launcher",
+    "whole-job-needs-all-pods",
+)
+"""Rules of 0.2.0's file 30-placement.yaml, which the packaged table has now."""
 
 INDEXED: Final = "indexed-job"
 """A workload of 0.2.0; the workload `job` contains it."""
@@ -61,7 +72,10 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
                 yield key, remaining
         elif key == "rules":
             rows = [rule(row) for row in value]
-            yield key, _laid_over(rows) if "extends" in old else _in_turn(rows)
+            rows = _laid_over(rows) if "extends" in old else _in_turn(rows)
+            # A bare off is false to YAML, and is written as it is only if all the rows are.
+            off = [row | {"mode": "off"} if row.get("mode") is False else row for row in rows]
+            yield key, value if rows == value else off
         elif key == "workloads":
             if "extends" in old and any(row["name"] == INDEXED for row in value):
                 raise ValueError(f"workload {INDEXED} is a part of {JOB} now: change {JOB} in its place")
@@ -155,6 +169,18 @@ def _in_turn(rules: list[Row]) -> list[Row]:
     return ordered
 
 
+def _joined(rules: list[Row]) -> list[Row]:
+    """Returns the rules, with one in the place of two.
+
+    Raises:
+        ValueError: The two are not changed alike.
+    """
+    changes = [{**row, "name": IN_JOB} for row in rules if row["name"] in JOINED]
+    if changes and changes != [changes[0]] * len(JOINED):
+        raise ValueError(f"rules {' and '.join(JOINED)} are one rule now, {IN_JOB}: change both alike")
+    return [row for row in rules if row["name"] not in JOINED] + changes[:1]
+
+
 def _laid_over(rules: list[Row]) -> list[Row]:
     """Returns the rules of a table that extends the packaged one.
 
@@ -163,8 +189,12 @@ def _laid_over(rules: list[Row]) -> list[Row]:
     """
     packaged = {row["name"]: row for row in default_draft().raw["rules"]}
     result = list[Row]()
-    for old in rules:
-        row = {**old, "name": RENAMED.get(old["name"], old["name"])}
+    for row in _joined(rules):
+        if row["name"] in WAITING and "reason" in row:
+            raise ValueError(
+                f"rule {row['name']} is a copy from 30-placement.yaml, whose rules are packaged now: "
+                "remove the row, or leave only its name and what you changed"
+            )
         kinds = texts(row.get("match", {}), "workload")
         limits = packaged.get(row["name"], {}).get("match", {}) | row.get("match", {})
         if "numbered" not in limits and matches(INDEXED, (*kinds,)) != matches(JOB, (*kinds,)):

@@ -143,6 +143,8 @@ def _groups(workload: Workload, at: Path) -> Found:
         terms = (number, *number.plus) if number else ()
         if any(len(term.sources) != 1 for term in terms):
             yield (*path, "number"), "each term needs one of label, env and podName"
+        if number and number.completion_mode and [*names(number.completion_mode.default)]:
+            yield (*path, "number", "completionMode", "default"), "cannot quote a placeholder"
         factors = [*(number.count if number else ()), *chain.from_iterable(term.times for term in terms)]
         for factor in (*group.replicas, *factors):
             if factor.path and factor.path.list not in {None, group.template.list}:

@@ -92,10 +92,10 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
         if kind == "missing" and not path and _may_lack(path, str(where[-1])):
             lacking.append(str(where[-1]))
         elif choice is None:
-            yield path, _message(error)
+            yield path, _message(error, path)
         else:
             # The author probably meant the alternative whose error is deepest, above all if the type fits.
-            choices[choice].append(((len(path), kind == "value_error"), path, _message(error)))
+            choices[choice].append(((len(path), kind == "value_error"), path, _message(error, path)))
     if lacking:
         way_out = "add `extends: default`, which takes them from the packaged table"
         yield (), f"it has no {', '.join(lacking)}: {way_out}"
@@ -167,10 +167,28 @@ TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
 """The Python type of each JSON Schema type, and the name of the type in messages."""
 
 
-def _message(error: ErrorDetails) -> str:
+REMOVED: Final = {
+    **dict.fromkeys(("instanceTypeLabel", "olderTypeLabels"), "instanceTypeLabels"),
+    "index": "number",
+    "numbers": "number: {count: ...}",
+    "parent": "function: dirname",
+    "smaller": "function: min",
+    "counted": "function: count",
+    "volume": "template: {/spec/volumes[name=NAME]/name: Exists}",
+    "continues": "number: {continues: true}",
+    "named": "a message that quotes $(job.name)",
+    "replaces": "`unless` of the other rule",
+}
+"""Keys of 0.2.0, each with what has its place."""
+
+
+def _message(error: ErrorDetails, path: Path) -> str:
     kind, key, given, more = error["type"], error["loc"][-1:], error["input"], error.get("ctx", {})
     if kind == "unexpected_keyword_argument":
-        return _unknown(str(key[0]), _known(error["loc"][:-1]))
+        name = str(key[0])
+        if name in REMOVED:
+            return f"unknown key {name!r}: {REMOVED[name]} replaces this key of 0.2.0"
+        return _unknown(name, _known(path[:-1]))
     if kind in MESSAGES:
         form = next(words for part, words in FORMS.items() if part in more.get("pattern", ""))
         return MESSAGES[kind].format(form=form, json=shown(given), key="".join(map(str, key)), **more)
@@ -301,14 +319,14 @@ def _known(path: Path) -> Iterator[str]:
     """Yields the keys that the published schema has at a path."""
     schemas = [bundled()]
     for part in path:
-        inner = (
-            form.get("items", {})
-            if isinstance(part, int)
-            else form.get("properties", {}).get(part, form.get("additionalProperties"))
-            for form in schemas
-        )
+        inner = (form.get("items") if isinstance(part, int) else _value(form, part) for form in schemas)
         schemas = [form for schema in inner if isinstance(schema, dict) for form in forms(schema)]
     return (key for form in schemas for key in form.get("properties", {}))
+
+
+def _value(form: dict[str, Any], key: str) -> Json:
+    others = (form.get("additionalProperties"), *form.get("patternProperties", {}).values())
+    return form.get("properties", {}).get(key) or next(filter(None, others), None)
 
 
 def forms(schema: dict[str, Any], whole: Json = None) -> list[dict[str, Any]]:
