@@ -13,8 +13,9 @@ from kubectl_ultraserver.verify import few
 from placement.decide.cluster import shown
 from placement.decide.forecast import Start, forecast
 from placement.decide.jobs import Job
-from placement.decide.plan import STUCK, Decision, Reason, Waiting
-from placement.decide.reasons import causes, units
+from placement.decide.plan import Decision, Waiting
+from placement.decide.reasons import causes
+from placement.messages import STUCK, Reason, units
 from placement.observe.model import Ended, JobKey
 
 ESTIMATE: Final = (

@@ -7,6 +7,7 @@ from typing import Final
 
 from kubectl_ultraserver.fleet import Fleet, node_number
 from placement.decide.fit import unusable
+from placement.messages import node_is
 from placement.observe.model import Node
 
 MISSING: Final = "missing"
@@ -74,7 +75,7 @@ class Server:
     def troubles(self) -> list[str]:
         """What is wrong with its nodes."""
         missing = sum(spot.state == MISSING for spot in self.spots)
-        lines = [f"node {spot.node} {spot.state}" for spot in self.spots if spot.node and not spot.healthy]
+        lines = [node_is(spot.node, spot.state) for spot in self.spots if spot.node and not spot.healthy]
         lines += [f"{missing} of {len(self.spots)} nodes missing"] if missing else []
         return lines if self.id else [*lines, f"node {self.spots[0].node} is in no working UltraServer"]
 

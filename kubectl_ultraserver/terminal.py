@@ -13,7 +13,7 @@ from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.queue import Entry, Queue
 from kubectl_ultraserver.servers import MISSING, Server, Spot, counts
 from kubectl_ultraserver.verify import Verification, few
-from placement.decide.plan import STUCK
+from placement.messages import STUCK
 
 COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")
 SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}

@@ -9,8 +9,8 @@ from contract.keys import HOSTNAME, PLACE
 from contract.place import Place
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import MODE, node_number
-from placement.decide.reasons import units
 from placement.decide.topology import Unit
+from placement.messages import units
 from placement.observe.model import Pod
 
 TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}

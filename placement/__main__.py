@@ -20,6 +20,7 @@ from kube.command import connect, options_of, own_namespace
 from kube.election import Elector
 from kube.loop import Loop
 from kube.watch import Mirror
+from placement import messages
 from placement.act import by_hand
 from placement.act.answers import PATH, Answers
 from placement.act.events import Reporter
@@ -37,7 +38,6 @@ COLLECTIONS: Final = (
     (f"/api/v1/pods?{OVER}", read_ended),
     *READERS.items(),
 )
-UNSERVED: Final = "jobs are placed by their requests, as before Kubernetes 1.34"
 LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernetes.io/component": "placement"}
 _log = logging.getLogger("placement")
 
@@ -88,8 +88,9 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         raise click.ClickException(str(error)) from error
     lease = given["lease"], given["identity"], given["lease_seconds"]
     elector = Elector(api, given["namespace"], *lease, LABELS)
+    unserved = dict.fromkeys(READERS, messages.WITHOUT_CLAIMS)
     copies = tuple(
-        Mirror[Any](of, path, read, lambda: loop.wake(), unserved=UNSERVED if path in READERS else "")  # noqa: PLW0108 - made below
+        Mirror[Any](of, path, read, lambda: loop.wake(), unserved=unserved.get(path, ""))  # noqa: PLW0108 - made below
         for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
     )
     tuning, reporter = Tuning(bound, limit, failed_after=failed), Reporter(api, given["identity"])
@@ -107,7 +108,7 @@ def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named abov
         for copy in copies:
             following.enter_context(copy)
         loop.run()
-    _log.info("stopped")
+    _log.info(messages.STOPPED)
 
 
 @main.command("open")
@@ -120,7 +121,7 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
     The scheduler places its pods anywhere: some may get no node, and the job may straddle UltraServers.
     """
     if bool(job) == everything:
-        raise click.UsageError("name one job as namespace/name, or use --all")
+        raise click.UsageError(messages.ONE_OR_ALL)
     try:
         api = connect(kubeconfig)
         waiting = list(by_hand.waiting(api, job))
@@ -128,14 +129,13 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
         raise click.ClickException(str(error)) from error
     failed = 0
     for pod in waiting:
-        name = f"pod {pod.namespace}/{pod.name} of job {shown(pod.key)}"
         if why := by_hand.admit(api, pod):
             failed += 1
-        say(f"{name}: {why}" if why else f"admitted {name}", err=bool(why))
+        say(messages.opened(f"{pod.namespace}/{pod.name}", shown(pod.key), why), err=bool(why))
     if failed:
-        raise click.ClickException(f"{failed} pods were not admitted")
+        raise click.ClickException(messages.not_opened(failed))
     if not waiting:
-        raise click.ClickException(f"no pod waits{f' for {job}' if job else ''}")
+        raise click.ClickException(messages.none_waits(job))
 
 
 @main.command("replay")
@@ -153,12 +153,12 @@ def replay_(file: Path, output: str) -> None:
         result = replay.described(replay.decided(snapshot))
     except Exception as error:
         say(traceback.format_exc(), err=True)
-        raise click.ClickException(f"{file}: no decision: a bug, or the file was changed: {error}") from error
+        raise click.ClickException(messages.no_decision(file, error)) from error
     say(json.dumps(result, indent=2) if output == "json" else "\n".join(replay.lines(result)))
     if not snapshot.complete:
-        say("note: the user who took it could not list all pods and claims", err=True)
+        say(messages.INCOMPLETE_SNAPSHOT, err=True)
     if snapshot.release != version("ultraserver-webhook"):
-        say(printable(f"note: it was taken with release {snapshot.release}"), err=True)
+        say(printable(messages.other_release(snapshot.release)), err=True)
 
 
 if __name__ == "__main__":

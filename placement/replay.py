@@ -12,6 +12,7 @@ from common.files import content
 from common.pointers import field_name
 from common.texts import printable
 from common.times import stamp
+from placement import messages
 from placement.decide.cluster import shown
 from placement.decide.decide import decide
 from placement.decide.jobs import Job
@@ -25,7 +26,6 @@ from placement.snapshot import Snapshot
 MOST_MIB: Final = 128
 """Most MiB of a snapshot: one of 10,000 nodes and 12,000 pods has 18."""
 _SNAPSHOT: Final = TypeAdapter(Snapshot)
-_RETAKE: Final = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
 
 
 def read(path: Path) -> Snapshot:
@@ -37,15 +37,15 @@ def read(path: Path) -> Snapshot:
     """
     data = content(path, path, MOST_MIB * 2**20 + 1)
     if len(data) > MOST_MIB * 2**20:
-        raise ValueError(f"{path}: has more than {MOST_MIB} MiB: {_RETAKE}")
+        raise ValueError(messages.large_snapshot(path, MOST_MIB))
     try:
         snapshot = _SNAPSHOT.validate_json(data, strict=True)
     except ValidationError as error:
         first, *more = error.errors(include_url=False)
         value = printable(repr(first["input"])[:60], 50)
-        where = f"{field_name(first['loc'])} is {value}: " if first["loc"] else ""
-        also = f", and {len(more)} more errors" if more else ""
-        raise ValueError(f"{path}: {where}{first['msg']}{also}: {_RETAKE}") from error
+        field = field_name(first["loc"]) if first["loc"] else ""
+        text = messages.invalid_snapshot(path, field, value, first["msg"], len(more))
+        raise ValueError(text) from error
     return replace(snapshot, pods=tuple(map(_shared, snapshot.pods)))
 
 
@@ -67,14 +67,12 @@ def decided(snapshot: Snapshot) -> Decision:
 def described(decision: Decision) -> dict[str, Any]:
     """Returns a decision as JSON: a sentence, then the jobs in order."""
     openings, waits, held = decision.openings, decision.waiting, decision.cluster.reservation
-    evictions = len(decision.deletions)
-    total, evicted = len(openings) + len(waits), f", and {evictions} evicted" if evictions else ""
     return {
-        "text": f"{len(openings)} of {total} waiting jobs would be admitted now{evicted}",
-        "admit": [_entry(each.job, f"to {' '.join(each.units) or 'its nodes'}") for each in openings],
+        "text": messages.replayed(len(openings), len(waits), len(decision.deletions)),
+        "admit": [_entry(each.job, messages.to_units(each.units)) for each in openings],
         "evict": [_entry(each.job, each.why) for each in decision.deletions],
         "wait": [_entry(each.job, each.why, reason=each.reason) for each in waits],
-        "reserve": [{"job": shown(held.job), "text": f"{' '.join(held.units)} from {stamp(held.begin)}"}]
+        "reserve": [{"job": shown(held.job), "text": messages.reserved_from(held.units, stamp(held.begin))}]
         if held
         else [],
         "doubt": [_entry(each.job, each.why) for each in decision.doubted],

@@ -12,6 +12,7 @@ from threading import Lock
 from typing import Any, Final
 
 from common.times import stamp
+from placement import messages
 from placement.decide.asked import Answer, answered, pods_of
 from placement.decide.forecast import Scene
 
@@ -58,24 +59,24 @@ class Answers:
         except ValueError as error:
             status, body = HTTPStatus.BAD_REQUEST, {"error": str(error)}
         except Exception:  # noqa: BLE001 - Pods of any content
-            _log.exception("a question about a job could not be answered")
-            status, body = HTTPStatus.BAD_REQUEST, {"error": "it cannot be decided, see the program's log"}
+            _log.exception(messages.CANNOT_ANSWER)
+            status, body = HTTPStatus.BAD_REQUEST, {"error": messages.NOT_DECIDED}
         start(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
         return [json.dumps(body).encode()]
 
     def _answer(self, environ: dict[str, Any]) -> Answer:
         size = int(environ.get("CONTENT_LENGTH") or 0)
         if not 0 < size <= MOST_BYTES:
-            raise ValueError(f"a question has 1 to {MOST_BYTES} bytes")
+            raise ValueError(messages.size_of_question(MOST_BYTES))
         if (scene := self.scene()) is None:
-            raise _CannotError("this replica does not decide")
+            raise _CannotError(messages.NOT_LEADER)
         if self.clock() - scene.now > OLD:
-            raise _CannotError(f"the last decision was made at {scene.now:%H:%M:%S} UTC")
+            raise _CannotError(messages.outdated(scene.now))
         if not self._lock.acquire(blocking=False):
-            raise _CannotError("it answers another question: try again")
+            raise _CannotError(messages.BUSY)
         try:
             if (wait := self._free - time.monotonic()) > 0:
-                raise _CannotError(f"it answered a question just now: try again in {wait:.1f} s")
+                raise _CannotError(messages.answered_just_now(wait))
             question = _sent(environ["wsgi.input"], size)
             began = time.monotonic()
             try:
@@ -101,7 +102,7 @@ def _sent(stream: BufferedIOBase, size: int) -> bytes:
         except TimeoutError:
             part = b""
         if not part or time.monotonic() > until:
-            raise ValueError(f"the question has not arrived within {SECONDS:g} s")
+            raise ValueError(messages.slow_question(SECONDS))
         question += part
     return question
 

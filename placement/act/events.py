@@ -16,8 +16,10 @@ from typing import Final
 from common.times import stamp
 from kube.api import ApiError, ForbiddenError, Object
 from kube.rest import RestApi
+from placement import messages
 from placement.decide.jobs import Job
 from placement.decide.plan import Waiting
+from placement.messages import EventReason
 from placement.observe.model import COMPONENT, JobKey, Pod
 
 # An unchanged reason is repeated after this time; a changing one is written at most this often.
@@ -56,11 +58,11 @@ class Reporter:
             job, why = reason.job, reason.why
             may = written[job.key[0]] < PER_NAMESPACE and now - job.created >= GRACE
             if may and self._is_news(job.key, why, now):
-                done = self.write(job, "Waiting", why, now)
+                done = self.write(job, EventReason.WAITING, why, now)
                 self._last[job.key] = (why if done else "", now)
                 written[job.key[0]] += 1
 
-    def write(self, job: Job, reason: str, text: str, now: datetime, kind: str = "Normal") -> bool:
+    def write(self, job: Job, reason: EventReason, text: str, now: datetime, kind: str = "Normal") -> bool:
         """Writes an Event about a job, and returns whether it was written; the log has the error.
 
         An API server that stores Events elsewhere may take the whole timeout of a call to fail, and no job
@@ -74,9 +76,9 @@ class Reporter:
                     f"/api/v1/namespaces/{pod.namespace}/events", self._event(pod, reason, text, now, kind)
                 )
             except ForbiddenError as error:  # for example, the namespace is being deleted
-                _log.warning("an Event was not written: %s", error)
+                _log.warning("%s", messages.no_event(error))
             except ApiError as error:
-                _log.warning("an Event was not written, nor is another for %s: %s", LEAST, error)
+                _log.warning("%s", messages.no_event(error, LEAST))
                 self._silent_until = now + LEAST
                 return False
         return True
@@ -85,7 +87,7 @@ class Reporter:
         text, at = self._last.get(job, ("", None))
         return at is None or now - at >= (AGAIN if text == why else LEAST)
 
-    def _event(self, pod: Pod, reason: str, text: str, now: datetime, kind: str) -> Object:
+    def _event(self, pod: Pod, reason: EventReason, text: str, now: datetime, kind: str) -> Object:
         at, about = stamp(now), {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         name = f"{pod.name[:200]}.{uuid.uuid4().hex[:16]}"
         return {

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from placement.decide.plan import Decision, Reason
+from placement.decide.plan import Decision
+from placement.messages import EventReason, Reason
 
 PREFIX: Final = "ultraserver_placement"
 SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
@@ -44,8 +45,8 @@ class Metrics:
         self.openings = Counter("openings", "Jobs that were admitted.", **own)
         self.deletions = Counter("deletions", "Workers deleted to be recreated.", **own)
         self._left = Counter("node_losses", "Jobs that left a failed node, by what they did.", ["how"], **own)
-        for how in ("moved", "restarted"):
-            self._left.labels(how)
+        for how in (EventReason.MOVED, EventReason.RESTARTED):
+            self._left.labels(how.lower())
         self._failures = Counter("failures", "What failed, by kind.", ["kind"], **own)
         for reason in Reason:
             self._waiting.labels(reason)
@@ -83,8 +84,8 @@ class Metrics:
         for guarantee, count in guarantees.unmet.items() if guarantees else ():
             self._unmet.labels(guarantee.team, guarantee.unit).set(count)
 
-    def left(self, how: str) -> None:
-        """Counts a job that has left a failed node: ``Moved`` or ``Restarted``."""
+    def left(self, how: EventReason) -> None:
+        """Counts a job that has left a failed node."""
         self._left.labels(how.lower()).inc()
 
     def failed(self, kind: str) -> None:

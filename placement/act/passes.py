@@ -13,6 +13,7 @@ from kube.api import ApiError, Object
 from kube.backoff import jitter
 from kube.rest import RestApi
 from kube.watch import Mirror
+from placement import messages
 from placement.act import write
 from placement.act.events import Reporter
 from placement.decide.allocation import offered
@@ -22,6 +23,7 @@ from placement.decide.forecast import Scene
 from placement.decide.jobs import Job
 from placement.decide.plan import Decision, Deletion, Memory, Opening, Tuning
 from placement.decide.topology import Topology
+from placement.messages import EventReason
 from placement.observe.inventory import Inventory
 from placement.observe.model import Pod, Units
 
@@ -80,7 +82,7 @@ class Passes:
         self.metrics.decided(decision, time.monotonic() - began, self.clock())
         for job, error in decision.errors:
             self.metrics.failed("decision")
-            _log.error("%s: a bug in this program", shown(job.key), exc_info=error)
+            _log.error("%s", messages.of_job(shown(job.key), messages.BUG), exc_info=error)
         self._memory = decision.memory
         self._refused = False
         done = self._carry_out(decision, deadline)
@@ -147,7 +149,7 @@ class Passes:
             yield
         except ApiError as error:
             self.metrics.failed("write")
-            _log.warning("%s: %s", shown(job.key), error)
+            _log.warning("%s", messages.of_job(shown(job.key), error))
             self._refused = True
             self._memory = self._memory.refused(job.key, str(error), self.clock())
 
@@ -171,11 +173,10 @@ class Passes:
         for first, _ in opening.plans:  # one after the other: one of two leaders writes them all
             begun |= self._stored(begin, [first])
         self._stored(let_through, [begun.get(member.pod.uid, member.pod) for member in job.gated])
-        units = " ".join(opening.units)
-        text = f"admitted to {units}" if units else "admitted: its workers have their nodes"
+        text = messages.admitted(opening.units)
         self.metrics.openings.inc()
-        _log.info("%s: %s", shown(job.key), text)
-        self.reporter.write(job, "Admitted", text, now)
+        _log.info("%s", messages.of_job(shown(job.key), text))
+        self.reporter.write(job, EventReason.ADMITTED, text, now)
 
     def _stored(self, put: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
         """Writes several pods at a time, and remembers those that were stored, even if others failed.
@@ -200,7 +201,7 @@ class Passes:
         return stored
 
     def _delete(self, deletion: Deletion) -> None:
-        _log.warning("%s: %s", shown(deletion.job.key), deletion.why)
+        _log.warning("%s", messages.of_job(shown(deletion.job.key), deletion.why))
         how = deletion.how
 
         def deleted(pod: Pod) -> Pod | None:
@@ -213,6 +214,7 @@ class Passes:
             return replace(pod, deleting=True)
 
         if self._stored(deleted, deletion.pods) and deletion.last:
-            self.reporter.write(deletion.job, how or "Recreated", deletion.why, self.clock(), "Warning")
+            reason = how or EventReason.RECREATED
+            self.reporter.write(deletion.job, reason, deletion.why, self.clock(), "Warning")
             if how:
                 self.metrics.left(how)

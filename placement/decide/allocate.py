@@ -4,14 +4,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
+from placement import messages
 from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
-from placement.decide.plan import Failure, Opening, Reason
+from placement.decide.plan import Failure, Opening
 from placement.decide.reasons import shortage
 from placement.decide.reserve import Ends
 from placement.decide.topology import unsuited
+from placement.messages import Reason
 from placement.observe.model import Demand, Node
 
 Members = Sequence[Member]
@@ -64,19 +66,17 @@ class Allocator:
         for block, pods in job.blocks.items():
             units = {unit for member in pods if (unit := self._cluster.unit_of(member))}
             if len(units) > 1 and any(member.pin and not member.pod.node for member in pods):
-                several = ", ".join(sorted(units)[:4])
-                raise UnplacedError(f"block {block} is pinned to several units: {several}")
+                raise UnplacedError(messages.several_pins(block, sorted(units)[:4]))
             for unit in units if job.place.size > 1 else ():
                 if owners.setdefault(unit, block) != block:
-                    raise UnplacedError(f"blocks {owners[unit]} and {block} are both pinned to {unit}")
+                    raise UnplacedError(messages.same_pin(owners[unit], block, unit))
 
     def _rejoin(self, job: Job, pods: Members) -> str | None:
         """Returns the unit where other workers of the block are; None if there are none."""
         for member in pods:
             pod = member.pod
             if not pod.gated and self._cluster.unit_of(member) is None:
-                where = f"is on node {pod.node}, which is in no unit" if pod.node else "has no node yet"
-                raise UnplacedError(f"{pod.name} was admitted by hand and {where}")
+                raise UnplacedError(messages.by_hand(pod.name, pod.node))
         units = sorted({unit for member in pods if (unit := self._cluster.unit_of(member))})
         coming = [member for member in pods if member.pod.gated and member.pod.opened is None]
         standing = [member for member in pods if not member.pod.gated or member.pod.opened is not None]
@@ -99,8 +99,8 @@ class Allocator:
         reasons = [reason for node in nodes if (reason := self._unfit(job, node, unplaced))]
         if len(nodes) - len(reasons) >= len(unplaced):
             return None
-        why = reasons[0] if reasons else f"it has {len(nodes)} more nodes"
-        return f"{unplaced[0].pod.name} needs a node in {unit_id}, where its block is: {why}"
+        why = reasons[0] if reasons else messages.too_few_nodes(len(nodes))
+        return messages.crowded(unplaced[0].pod.name, unit_id, why)
 
     def _unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
         """Returns why a node of a job's own unit does not suit its pods; None if it does."""
@@ -110,7 +110,7 @@ class Allocator:
         if cause is None and (job.place.size > 1 or self._cluster.units.of(job.place.unit).divides):
             others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if others:
-                return f"node {node.name} held by {shown(others[0])}"
+                return messages.node_held_by(node.name, shown(others[0]))
             cause = self._cluster.full([node], demands)
         cause = cause or self._cluster.repelled([node], job)
         return cause.detail if cause else None
@@ -153,18 +153,14 @@ class Allocator:
         """
         place, demands = job.place, job.demands
         if len(demands) > MOST_DEMANDS:
-            kinds = f"{len(demands)} different kinds of node: at most {MOST_DEMANDS}"
-            raise UnplacedError(f"its workers ask for {kinds}", reason=Reason.PODS)
+            raise UnplacedError(messages.many_demands(len(demands), MOST_DEMANDS), reason=Reason.PODS)
         ranking = self._rankings.get((place.unit, place.size, demands))
         if ranking is None:
             namespace = job.key[0]
             parts = OF_A_KIND + sum(demand.parts for demand in demands)
             before = self._compared[namespace]
             if before + parts > MOST_COMPARED:
-                why = (
-                    f"jobs of {namespace} that wait before it name {before} conditions on nodes, and it "
-                    f"names {parts} more: at most {MOST_COMPARED} are compared at a time"
-                )
+                why = messages.many_conditions(namespace, before, parts, MOST_COMPARED)
                 raise UnplacedError(why, reason=Reason.PODS)
             self._compared[namespace] += parts
             ranking = Ranking(self._cluster, place, demands)

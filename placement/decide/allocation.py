@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from contract.place import Placer
+from placement import messages
 from placement.observe.inventory import Inventory, Slice, key_of
 from placement.observe.model import Ask, Device, JobKey, Node, Pod, are_neuron
 
@@ -131,7 +132,7 @@ def requested_devices(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
 
 def _asked(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator[Ask]:
     """Yields the requests for Neuron devices in one claim of a pod; the scheduler handles other devices."""
-    what, claim = f"ResourceClaimTemplate {template}", inventory.claims.get((pod.namespace, name))
+    what, claim = messages.template(template), inventory.claims.get((pod.namespace, name))
     if not template:
         raise ClaimError("shared", name)
     if claim is None or claim.owner != pod.uid:
@@ -147,7 +148,7 @@ def _asked(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator
         wanted = kind.conditions | request.conditions
         if are_neuron(wanted):
             if kind.fault:
-                raise ClaimError("of", f"DeviceClass {request.device_class}", kind.fault)
+                raise ClaimError("of", messages.device_class(request.device_class), kind.fault)
             if request.fault:
                 raise ClaimError("of", what, request.fault)
             yield Ask(what, wanted, request.count)

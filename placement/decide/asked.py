@@ -10,8 +10,10 @@ from typing import Any, Final
 
 from common.pointers import get
 from contract.place import Placer, read
+from placement import messages
 from placement.decide.forecast import Scene, forecast
-from placement.decide.plan import STUCK, Reason, Waiting
+from placement.decide.plan import Waiting
+from placement.messages import STUCK, WITHOUT_NAMES, Reason
 from placement.observe.coming import coming
 from placement.observe.model import Pod
 
@@ -23,14 +25,6 @@ MOST_DECISIONS: Final = 30
 """Most decisions for the start of a job: the program makes its own ones at the same time."""
 ABSENT: Final = "job that is asked about"
 """In place of the job's name, so that Pods of a stored job are not among its own: no label has spaces."""
-
-_WHY: Final = {
-    Reason.BACKOFF: "admissions of jobs of its namespace failed, and the program waits",
-    Reason.GUARANTEE: "they are kept for other teams",
-    Reason.RESERVED: "they are reserved for an earlier job",
-    Reason.NODES: "other teams are guaranteed too many of the units that can be used",
-    Reason.BUG: "the program cannot decide about it",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +63,19 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     for part in question["pods"]:
         count = int(part["count"]) if read(part["pod"]["metadata"]) else 0
         if (len(workers) + count) * max(sets, 1) > MOST_PODS:  # also of a question that no preview has sent
-            raise ValueError(f"the job has more than {MOST_PODS} workers")
+            raise ValueError(messages.many_workers(MOST_PODS))
         workers += [part["pod"]] * count
     place = read(workers[0]["metadata"]) if workers else None
     if place is None or place.placer is not Placer.WHOLE_JOB:
-        raise ValueError("whole-job admission does not place it")
+        raise ValueError(messages.NOT_WHOLE_JOB)
     if any(get(pod, ("spec", "resourceClaims")) for pod in workers):
-        raise ValueError("it claims devices: ask with kubectl ultraserver preview --fit")
+        raise ValueError(messages.CLAIMS_DEVICES)
     names = str(question["namespace"]), str(question["name"])
     if max(map(len, names)) > LONGEST:
-        raise ValueError(f"a name has at most {LONGEST} characters")
+        raise ValueError(messages.long_name(LONGEST))
     pods = coming(*names, workers, place, sets if place.group else 1, {}, now)
     if not pods:
-        raise ValueError("the job has no workers")
+        raise ValueError(messages.EMPTY)
     # With a node or a pin, the reason would name the jobs that are there.
     return [replace(pod, job=f"{ABSENT} {pod.job}", node="", opened=None, plan="") for pod in pods]
 
@@ -115,7 +109,7 @@ def answered(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = la
 def _why(waiting: Waiting) -> str:
     """Returns what a job would wait for, without the parts that name objects of others."""
     if not waiting.ranking:
-        return _WHY.get(waiting.reason, waiting.why)
+        return WITHOUT_NAMES.get(waiting.reason, waiting.why)
     if waiting.reason in (Reason.GUARANTEE, Reason.RESERVED):
-        return f"{waiting.needs}; {_WHY[waiting.reason]}"
+        return f"{waiting.needs}; {WITHOUT_NAMES[waiting.reason]}"
     return waiting.brief

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from contract.place import Place
+from contract.place import Place, Placer
+from placement import messages
 from placement.decide.allocation import ClaimError, requested_devices
-from placement.decide.problems import doubt, text
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ask, Demand, JobKey, Pod, Units, demand_of
@@ -44,6 +44,22 @@ def unjudged(pod: Pod, units: Units) -> Member:
     """Returns a pod that cannot be examined further: it may have everything that it names."""
     neuron = pod.demand.uses(units.devices) or bool(pod.claims)
     return Member(pod, pod.key, pod.place, pod.demand, claimed=False, neuron=neuron, pin=pod.pin, problem="")
+
+
+def _doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
+    """Returns why a worker's placement annotation is not believed; empty if it is."""
+    place = pod.place
+    if place is None:
+        return ""
+    kind = units.kinds.get(place.unit)
+    if kind is None or not kind.takes(place.size):
+        return messages.fault("units", place.size, place.unit[:80])
+    if not (neuron or pod.claims) and place.placer is Placer.WHOLE_JOB:
+        return messages.fault("devices", kind.resource)
+    node = topology.nodes.get(pod.node) if pod.node else None
+    if node is not None and place.unit not in node.labels:
+        return messages.fault("unlabelled", node.name, place.unit)
+    return ""
 
 
 class _Uses(dict[Demand, bool]):
@@ -100,7 +116,7 @@ class Belief:
 
     def _judged(self, pod: Pod) -> Member:
         member = self.claiming(pod)
-        if pod.place and (why := doubt(pod, self._topology, self._units, neuron=member.neuron)):
+        if pod.place and (why := _doubt(pod, self._topology, self._units, neuron=member.neuron)):
             own = pod.namespace, f"pod/{pod.name}"
             return Member(pod, own, None, member.demand, member.claimed, member.neuron, None, why)
         return member
@@ -110,7 +126,10 @@ class Belief:
         demand, claimed, problem = pod.demand, False, ""
         if not (pod.claims or pod.fault or self._having):  # the most frequent case
             return Member(pod, pod.key, pod.place, demand, claimed, self._uses[demand], pod.pin, problem)
-        claimed, problem = (pod.namespace, pod.uid) in self._having, text(*pod.fault) if pod.fault else ""
+        claimed, problem = (
+            (pod.namespace, pod.uid) in self._having,
+            messages.fault(*pod.fault) if pod.fault else "",
+        )
         if pod.claims and not claimed and (not pod.node or self._is_new(pod)):
             asks, why = self._asks(pod)
             problem = problem or why
@@ -130,7 +149,7 @@ class Belief:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
             # After its admission it holds the unit to which it is pinned, even if its claims are gone.
-            return ((Ask("its claims", OURS, 0),) if pod.opened else ()), text(*error.args)
+            return ((Ask(messages.ALL_CLAIMS, OURS, 0),) if pod.opened else ()), messages.fault(*error.args)
 
     def _plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
         """Returns the units, and the times, that unfinished admissions plan for blocks without pods."""

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from contract.place import Place
+from placement import messages
 from placement.decide.allocation import CLAIMED, Taken
 from placement.decide.believe import Member
 from placement.decide.fit import Cause, lacking
@@ -193,8 +194,8 @@ class Cluster:
             left = len(self._open(nodes, demands if demand is None else (demand,)))
             if left < wanted:
                 others = sorted({shown(job) for job, _ in parts})
-                why = f"held by {', '.join(others[:2])}" if others else "held or too full"
-                return Cause("held", f"{max(left - wanted + place.size, 0)} nodes free, {why}")
+                free = max(left - wanted + place.size, 0)
+                return Cause("held", messages.crowded_unit(free, others[:2]))
         return None
 
     def _open(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> list[Node]:
@@ -221,7 +222,7 @@ class Cluster:
             return None
         for whose in self.repelling.off(nodes, job):
             if is_pod(whose) or not always or whose[0] == job.key[0]:
-                return Cause("repelled", f"kept off by anti-affinity and {shown(whose)}")
+                return Cause("repelled", messages.repelled(shown(whose)))
         return None
 
     def repelled_at_home(self, unit: Unit, job: Job) -> bool:
@@ -243,7 +244,7 @@ class Cluster:
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Returns the resource of which too little is left on some nodes; None if there is enough."""
         short = _short(nodes, demands, self.used)
-        return Cause("full", f"node {short[0]} has too little {short[1]}") if short else None
+        return Cause("full", messages.full(*short)) if short else None
 
     def reserved_from(self, job: Job) -> frozenset[str]:
         """Returns the nodes that a job may not use, because they are reserved for another one."""
@@ -267,7 +268,7 @@ class Cluster:
     def reserved(self, unit: Unit, job: Job) -> Cause | None:
         """Returns for which other job a unit is reserved; None if the job may use it."""
         if self.reservation and not self.reserved_from(job).isdisjoint(unit.names):
-            return Cause("reserved", f"reserved for {shown(self.reservation.job)}, which is next")
+            return Cause("reserved", messages.reserved_for(shown(self.reservation.job)))
         return None
 
     def guaranteed(self, unit: Unit, job: Job) -> Cause | None:
@@ -341,7 +342,7 @@ def _add(counts: defaultdict[str, dict[str, int]], node: str, demand: Demand) ->
 
 @lru_cache(maxsize=4096)
 def _held_by(job: JobKey) -> Cause:
-    return Cause("held", f"held by {shown(job)}")
+    return Cause("held", messages.held_by(shown(job)))
 
 
 @lru_cache(maxsize=4096)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from common.texts import printable
+from placement import messages
 from placement.decide.allocate import Allocator, UnplacedError
 from placement.decide.allocation import taken
 from placement.decide.believe import Belief, Member, unjudged
@@ -26,7 +27,6 @@ from placement.decide.plan import (
     Known,
     Memory,
     Opening,
-    Reason,
     Tuning,
     Unsettled,
     Waiting,
@@ -35,6 +35,7 @@ from placement.decide.plan import (
 from placement.decide.reasons import LONGEST, explain
 from placement.decide.reserve import YOUNG, Ends, Shares
 from placement.decide.topology import Topology
+from placement.messages import EventReason, Reason
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
 
@@ -233,8 +234,7 @@ class _Round:
 
     def _mistaken(self, job: Job, error: Exception) -> None:
         self._errors.append((job, error))
-        why = f"the program cannot decide about it, see its log: {error!r}"
-        self._waiting.append(Waiting(job, why, reason=Reason.BUG))
+        self._waiting.append(Waiting(job, messages.cannot_decide(error), reason=Reason.BUG))
 
     def _explained(self) -> tuple[Waiting, ...]:
         """Returns why jobs wait; a bug here does not affect the admissions."""
@@ -242,7 +242,7 @@ class _Round:
             return tuple(explain(self._cluster, self._waiting))
         except Exception as error:  # noqa: BLE001 - a mistake of ours
             self._errors += [(waiting.job, error) for waiting in self._waiting]
-            why = f"the program cannot say why, see its log: {error!r}"
+            why = messages.cannot_explain(error)
             return tuple(replace(waiting, why=why) for waiting in self._waiting)
 
     def _consider(self, job: Job) -> None:
@@ -257,7 +257,7 @@ class _Round:
         self._park(job, trouble)
         why = trouble or self._pause(job) if job.gated else None
         if late and not self._was_refused(job):
-            self._give_up(job, late, why or "not every worker got a node")
+            self._give_up(job, late, why or messages.NOT_EVERY_NODE)
         elif why is not None:
             reason = Reason.PODS if trouble else Reason.BACKOFF
             self._waiting.append(Waiting(job, why, reason=reason))
@@ -291,23 +291,22 @@ class _Round:
                 blocks = [moving.blocks[block] for block in loss.blocks]
                 units = self._allocator.settle(moving, blocks, None, reserves=False)
             except UnplacedError as error:
-                why = f"{loss.why}; cannot move yet: {error}"
+                why = f"{loss.why}; {messages.cannot_move(str(error))}"
                 self._waiting.append(Waiting(moving, why, error.ranking, error.reason))
                 return
-        how = "Restarted" if loss.whole else "Moved"
+        how = EventReason.RESTARTED if loss.whole else EventReason.MOVED
         if loss.launchers:
             self._end_launchers(job, loss, how)
             return
         there = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
-        ways = [f"moves from unit {old} to {new}" for old, new in there] or ["waits again, with all workers"]
         names = (cluster.topology.unit(job.place.unit, unit) for unit in units.values())
         self._losses.leave(job, frozenset().union(*(unit.names for unit in names if unit)))
         pods = tuple(member.pod for member in loss.pods)
-        self._deletions.append(Deletion(job, pods, f"{', '.join(ways)}: {loss.why}", how, loss.at_once))
+        self._deletions.append(Deletion(job, pods, messages.leaves(there, loss.why), how, loss.at_once))
 
-    def _end_launchers(self, job: Job, loss: Loss, how: str) -> None:
+    def _end_launchers(self, job: Job, loss: Loss, how: EventReason) -> None:
         """Deletes the launcher of a job that leaves a failed node; its workers follow when it is gone."""
-        why, topology = f"{loss.why}; its launcher is deleted first", self._cluster.topology
+        why, topology = f"{loss.why}; {messages.LAUNCHER_FIRST}", self._cluster.topology
         self._waiting.append(Waiting(job, why))
         pods = (member.pod for member in loss.launchers)
         # A launcher that is being deleted on a Ready node ends by itself.
@@ -338,7 +337,6 @@ class _Round:
         return late if job.coming and self._now - lacks.since >= self._tuning.bound else ()
 
     def _give_up(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
-        seconds = int(self._tuning.bound.total_seconds())
         before = self._failures.get(job.key, Failure(0, self._now - self._tuning.bound, frozenset()))
         topology = self._cluster.topology
         late = self._now - before.at >= self._tuning.bound  # otherwise a refused deletion is tried again
@@ -353,7 +351,7 @@ class _Round:
         if late:
             units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
             self._failures[job.key] = Failure(before.count + fault, self._now, before.units | units)
-        why = f"admitted, but not whole within {seconds} s: {why}"
+        why = messages.not_whole(self._tuning.bound, why)
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 
     def _blame_for_the_gone(self, jobs: Iterable[Job]) -> None:
@@ -401,19 +399,15 @@ class _Round:
         """
         trying = self._trying.get(job.key[0], job.key)
         if trying != job.key and job.key[0] in self._vain and not job.begun:
-            return f"jobs of its namespace were admitted in vain: waits until {shown(trying)} has its nodes"
+            return messages.waits_for(shown(trying))
         failure = self._memory.failures.get(job.key)
         if failure is None:
             return None
         again = failure.again(self._tuning)
         if self._now >= again:
             return None
-        what = (
-            f"the API server refused to change its pods: {failure.refused}"
-            if failure.refused
-            else f"admitted {failure.count} times without getting its nodes"
-        )
-        return f"{what}; tried again at {again:%H:%M:%S} UTC"
+        why = messages.refused(failure.refused) if failure.refused else messages.failed(failure.count)
+        return messages.tried_again(why, again)
 
     def _was_refused(self, job: Job) -> bool:
         """Returns whether a write to its pods was refused just now; then it is not evicted for lateness."""

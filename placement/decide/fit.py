@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from placement import messages
 from placement.decide.allocation import unmet
 from placement.observe.model import (
     HARD,
@@ -43,22 +44,21 @@ class Cause(NamedTuple):
 def unusable(node: Node) -> str | None:
     """Returns why a node suits no pod; None if it may suit some."""
     if not node.ready:
-        return "not ready"
-    return "cordoned" if node.cordoned else None
+        return messages.NOT_READY
+    return messages.CORDONED if node.cordoned else None
 
 
 def misfit(demand: Demand, node: Node) -> Cause | None:
     """Returns why a usable node does not suit a pod, apart from other pods; None if it does."""
-    name = f"node {node.name}"
     if node.taints and (cause := untolerated(demand, node)):
         return cause
     for key, value in demand.selector.items():
         if node.labels.get(key) != value:
-            return Cause("not selected", f"{name} is not {key}={value}")
+            return Cause("not selected", messages.not_selected(node.name, key, value))
     if demand.claims and (ask := unmet(demand.claims, node.devices, {})):
-        return Cause("too few devices", f"{name} offers too few devices for {ask.name}")
+        return Cause("too few devices", messages.few_devices(node.name, ask.name))
     if demand.terms is not None and not any(_holds(term, node) for term in demand.terms):
-        return Cause("not selected", f"{name} is not in the pods' node affinity")
+        return Cause("not selected", messages.not_in_affinity(node.name))
     return None
 
 
@@ -66,7 +66,7 @@ def untolerated(demand: Demand, node: Node) -> Cause | None:
     """Returns the taint of a node that keeps a pod off it; None if there is none."""
     for taint in node.taints:
         if taint.effect in HARD and not any(tolerates(held, taint) for held in demand.tolerations):
-            return Cause("tainted", f"node {node.name} taint {taint.key}")
+            return Cause("tainted", messages.tainted(node.name, taint.key))
     return None
 
 
@@ -82,7 +82,7 @@ def lacking(demand: Demand, node: Node, used: Mapping[str, int]) -> str | None:
         if amount and amount > offered - used.get(name, 0):
             return name
     if demand.claims and (ask := unmet(demand.claims, node.devices, used)):
-        return f"of what {ask.name} asks for"
+        return messages.requested_by(ask.name)
     # Every pod counts as one of a node's pods; a node without this resource accepts any number.
     pods = node.allocatable.get("pods")
     if pods is not None and pods - used.get("pods", 0) < 1000:  # noqa: PLR2004

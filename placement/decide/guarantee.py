@@ -12,6 +12,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from contract.place import Place
+from placement import messages
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
 from placement.decide.topology import Topology, Unit
@@ -138,12 +139,8 @@ class Guarantees:
             others = [use.guarantee for use in self._uses(label) if use.guarantee is not team]
             kept = sum(guarantee.count for guarantee in others)
             if kept and needed > max(level.total - kept, team.count if team else 0):
-                unit = f"unit{'s' * (needed != 1)} by {label}"
-                names = ", ".join(guarantee.team for guarantee in others)
-                return (
-                    f"needs {needed} {unit}, and {names} are guaranteed {kept} of the {level.total} that "
-                    "can be used: use fewer workers, or lower a guarantee"
-                )
+                teams = ", ".join(guarantee.team for guarantee in others)
+                return messages.guaranteed_to_others(needed, label, teams, kept, level.total)
         return None
 
     def cause(self, unit: Unit, job: Job) -> Cause | None:
@@ -153,9 +150,9 @@ class Guarantees:
             is_short = room.names and room.spare < self._needed(job, label) <= self._level(label).units
             for name in unit.names:
                 if guarantee := room.closed.get(name):
-                    return Cause("guaranteed", f"kept for {guarantee.team} by guarantee")
+                    return Cause("guaranteed", messages.kept_for(guarantee.team))
                 if is_short and name in room.free:
-                    return Cause("guaranteed", f"kept free for {room.names} by guarantee")
+                    return Cause("guaranteed", messages.kept_free_for(room.names))
         return None
 
     @property

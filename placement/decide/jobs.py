@@ -9,8 +9,9 @@ from itertools import chain
 from operator import attrgetter
 from typing import Final
 
-from contract.keys import GATE, HOSTNAME, INJECT
+from contract.keys import GATE, HOSTNAME
 from contract.place import Place, Placer
+from placement import messages
 from placement.decide.believe import Member
 from placement.decide.fit import ANY_LABEL, selects
 from placement.observe.model import Apart, Demand, JobKey, Units, is_pod
@@ -133,7 +134,7 @@ class Job:
             return self.unlike
         total = self.place.workers
         count = sum(number < total for number in self._numbers.union(self.ended))
-        return None if count == total else f"{count} of {total} workers exist"
+        return None if count == total else messages.missing(count, total)
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
@@ -145,21 +146,19 @@ class Job:
         """Why its workers cannot be those of one job; None if they can."""
         places = [member.place for member in self.workers if member.place is not None]
         if not places:
-            return "none of its workers exists yet"
+            return messages.NO_WORKERS
         agreed = {(place.workers, place.size, place.unit) for place in places}
         if len(agreed) > 1:
-            shown = sorted(agreed)[:2]
-            sizes = " and ".join(f"{count} workers of node config {size}" for count, size, _ in shown)
-            return f"its workers disagree: {sizes}; delete those that are not of this job"
+            return messages.unlike([(count, size) for count, size, _ in sorted(agreed)[:2]])
         total = places[0].workers
         if len(self._numbers) == len(self.workers) and max(self._numbers) < total:
             return None
         names: dict[int, str] = {}
         for pod in (member.pod for member in self.workers):
             if pod.number >= total:
-                return f"{pod.name} has number {pod.number}, but the job was admitted with {total} workers"
+                return messages.high_number(pod.name, pod.number, total)
             if pod.number in names:
-                return f"{names[pod.number]} and {pod.name} have the same number {pod.number}"
+                return messages.same_number(names[pod.number], pod.name, pod.number)
             names[pod.number] = pod.name
         return None
 
@@ -180,25 +179,22 @@ class Job:
         """Returns why it cannot be admitted even to free units; None if it can."""
         for member in self.pods:
             if member.problem:
-                return f"{member.pod.name}: {member.problem}"
+                return messages.of_pod(member.pod.name, member.problem)
         if self.gated and is_pod(self.key):
-            name = self.gated[0].pod.name
-            return f"{name} has the gate {GATE} but no job label: delete it, so that it is recreated"
+            return messages.no_job_label(self.gated[0].pod.name)
         for member in self.gated:
             pod, place = member.pod, member.place
             if place and place.placer is not Placer.WHOLE_JOB:
-                placer = str(place).split()[0]
-                return f"{pod.name} has the gate {GATE}, but its place says {placer}: remove the gate"
+                return messages.other_placer(pod.name, str(place).split()[0])
             if len(pod.gates) > 1 and (others := [gate for gate in pod.gates if gate != GATE]):
-                return f"{pod.name} waits for another gate as well: {others[0]}"
+                return messages.other_gate(pod.name, others[0])
             if place and not member.neuron:
-                wanted = units.kinds[place.unit].resource
-                return f"{pod.name} asks for no {wanted}: create the job with {INJECT}: false"
+                return messages.no_devices(pod.name, units.kinds[place.unit].resource)
         if self.missing and not self.goes_on:
             return self.missing
         workers, size = self.place.workers, self.place.size
         if workers % size:
-            return f"{workers} workers do not fill units of {size} nodes"
+            return messages.partial_unit(workers, size)
         return self._repels_itself()
 
     def _repels_itself(self) -> str | None:
@@ -208,7 +204,7 @@ class Job:
         """
         own, terms = self.key[0], [term for term in self.apart if term.key != HOSTNAME]
         if len(terms) > MOST_OWN:
-            return f"its workers have {len(terms)} terms of anti-affinity: at most {MOST_OWN} are looked at"
+            return messages.many_terms(len(terms), MOST_OWN)
         for term in terms:
             # The labels of workers mostly differ in a number only: one of several equal workers is examined.
             names = [item.key for item in term.labels or ()]
@@ -219,7 +215,7 @@ class Job:
             for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):
                 met = [member for member in pods if tuple(map(member.pod.labels.get, names)) in selected]
                 if met and any(term in member.pod.apart and met != [member] for member in pods):
-                    return f"its workers' required anti-affinity by {term.key} is about themselves: remove it"
+                    return messages.repels_itself(term.key)
         return None
 
 

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from contract.keys import GATE
+from placement import messages
 from placement.decide.believe import Member
 from placement.decide.cluster import Cluster
 from placement.decide.fit import untolerated, unusable
@@ -90,15 +91,13 @@ class Losses:
     def pause(self, job: Job) -> str | None:
         """Returns why it may leave no node now; None if it may."""
         if self.cut_off == self._now:
-            return "most nodes are not ready, so nothing is deleted"
+            return messages.MOST_NOT_READY
         if self.cut_off and self._now - self.cut_off < self._tuning.failed_after:
-            return "most nodes were not ready just now, so nothing is deleted yet"
+            return messages.MOST_WERE_NOT_READY
         times = self._times(job)
         if len(times) < MOST_LEFT:
             return None
-        return (
-            f"has left failed nodes {len(times)} times: tried again at {times[0] + REMEMBERED:%H:%M:%S} UTC"
-        )
+        return messages.tried_again(messages.left_often(len(times)), times[0] + REMEMBERED)
 
     def leave(self, job: Job, nodes: frozenset[str]) -> None:
         """Remembers that it leaves a failed node; for some others, or, without any, to wait again."""
@@ -194,7 +193,7 @@ def _alive(job: Job) -> Mapping[int, str]:
 def _out_of_use(node: Node, demand: Demand) -> str | None:
     """Returns the state for which no worker comes back to a node: its labels and devices do not count."""
     if state := unusable(node):
-        return f"node {node.name} {state}"
+        return messages.node_is(node.name, state)
     cause = untolerated(demand, node)
     return cause.detail if cause else None
 
@@ -220,4 +219,4 @@ def _trouble(job: Job, own: Sequence[Member], alive: Mapping[int, str], cluster:
     if causes:
         return causes[0]
     whole = cluster.kind(place).nodes
-    return f"a node of {unit_id} is gone" if len(unit.nodes if unit else ()) < whole else None
+    return messages.node_of_unit_gone(unit_id) if len(unit.nodes if unit else ()) < whole else None

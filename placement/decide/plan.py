@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
 from placement.decide.believe import Member
@@ -12,6 +11,7 @@ from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job, Jobs
 from placement.decide.reserve import Admission
 from placement.decide.topology import Topology
+from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, Units
 
 # A job that was admitted and did not get its nodes is tried again at once, then after pauses that double up
@@ -151,32 +151,15 @@ class Opening(NamedTuple):
 class Deletion(NamedTuple):
     """Pods of a job to delete, so that their operator recreates them.
 
-    Those that have started stay, unless the job leaves a failed node: then ``how`` is not empty, and is the
-    reason of the Event.
+    Those that have started stay, unless the job leaves a failed node: then ``how`` is the Event's reason.
     """
 
     job: Job
     pods: tuple[Pod, ...]
     why: str
-    how: str = ""
+    how: EventReason | None = None
     at_once: frozenset[str] = frozenset()  # the uids of those that are deleted without a grace period
     last: bool = True  # whether the job leaves the node with it; before, its launcher is deleted
-
-
-class Reason(StrEnum):
-    """The kinds of reason for which a job waits."""
-
-    PODS = "pods"  # it has too few Pods, or they prevent its admission
-    BACKOFF = "backoff"  # its admission, or that of another job of its namespace, failed before
-    UNITS = "units"  # too few of the units that it needs are free
-    GUARANTEE = "guarantee"  # enough of them are free, but kept for other teams by guarantees
-    RESERVED = "reserved"  # enough of them are free, but reserved for an earlier job
-    NODES = "nodes"  # it needs more units than can become free as things are
-    BUG = "bug"  # this program cannot decide about it
-
-
-# Reasons for which a job has no position in the queue: something must change before it can be admitted.
-STUCK: Final = (Reason.PODS, Reason.NODES, Reason.BUG)
 
 
 @dataclass(frozen=True, slots=True)

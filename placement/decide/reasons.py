@@ -6,19 +6,19 @@ from dataclasses import replace
 from typing import Final
 
 from common.texts import printable
+from placement import messages
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
-from placement.decide.plan import Reason, Waiting
+from placement.decide.plan import Waiting
+from placement.messages import Reason
 
 LONGEST: Final = 900
 """Characters. The API server refuses the note of an Event beyond 1,024 bytes."""
 
 LISTED: Final = 4
 """The number of units that are listed by name; if there are more, they are counted by the kind of cause."""
-
-NAMES: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
 
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
@@ -55,19 +55,13 @@ def listed(causes: Iterable[tuple[str, Cause]]) -> str:
     return "; ".join(_counted(kind, alike) for kind, alike in kinds.items())
 
 
-def units(count: int, size: int, *, parts: bool = False) -> str:
-    """``2 whole UltraServers``; with ``parts`` of larger units."""
-    name = NAMES.get(0 if parts and size > 1 else size, f"free unit{{s}} of {size} nodes")
-    return f"{count} {name.format(s='' if count == 1 else 's')}"
-
-
 def shortage(ranking: Ranking, wanted: int, free: int, *, reserved: bool) -> str:
     """Returns that too few of the units that a job needs are free."""
     possible = len(ranking.possible(wanted))
-    text = f"needs {units(wanted, ranking.place.size, parts=ranking.parts)}; {free} free"
-    if possible < wanted:
-        return f"{text}; at most {possible} can become free as things are"
-    return f"{text}; what becomes free is reserved for it" if reserved else text
+    needed = messages.units(wanted, ranking.place.size, parts=ranking.parts)
+    return messages.shortage(
+        needed, free, possible=possible if possible < wanted else None, reserved=reserved
+    )
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
@@ -81,8 +75,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
             or cluster.reserved(unit, job)
         )
         if cause and cause.kind == "full" and (pod := cluster.filler(unit.nodes, ranking.demands)):
-            detail = f"{cause.detail}, and pod {pod.namespace}/{pod.name} uses most of it"
-            cause = Cause(cause.kind, detail)
+            cause = Cause(cause.kind, messages.filled_by(cause.detail, f"{pod.namespace}/{pod.name}"))
         if cause is not None:
             yield unit.id, cause
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
+from placement import messages
 from placement.decide.fit import Cause, misfit, unusable
 from placement.observe.model import Demand, Node
 
@@ -46,8 +47,8 @@ class Topology:
         """Returns why nothing runs on a node any more, as far as can be seen; None if something may."""
         node = self.nodes.get(name)
         if node is None:
-            return f"node {name} is gone"
-        return None if node.ready else f"node {name} is not ready"
+            return messages.node_is(name, messages.GONE)
+        return None if node.ready else messages.node_is(name, messages.NOT_READY)
 
     def _cut_off(self, labels: tuple[str, ...]) -> bool:
         """Returns whether most nodes, or most of those in units by some labels, are not Ready.
@@ -88,14 +89,14 @@ class Topology:
 def unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
     """Returns why a node does not suit pods, apart from its holders; None if it does."""
     if state := unusable(node):
-        return Cause(state, f"node {node.name} {state}")
+        return Cause(state, messages.node_is(node.name, state))
     return next((cause for demand in demands if (cause := misfit(demand, node))), None)
 
 
 def _fitting(unit: Unit, size: int, most: int, demands: tuple[Demand, ...]) -> tuple[Unit, Cause | None]:
     """Returns the nodes of a unit that suit pods, and why they are too few; ``most`` nodes form a unit."""
     if len(unit.nodes) < size or len(unit.nodes) > most:
-        return unit, Cause("incomplete", f"{len(unit.nodes)} of {most} nodes present")
+        return unit, Cause("incomplete", messages.incomplete(len(unit.nodes), most))
     causes = {node.name: unsuited(node, demands) for node in unit.nodes}
     if any(causes.values()):
         nodes = tuple(node for node in unit.nodes if causes[node.name] is None)
@@ -105,7 +106,5 @@ def _fitting(unit: Unit, size: int, most: int, demands: tuple[Demand, ...]) -> t
     driven = {node.name: node.driven for node in unit.nodes}
     if len({*driven.values()}) > 1:
         name = next(name for name, has in driven.items() if not has)
-        return unit, Cause(
-            "mixed", f"node {name} has no devices of the Neuron DRA driver, and others of it have"
-        )
+        return unit, Cause("mixed", messages.mixed(name))
     return unit, None

@@ -11,8 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from contract.keys import DRIVER
 from kube.api import Object
+from placement.limits import MOST_COMPARED
 from placement.observe.model import HARD, Conditions, Device, Fault
-from placement.observe.selectors import MOST_COMPARED, condition, selected
+from placement.observe.selectors import condition, selected
 
 API: Final = "/apis/resource.k8s.io/v1"
 

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 from contract import keys
 from contract.place import Place
+from placement import messages
 
 # The name of the program: of its Lease, of its Deployment, and in its Events.
 COMPONENT: Final = "ultraserver-placement"
@@ -126,8 +127,7 @@ MOST_GUARANTEED: Final = 100_000
 OFF: Final = ("off", False)
 # Namespace and job label of a job; a pod without the label counts as a job with the name ``pod/NAME``.
 JobKey = tuple[str, str]
-# Why something cannot be read or compared: a key of `placement.decide.problems.TEXTS`, and the values for its
-# text.
+# Why something cannot be read or compared: a key of `placement.messages.FAULTS`, and the values for its text.
 Fault = Annotated[tuple[str, *tuple[object, ...]], _Values()]
 # Attributes of devices, by domain and name, and ``driver``; each with its value.
 Conditions = frozenset[tuple[str, str | int | bool]]
@@ -152,16 +152,16 @@ def units_of(families: Iterable[Mapping[str, Any]], guarantees: Iterable[Mapping
         devices = frozenset(name for family in on for name in family.get("wholeNode", ()))
         return UNITS | Units(kinds, devices, tuple(map(_guarantee, guarantees)))
     except (AttributeError, LookupError, TypeError) as error:
-        raise ValueError(f"a row of the rule table is invalid: {type(error).__name__}: {error}") from error
+        raise ValueError(messages.invalid_row(error)) from error
 
 
 def _guarantee(row: Mapping[str, Any]) -> Guarantee:
     globs, unit, count = row["namespaces"], row["unit"], row["count"]
     globs = (globs,) if isinstance(globs, str) else tuple(globs)
     if not (isinstance(unit, str) and all(isinstance(glob, str) for glob in globs)):
-        raise TypeError(f"namespaces {globs!r} and unit {unit!r} of a guarantee must be texts")
+        raise TypeError(messages.not_texts(globs, unit))
     if type(count) is not int or not 1 <= count <= MOST_GUARANTEED:
-        raise TypeError(f"count {count!r} of a guarantee must be a number from 1 to {MOST_GUARANTEED}")
+        raise TypeError(messages.invalid_count(count, MOST_GUARANTEED))
     return Guarantee(globs, unit, count)
 
 

@@ -18,6 +18,19 @@ from contract import place as contract
 from contract.keys import DEVICES, GATE, JOB, LOOSE, ON_NODE_FAILURE, OPENED, TIME_LIMIT
 from contract.place import ContractError, Place, Placer
 from kube.api import Object
+from placement import messages
+from placement.limits import (
+    MOST_ANNOTATIONS,
+    MOST_APART,
+    MOST_APART_TEXT,
+    MOST_CLAIMS,
+    MOST_CONDITIONS,
+    MOST_GATES,
+    MOST_LABELS,
+    MOST_PORTS,
+    MOST_RESOURCES,
+    MOST_TEXT,
+)
 from placement.observe.model import (
     HIDDEN,
     MARKS,
@@ -43,21 +56,6 @@ ENDED: Final = ("Succeeded", "Failed")
 # The queries of two lists of pods: those that have not ended, and those of jobs that have ended.
 LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 OVER: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
-
-# Limits for one pod. Its conditions are compared with every node, and stored: 10,000 Pods with 200 parts take
-# 150 MB.
-MOST_CONDITIONS: Final = 200  # parts of conditions: a value counts as one, everything else as four
-MOST_TEXT: Final = 4096  # characters of all conditions, of its labels, and of its anti-affinity
-MOST_APART: Final = 16  # terms of anti-affinity; the guard never accepts more
-MOST_APART_TEXT: Final = 1024  # characters of these, for a pod without a placement annotation
-# Labels of a pod without a placement annotation; if it has more, only the `MARKS` are stored.
-MOST_LABELS: Final = 32
-# Bytes while it waits: the API server permits 262,144, and a plan needs 18,300.
-MOST_ANNOTATIONS: Final = 240_000
-MOST_RESOURCES: Final = 32  # names of resources that it requests
-MOST_PORTS: Final = 16  # host ports
-MOST_CLAIMS: Final = 8  # entries of its `resourceClaims`
-MOST_GATES: Final = 16
 
 CHOICES: Final = ("move", "restart")
 """What a job can choose to do when a node fails, besides to wait."""
@@ -163,7 +161,7 @@ def read_place(raw: Object) -> tuple[Place | None, int]:
             raise
         number = None
     if number is None and place.placer is Placer.WHOLE_JOB:
-        raise ContractError("its place says no index: placement needs the number of each pod")
+        raise ContractError(messages.NO_INDEX)
     return place, number or 0  # without whole-job admission, the number does not change which unit it holds
 
 

@@ -10,10 +10,8 @@ from typing import Final
 
 from contract.keys import DRIVER
 from kube.api import Object
+from placement.limits import MOST_COMPARED
 from placement.observe.model import Conditions, Fault
-
-MOST_COMPARED: Final = 32
-"""Most requests of one claim, and comparisons in their selectors, together: claims are users' objects."""
 
 OURS: Final = frozenset({("driver", DRIVER)})
 """The condition that a device is the Neuron driver's."""

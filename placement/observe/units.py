@@ -5,6 +5,7 @@ from pathlib import Path
 
 from common.tablefiles import merged, packaged, read_texts, table_files
 from common.watched import UnusableError, Watched
+from placement import messages
 from placement.observe.model import UNITS, Units, units_of
 
 
@@ -26,5 +27,5 @@ def followed(path: Path | None) -> Watched[Units]:
             raise UnusableError(str(error)) from error
         return known
 
-    what, log = "the units of the rule table", logging.getLogger("placement")
-    return Watched(what, lambda: table_files(path) if path else (), load, log, first=UNITS)
+    log = logging.getLogger("placement")
+    return Watched(messages.UNITS_OF_TABLE, lambda: table_files(path) if path else (), load, log, first=UNITS)

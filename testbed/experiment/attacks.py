@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from contract.keys import HOSTNAME, JOB, LOOSE, PLACE
-from placement.observe.read import MOST_ANNOTATIONS
+from placement.limits import MOST_ANNOTATIONS
 from testbed.experiment.hostile import FOR_EVER, GATED, NAMESPACE, claiming, forged, place
 from testbed.mpijob import mpijob
 from testbed.plane import nodes

@@ -54,6 +54,18 @@ does not change the meaning of a code.
 
 """
 MESSAGES = ("code", "severity", "message", "what to do")
+OTHER_CODES = {
+    "waiting": """\
+### Reasons why a job waits
+
+`kubectl ultraserver queue -o json` and the metric `waiting_jobs` have them under `reason`.""",
+    "events": """\
+### Reasons of Events
+
+[Whole-job admission](placement.md) writes Events with these reasons.""",
+}
+"""The introductions to the codes that are not of warnings and denials."""
+
 MEANINGS = Path(__file__).with_name("messages.yaml")
 
 BY_ROWS: Mapping[str, str] = {
@@ -90,6 +102,7 @@ def reference() -> str:
             *_of_components({rule.name for rule in packaged.rules}),
             MESSAGES_INTRODUCTION,
             _markdown(MESSAGES, [*_messages(packaged)]),
+            *_other_codes(),
             KEYS_INTRODUCTION,
             *_keys(),
             "\n## Labels, annotations and the gate\n\n",
@@ -161,16 +174,30 @@ def _of_components(packaged: set[str]) -> Iterator[str]:
 
 
 @cache
-def codes() -> Mapping[str, Sequence[str]]:
-    """Returns severity, meaning and remedy of each code that no row has."""
-    read: dict[str, list[str]] = yaml.safe_load(MEANINGS.read_text(encoding="utf-8"))
+def meanings() -> Mapping[str, Mapping[str, Any]]:
+    """Returns the words about each code, by the part of the product that writes it."""
+    read: dict[str, dict[str, Any]] = yaml.safe_load(MEANINGS.read_text(encoding="utf-8"))
     return read
 
 
 def _messages(table: Table) -> Iterator[tuple[str, ...]]:
-    """Yields every code: those of the engine, then those of rows."""
-    for code, words in codes().items():
+    """Yields every code of a warning or denial: those of the engine, then those of rows."""
+    for code, words in meanings()["engine"].items():
         yield f"`{code}`", *words
+    remedies = meanings()["rows"]
+    for name, severity, text in row_messages(table):
+        yield f"`{name}`", severity, text.replace("|", r"\|"), remedies.get(name, "")
+
+
+def _other_codes() -> Iterator[str]:
+    """Yields the codes of whole-job admission, each kind with its introduction."""
+    for part, introduction in OTHER_CODES.items():
+        rows = [(f"`{code}`", *words) for code, words in meanings()[part].items()]
+        yield f"\n{introduction}\n\n{_markdown((MESSAGES[0], 'meaning', MESSAGES[-1]), rows)}"
+
+
+def row_messages(table: Table) -> Iterator[tuple[str, str, str]]:
+    """Yields each message of a packaged row: the name of the row, the severity and the text."""
     shapes = [shape for family in table.on for shape in family.shapes]
     components = [rule for component in _components().values() for rule in component.rules]
     rows: dict[str, Shape | Rule] = {shape.name: shape for shape in shapes}
@@ -178,7 +205,7 @@ def _messages(table: Table) -> Iterator[tuple[str, ...]]:
     for name, row in rows.items():
         for severity, text in (("denial", row.deny), ("warning", row.warn or getattr(row, "unplaced", None))):
             if text:
-                yield f"`{name}`", severity, text.replace("|", r"\|"), ""
+                yield name, severity, text
 
 
 def _keys() -> Iterator[str]:

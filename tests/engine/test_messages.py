@@ -8,7 +8,7 @@ import pytest
 
 from testbed.mpijob import mpijob
 from tests.docs.blocks import REPOSITORY
-from tests.docs.tables import codes
+from tests.docs.tables import meanings, row_messages
 from tests.helpers import requested
 from webhook.engine import evaluate
 from webhook.engine.messages import TEXTS, Message, bounded, message
@@ -29,7 +29,8 @@ def test_the_reference_has_every_code_and_no_other() -> None:
     """Protects programs that look a code up."""
     of_conflicts = {"value-kept", "value-replaced", "value-refused"}
     assert set(TEXTS) == {*written()} | of_conflicts
-    assert set(codes()) == set(TEXTS)
+    assert set(meanings()["engine"]) == set(TEXTS)
+    assert set(meanings()["rows"]) == {name for name, *_ in row_messages(load_default())}
 
 
 def test_a_message_of_a_row_has_the_rows_name_and_others_a_code() -> None:

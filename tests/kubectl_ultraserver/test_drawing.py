@@ -42,7 +42,7 @@ def test_nodes_are_listed_by_number_with_their_pods_and_problems() -> None:
         "3 UltraServers: 1 free, 2 in use, 1 broken; 1 nodes in none",
         ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing",
         "us-01 [A A|. B] A team/pair; B pod team/stray",
-        "us-02 [. a|? x] A team/solo; node n2-1 cordoned; node n2-3 not ready; 1 of 4 nodes missing",
+        "us-02 [. a|? x] A team/solo; node n2-1 is cordoned; node n2-3 is not ready; 1 of 4 nodes missing",
         "us-03 [. .|. .]",
         "-     [.] node lost is in no working UltraServer",
     ]

@@ -70,7 +70,7 @@ def test_each_ultraserver_that_the_job_cannot_use_has_a_reason() -> None:
         finding.text
         == "does not admit the job: needs 2 whole UltraServers; 1 free; what becomes free is reserved for it"
     )
-    assert finding.details == ("us-01: node n1-2 cordoned", "us-02: held by team/other")
+    assert finding.details == ("us-01: node n1-2 is cordoned", "us-02: held by team/other")
 
 
 def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
@@ -128,7 +128,7 @@ def test_without_the_program_the_schedulers_words_and_what_keeps_each_ultraserve
     assert places.kind == "ultraserver"
     assert places.text == "needs 1 whole UltraServer; 0 free"
     assert places.details == (
-        "us-01: node n1-2 cordoned",
+        "us-01: node n1-2 is cordoned",
         "us-03: 3 of 4 nodes present",
         "us-02: held by team/other",
         f"node n3-1: in no working UltraServer, label {SERVER_4} is missing",
@@ -141,7 +141,7 @@ def test_a_worker_of_a_placed_block_waits_with_the_node_that_is_held() -> None:
     nodes = changed(THREE, n1_3={"cordoned": True})
     scheduler, places = why(case(work(pods, nodes, job=stored())))
     assert scheduler.name == "train-worker-3"
-    assert places.text == "train-worker-3 needs a node in us-01, where its block is: node n1-3 cordoned"
+    assert places.text == "train-worker-3 needs a node in us-01, where its block is: node n1-3 is cordoned"
 
 
 def test_room_that_the_scheduler_does_not_see_is_reported() -> None:
@@ -165,7 +165,8 @@ def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> No
     known = {"inventory": Inventory(claims={("other", "theirs"): read_claim({})})}
     (finding, *_) = why(case(work(pods, job=stored(), **known), events=(reason,)))
     assert (
-        finding.text == f"{ALL}: no claim was created from ResourceClaimTemplate mine yet: its Events say why"
+        finding.text
+        == f"{ALL}: no claim was created from ResourceClaimTemplate mine yet: see the pod's Events"
     )
     assert finding.details == (message,)
     verdict = verify(work(pods, job=stored(), **known))

@@ -15,8 +15,9 @@ from placement.decide.decide import decide
 from placement.decide.fit import selects
 from placement.decide.plan import Failure, Memory, Unsettled
 from placement.decide.topology import Topology
+from placement.limits import MOST_APART, MOST_LABELS, MOST_TEXT
 from placement.observe.model import NAMESPACE, Apart, Pod
-from placement.observe.read import MOST_APART, MOST_LABELS, MOST_TEXT, read_apart, read_pod
+from placement.observe.read import read_apart, read_pod
 from tests.placement.stored import worker
 from tests.placement.world import (
     MINUTE,

@@ -241,28 +241,32 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
         (
             None,
             {},
-            "no claim was created from ResourceClaimTemplate us-4-node-config yet: its Events say why",
+            "no claim was created from ResourceClaimTemplate us-4-node-config yet: see the pod's Events",
         ),
-        (claim_spec(mode=2), {}, "has ultraserverMode 2, and the job has node config 4: use one of the same"),
+        (
+            claim_spec(mode=2),
+            {},
+            "has ultraserverMode 2, and the job has node config 4: use one number in both",
+        ),
         (claim_spec(), {"resourceClaimName": "one"}, "claim one is one for all pods that name it"),
-        (claim_spec(request("true")), {}, "its selector 'true' is not understood"),
-        (claim_spec(request(f"{WHOLE} || true")), {}, "is not understood"),
+        (claim_spec(request("true")), {}, "its selector 'true' is not supported"),
+        (claim_spec(request(f"{WHOLE} || true")), {}, "is not supported"),
         (
             claim_spec(
                 {"name": "any", "firstAvailable": [{"deviceClassName": "efa"}, {"deviceClassName": DRIVER}]}
             ),
             {},
-            "its request any has firstAvailable: say exactly",
+            "its request any has firstAvailable: use exactly",
         ),
         (claim_spec(request(deviceClassName="gpu")), {}, "there is no DeviceClass gpu"),
         (
             claim_spec(request("device.driver == 'efa.k8s.aws'", deviceClassName="efa")),
             {},
-            "a-worker-0 asks for no aws.amazon.com/neuron: create the job with",
+            "a-worker-0 requests no aws.amazon.com/neuron: create the job with",
         ),
         (claim_spec(*[request()] * 17), {}, "it has 34 requests and comparisons: at most 32 are looked at"),
-        (claim_spec(request(" && ".join([WHOLE] * 34))), {}, "is not understood"),
-        (claim_spec(request(f"device.attributes['a'].b == '{'x' * 65}'")), {}, "is not understood"),
+        (claim_spec(request(" && ".join([WHOLE] * 34))), {}, "is not supported"),
+        (claim_spec(request(f"device.attributes['a'].b == '{'x' * 65}'")), {}, "is not supported"),
         (claim_spec(request(count=2)), {}, "offers too few devices"),
         (claim_spec(request(), request()), {}, "offers too few devices"),
         (claim_spec(request(), request(f"device.driver == '{DRIVER}'")), {}, "offers too few devices"),
@@ -293,7 +297,7 @@ def test_a_job_with_a_worker_that_claims_nothing_waits(api: FakeApi) -> None:
     store(api, [first, *others])
     Program(api).run()
     assert pinned(api, "a-worker") == {""}
-    assert "a-worker-1 asks for no aws.amazon.com/neuron" in stored_events(api)[-1][2]
+    assert "a-worker-1 requests no aws.amazon.com/neuron" in stored_events(api)[-1][2]
 
 
 def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:
@@ -399,7 +403,7 @@ def test_a_unit_with_nodes_of_driver_and_plugin_is_not_whole(api: FakeApi) -> No
     Program(api).run()
     assert (pinned(api, "first-worker"), pinned(api, "second-worker")) == ({"us-01"}, {""})
     assert (
-        "us-02: node n2-0 has no devices of the Neuron DRA driver, and others of it have"
+        "us-02: node n2-0 has no devices of the Neuron DRA driver, and other nodes of the unit have some"
         in stored_events(api)[-1][2]
     )
 

@@ -97,7 +97,7 @@ CASES = [
         changed(ONE, n1_3={"cordoned": True}),
         job("a", 4),
         {},
-        {"a": "us-01: node n1-3 cordoned"},
+        {"a": "us-01: node n1-3 is cordoned"},
     ),
     Case("a node gone", changed(ONE, n1_3=None), job("a", 4), {}, {"a": "us-01: 3 of 4 nodes present"}),
     Case(
@@ -105,7 +105,7 @@ CASES = [
         changed(ONE, n1_3={"taints": (Taint("sick", "", "NoExecute"),)}),
         job("a", 4),
         {},
-        {"a": "us-01: node n1-3 taint sick"},
+        {"a": "us-01: node n1-3 has the taint sick"},
     ),
     Case(
         "a taint that the pods tolerate is none",
@@ -376,14 +376,14 @@ CASES = [
         changed(TWO, n1_3={"cordoned": True}),
         bound(job("a", 4), on(TWO, "n1-0", "n1-1", "n1-2", "n2-0"), started=True)[:3] + job("a", 4)[3:],
         {},
-        {"a": "a-worker-3 needs a node in us-01, where its block is: node n1-3 cordoned"},
+        {"a": "a-worker-3 needs a node in us-01, where its block is: node n1-3 is cordoned"},
     ),
     Case(
         "it waits where another stands on its node",
         ONE,
         [*bound(job("a", 4), ONE, started=True)[:3], *job("a", 4)[3:], *held("n1-3")],
         {},
-        {"a": "a-worker-3 needs a node in us-01, where its block is: node n1-3 held by other/xn1-3"},
+        {"a": "a-worker-3 needs a node in us-01, where its block is: node n1-3 is held by other/xn1-3"},
     ),
     Case(
         "a block that straddles gets its worker back where there is room",
@@ -450,7 +450,7 @@ CASES = [
         changed(TWO, n1_0={"ready": False}),
         [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4)],
         {},
-        {"a": "a-worker-0 needs a node in us-01, where its block is: node n1-0 not ready"},
+        {"a": "a-worker-0 needs a node in us-01, where its block is: node n1-0 is not ready"},
     ),
     Case(
         "a block that two leaders pinned apart is not admitted",
@@ -471,7 +471,7 @@ CASES = [
         TWO,
         [pinned(pod, SERVER_4, "us-01") for pod in job("a", 4) + job("b", 4)],
         {},
-        {"a": "node n1-0 held by team/b", "b": "node n1-0 held by team/a"},
+        {"a": "node n1-0 is held by team/b", "b": "node n1-0 is held by team/a"},
     ),
     Case(
         "units are reserved for a job that lost one, as for others",

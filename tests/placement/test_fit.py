@@ -99,7 +99,7 @@ def test_tolerations(toleration: Toleration, covers: bool) -> None:  # noqa: FBT
 def test_one_taint_that_is_not_tolerated_is_enough() -> None:
     node = Node("n", {}, taints=(TAINT, Taint("sick", "", "NoExecute")))
     demand = Demand(tolerations=(Toleration("dedicated", "Exists", "", ""),))
-    assert misfit(demand, node) == ("tainted", "node n taint sick")
+    assert misfit(demand, node) == ("tainted", "node n has the taint sick")
 
 
 def test_a_node_that_is_cordoned_or_not_ready_suits_no_pod() -> None:

@@ -10,8 +10,9 @@ import pytest
 from contract.keys import HOSTNAME, SERVER_4
 from placement.decide.decide import decide
 from placement.decide.guarantee import Guarantees
-from placement.decide.plan import Decision, Failure, Memory, Reason, Tuning
+from placement.decide.plan import Decision, Failure, Memory, Tuning
 from placement.decide.topology import Topology
+from placement.messages import Reason
 from placement.observe.model import UNITS, Demand, Guarantee, Kind, Node, Pod, Units, units_of
 from tests.placement.world import HOUR, NOW, SECOND, bound, carry_out, job, on, placed, servers, waiting
 

@@ -147,7 +147,7 @@ def test_nothing_is_destroyed_before_another_unit_is_free() -> None:
     decision = fleet.decide(n1_0={"ready": False})
     assert not decision.deletions
     why = "node n1-0 is not ready; cannot move yet: needs 1 whole UltraServer; 0 free; "
-    assert waiting(decision) == {"a": f"{why}us-01: node n1-0 not ready; us-02: held by team/b"}
+    assert waiting(decision) == {"a": f"{why}us-01: node n1-0 is not ready; us-02: held by team/b"}
     fleet.pods = fleet.pods[:4]
     assert fleet.decide(n1_0={"ready": False}).deletions
 
@@ -247,7 +247,7 @@ def test_a_job_leaves_failed_nodes_only_so_often() -> None:
         assert fleet.decide(n1_0={"ready": False}).deletions
     decision = fleet.decide(n1_0={"ready": False})
     assert not decision.deletions
-    assert "has left failed nodes 3 times: tried again at" in waiting(decision)["a"]
+    assert "has left failed nodes 3 times; tried again at" in waiting(decision)["a"]
     fleet.now += HOUR
     assert fleet.decide(n1_0={"ready": False}).deletions
 

@@ -364,7 +364,7 @@ def test_a_reason_is_an_event_once_and_again_after_a_change_or_a_long_time(api: 
     api.objects["/api/v1/nodes/n1-2"]["spec"] = {"unschedulable": True}
     assert news() == []
     program.clock.forward(LEAST)
-    assert "node n1-2 cordoned" in news()[0][2]
+    assert "node n1-2 is cordoned" in news()[0][2]
     program.clock.forward(LEAST)
     assert news() == []
     program.clock.forward(AGAIN)

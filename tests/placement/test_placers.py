@@ -8,6 +8,7 @@ from contract import keys
 from contract.keys import GATE, HOSTNAME, OPENED, SERVER_4
 from placement.decide.decide import decide
 from placement.decide.topology import Topology
+from placement.messages import NO_INDEX
 from placement.observe.model import Pod
 from placement.observe.read import read_pod
 from tests.placement import stored
@@ -68,7 +69,7 @@ def test_where_others_place_a_job_neither_a_gate_nor_an_opening_is_ours(placer: 
     decision = decide(TWO, gated, NOW)
     assert not decision.openings
     assert waiting(decision) == {
-        "a": f"a-worker-0 has the gate {GATE}, but its place says placer={placer}: remove the gate"
+        "a": f"a-worker-0 has the gate {GATE}, but its annotation has placer={placer}: remove the gate"
     }
     for raw in made:
         raw["metadata"]["annotations"][OPENED] = "2026-11-21T11:00:00Z"
@@ -94,7 +95,7 @@ def test_the_groups_of_an_object_are_jobs_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("annotations", "why"),
     [
-        ({"index": ""}, "its place says no index: placement needs the number of each pod"),
+        ({"index": ""}, NO_INDEX),
         ({"index": "labels/none"}, "label none is None: it must be the pod's number, from 0"),
     ],
 )

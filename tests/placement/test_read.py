@@ -10,14 +10,16 @@ from hypothesis import strategies as st
 from contract import keys
 from contract.keys import DEVICES, HOSTNAME, SERVER_4
 from contract.place import Index, Place, Placer, Term
-from placement.observe.model import Demand, Taint
-from placement.observe.read import (
+from placement.limits import (
     MOST_ANNOTATIONS,
     MOST_CONDITIONS,
     MOST_GATES,
     MOST_PORTS,
     MOST_RESOURCES,
     MOST_TEXT,
+)
+from placement.observe.model import Demand, Taint
+from placement.observe.read import (
     read_ended,
     read_node,
     read_pod,

@@ -7,8 +7,9 @@ import pytest
 
 from contract import keys
 from contract.keys import SERVER_4
+from placement.limits import MOST_CONDITIONS
 from placement.observe.model import Expression, Node, Pod, Taint, Term, Toleration
-from placement.observe.read import MOST_CONDITIONS, read_demand, read_node, read_pod
+from placement.observe.read import read_demand, read_node, read_pod
 from tests.placement.world import problem
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

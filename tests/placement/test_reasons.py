@@ -9,9 +9,10 @@ from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.decide import decide
 from placement.decide.jobs import Job
-from placement.decide.plan import Memory, Reason, Tuning
-from placement.decide.reasons import LONGEST, units
+from placement.decide.plan import Memory, Tuning
+from placement.decide.reasons import LONGEST
 from placement.decide.topology import Topology
+from placement.messages import Reason
 from placement.observe.model import UNITS, Kind, Node, Pod, Units
 from tests.placement.world import HOUR, NOW, bound, changed, foreign, job, on, servers, waiting
 
@@ -31,7 +32,7 @@ def test_few_units_are_named_one_by_one() -> None:
     nodes = list(changed(servers(3), n1_2={"cordoned": True}))
     pods = [*running("train", 2), *job("a", 8, namespace="team")]
     assert why(nodes, pods) == (
-        "needs 2 whole UltraServers; 1 free; us-01: node n1-2 cordoned; us-02: held by team/train"
+        "needs 2 whole UltraServers; 1 free; us-01: node n1-2 is cordoned; us-02: held by team/train"
     )
 
 
@@ -41,8 +42,8 @@ def test_many_are_counted_by_their_cause() -> None:
     )
     pods = [*running("large", *range(5, 30)), *running("b", 30, 31), *running("c", 32), *job("a", 36)]
     assert why(nodes, pods) == (
-        "needs 9 whole UltraServers; 8 free; 1 not ready: us-01: node n1-0 not ready; "
-        "3 cordoned: us-02: node n2-0 cordoned, us-03: node n3-0 cordoned and 1 more; "
+        "needs 9 whole UltraServers; 8 free; 1 not ready: us-01: node n1-0 is not ready; "
+        "3 cordoned: us-02: node n2-0 is cordoned, us-03: node n3-0 is cordoned and 1 more; "
         "28 held: held by team/large (25), held by team/b (2) and 1 more"
     )
 
@@ -70,23 +71,6 @@ def test_reasons_name_the_job_that_units_are_reserved_for() -> None:
         "needs 1 whole UltraServer; 0 free; us-01: held by team/train; "
         "us-02: reserved for team/a, which is next"
     )
-
-
-@pytest.mark.parametrize(
-    ("count", "size", "text"),
-    [
-        (1, 4, "1 whole UltraServer"),
-        (2, 4, "2 whole UltraServers"),
-        (1, 2, "1 free pair of nodes"),
-        (3, 2, "3 free pairs of nodes"),
-        (1, 1, "1 free node"),
-        (5, 1, "5 free nodes"),
-        (1, 8, "1 free unit of 8 nodes"),
-        (2, 8, "2 free units of 8 nodes"),
-    ],
-)
-def test_units_have_names(count: int, size: int, text: str) -> None:
-    assert units(count, size) == text
 
 
 def test_a_size_that_no_unit_has_is_reported() -> None:

@@ -56,7 +56,7 @@ def test_a_worker_cannot_return_to_a_pair_in_which_another_job_has_the_node() ->
     first, second = job("a", 2)
     pods = [*bound([first], on(NODES, "n1-0"), started=True), second, foreign("x", "n1-1")]
     assert waiting(decide(Topology(NODES.values()), pods, NOW)) == {
-        "a": "a-worker-1 needs a node in us-01-a, where its block is: node n1-1 held by other/x"
+        "a": "a-worker-1 needs a node in us-01-a, where its block is: node n1-1 is held by other/x"
     }
     full = replace(foreign("x", "n1-1"), demand=Demand(requests={"cpu": 100_000}))
     assert waiting(decide(Topology(NODES.values()), [*pods[:2], full], NOW)) == {

@@ -95,7 +95,7 @@ def test_pods_without_devices_take_no_unit() -> None:
     assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
     decision = ask(FOUR.values(), without_devices(job("evil", 16, age=HOUR, **EVIL)), job("a", 16))
     assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
-    assert all("it asks for no aws.amazon.com/neuron" in why for why in waiting(decision).values())
+    assert all("it requests no aws.amazon.com/neuron" in why for why in waiting(decision).values())
 
 
 def test_pods_without_devices_are_no_workers_of_a_job_of_their_namespace() -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
+from placement import messages
 from placement.act.write import noted
 from placement.decide.believe import unjudged
 from placement.decide.cluster import shown
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.plan import Decision, Deletion, Opening
-from placement.decide.problems import text
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Demand, JobKey, Node, Pod
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
@@ -164,7 +164,7 @@ def patches(opening: Opening) -> list[tuple[Pod, str, str, bool]]:
 
 def problem(pod: Pod) -> str:
     """Returns why it cannot be placed, as it was read; empty where it can."""
-    return text(*pod.fault) if pod.fault else ""
+    return messages.fault(*pod.fault) if pod.fault else ""
 
 
 def jobs(pods: Iterable[Pod]) -> list[Job]:

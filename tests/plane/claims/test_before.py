@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import pytest
 
-from placement.__main__ import UNSERVED
+from placement.messages import WITHOUT_CLAIMS
 from testbed.experiment.judge import all_whole
 from testbed.experiment.stage import staged
 from testbed.kits import build
@@ -31,4 +31,4 @@ def test_without_the_claims_api_jobs_are_placed_by_requests_and_the_log_has_a_li
         stage.apply("train", 8)
         stage.wait(all_whole)
         log = program.log.read_text(encoding="utf-8")
-    assert f"resourceclaims is not served: {UNSERVED}" in log
+    assert f"resourceclaims is not served: {WITHOUT_CLAIMS}" in log

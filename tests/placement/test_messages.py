@@ -1,0 +1,227 @@
+"""The texts of placement; other tests compare codes, and the facts that a text has."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from contract.keys import GATE, PLACE
+from placement import messages
+from placement.messages import FAULTS, WITHOUT_NAMES, EventReason, Reason
+from tests.docs.tables import meanings
+from tests.placement.world import NOW
+
+ERROR = ValueError("e")
+RETAKE = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
+DELETE = "delete those that are not of this job"
+COMPARED = "at most 1000 are compared at a time"
+FEWER = "use fewer workers, or lower a guarantee"
+PARTS = "at most 200 parts of 4096 characters are compared"
+
+TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
+    "template": [(("t",), "ResourceClaimTemplate t")],
+    "device_class": [(("c",), "DeviceClass c")],
+    "of_pod": [(("p", "problem"), "p: problem")],
+    "no_job_label": [(("p",), f"p has the gate {GATE} but no job label: delete it, so that it is recreated")],
+    "other_placer": [
+        (
+            ("p", "placer=kueue"),
+            f"p has the gate {GATE}, but its annotation has placer=kueue: remove the gate",
+        )
+    ],
+    "other_gate": [(("p", "g"), "p waits for another gate as well: g")],
+    "no_devices": [
+        (("p", "r"), "p requests no r: create the job with ultraserver-webhook.io/inject: false"),
+    ],
+    "missing": [((3, 4), "3 of 4 workers exist")],
+    "unlike": [
+        (
+            ([(4, 4), (8, 2)],),
+            f"its workers disagree: 4 workers of node config 4 and 8 workers of node config 2; {DELETE}",
+        )
+    ],
+    "high_number": [(("p", 4, 4), "p has number 4, but the job was admitted with 4 workers")],
+    "same_number": [(("p", "q", 1), "p and q have the same number 1")],
+    "partial_unit": [((6, 4), "6 workers do not fill units of 4 nodes")],
+    "many_terms": [((17, 16), "its workers have 17 terms of anti-affinity: at most 16 are looked at")],
+    "repels_itself": [(("l",), "its workers' required anti-affinity by l is about themselves: remove it")],
+    "many_demands": [((5, 4), "its workers need 5 different kinds of node: at most 4 are supported")],
+    "many_conditions": [
+        (
+            ("n", 900, 200, 1000),
+            f"jobs of n that wait before it have 900 conditions on nodes, and it has 200 more: {COMPARED}",
+        )
+    ],
+    "several_pins": [((0, ["a", "b"]), "block 0 is pinned to several units: a, b")],
+    "same_pin": [((0, 1, "a"), "blocks 0 and 1 are both pinned to a")],
+    "by_hand": [
+        (("p", "n"), "p was admitted by hand and is on node n, which is in no unit"),
+        (("p", ""), "p was admitted by hand and has no node yet"),
+    ],
+    "crowded": [(("p", "a", "it is full"), "p needs a node in a, where its block is: it is full")],
+    "too_few_nodes": [((1,), "only 1 of its nodes are not used by the block")],
+    "units": [
+        ((1, 4), "1 whole UltraServer"),
+        ((2, 4), "2 whole UltraServers"),
+        ((1, 2), "1 free pair of nodes"),
+        ((3, 2), "3 free pairs of nodes"),
+        ((1, 1), "1 free node"),
+        ((5, 1), "5 free nodes"),
+        ((1, 8), "1 free unit of 8 nodes"),
+        ((2, 8), "2 free units of 8 nodes"),
+    ],
+    "shortage": [
+        (("2 units", 1, None, True), "needs 2 units; 1 free; what becomes free is reserved for it"),
+        (("2 units", 1, None, False), "needs 2 units; 1 free"),
+        (("2 units", 1, 1, True), "needs 2 units; 1 free; at most 1 can become free as things are"),
+    ],
+    "guaranteed_to_others": [
+        (
+            (2, "l", "t", 3, 4),
+            f"needs 2 units by l, and t are guaranteed 3 of the 4 that can be used: {FEWER}",
+        )
+    ],
+    "tried_again": [(("it failed", NOW), "it failed; tried again at 12:00:00 UTC")],
+    "refused": [(("409",), "the API server refused to change its pods: 409")],
+    "failed": [((3,), "admitted 3 times without getting its nodes")],
+    "waits_for": [(("j",), "jobs of its namespace were admitted in vain: waits until j has its nodes")],
+    "cannot_decide": [((ERROR,), "the program cannot decide about it, see its log: ValueError('e')")],
+    "cannot_explain": [((ERROR,), "the program cannot give the reason, see its log: ValueError('e')")],
+    "not_whole": [((timedelta(minutes=2), "why"), "admitted, but not whole within 120 s: why")],
+    "left_often": [((3,), "has left failed nodes 3 times")],
+    "cannot_move": [(("why",), "cannot move yet: why")],
+    "leaves": [
+        (([("a", "b"), ("c", "d")], "why"), "moves from unit a to b, moves from unit c to d: why"),
+        (([], "why"), "waits again, with all workers: why"),
+    ],
+    "node_is": [(("n", "cordoned"), "node n is cordoned")],
+    "node_of_unit_gone": [(("a",), "a node of a is gone")],
+    "not_selected": [(("n", "k", "v"), "node n is not k=v")],
+    "not_in_affinity": [(("n",), "node n is not in the pods' node affinity")],
+    "tainted": [(("n", "k"), "node n has the taint k")],
+    "few_devices": [(("n", "r"), "node n offers too few devices for r")],
+    "requested_by": [(("r",), "of what r requests")],
+    "full": [(("n", "cpu"), "node n has too little cpu")],
+    "filled_by": [(("it is full", "p"), "it is full, and pod p uses most of it")],
+    "held_by": [(("j",), "held by j")],
+    "node_held_by": [(("n", "j"), "node n is held by j")],
+    "crowded_unit": [
+        ((2, ["j", "k"]), "2 nodes free, held by j, k"),
+        ((0, []), "0 nodes free, held or too full"),
+    ],
+    "repelled": [(("j",), "kept off by anti-affinity and j")],
+    "reserved_for": [(("j",), "reserved for j, which is next")],
+    "kept_for": [(("t",), "kept for t by guarantee")],
+    "kept_free_for": [(("t",), "kept free for t by guarantee")],
+    "incomplete": [((3, 4), "3 of 4 nodes present")],
+    "mixed": [
+        (("n",), "node n has no devices of the Neuron DRA driver, and other nodes of the unit have some")
+    ],
+    "admitted": [
+        ((("a", "b"),), "admitted to a b"),
+        (((),), "admitted: its workers have their nodes"),
+    ],
+    "of_job": [(("j", "text"), "j: text")],
+    "no_event": [
+        ((ERROR,), "an Event was not written: e"),
+        ((ERROR, timedelta(minutes=1)), "an Event was not written, and none is written for 0:01:00: e"),
+    ],
+    "size_of_question": [((9,), "a question has 1 to 9 bytes")],
+    "outdated": [((NOW,), "the last decision was made at 12:00:00 UTC")],
+    "answered_just_now": [((1.25,), "it answered a question just now: try again in 1.2 s")],
+    "slow_question": [((2.0,), "the question has not arrived within 2 s")],
+    "many_workers": [((9,), "the job has more than 9 workers")],
+    "long_name": [((9,), "a name has at most 9 characters")],
+    "opened": [(("p", "j", ""), "admitted pod p of job j"), (("p", "j", "why"), "pod p of job j: why")],
+    "not_opened": [((2,), "2 pods were not admitted")],
+    "none_waits": [((None,), "no pod waits"), (("j",), "no pod waits for j")],
+    "large_snapshot": [(("f", 9), f"f: has more than 9 MiB: {RETAKE}")],
+    "invalid_snapshot": [
+        (
+            ("f", "nodes", "1", "a list is needed", 2),
+            f"f: nodes is 1: a list is needed, and 2 more errors: {RETAKE}",
+        ),
+        (("f", "", "1", "an object is needed", 0), f"f: an object is needed: {RETAKE}"),
+    ],
+    "no_decision": [(("f", ERROR), "f: no decision: a bug, or the file was changed: e")],
+    "other_release": [(("1.0",), "note: it was taken with release 1.0")],
+    "replayed": [
+        ((1, 2, 0), "1 of 3 waiting jobs would be admitted now"),
+        ((1, 2, 1), "1 of 3 waiting jobs would be admitted now, and 1 evicted"),
+    ],
+    "to_units": [((("a", "b"),), "to a b"), (((),), "to its nodes")],
+    "reserved_from": [((("a", "b"), "noon"), "a b from noon")],
+    "invalid_row": [((ERROR,), "a row of the rule table is invalid: ValueError: e")],
+    "not_texts": [((["a"], 1), "namespaces ['a'] and unit 1 of a guarantee must be texts")],
+    "invalid_count": [((0, 9), "count 0 of a guarantee must be a number from 1 to 9")],
+}
+"""The texts of each function, with its values."""
+
+FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
+    "place": (("why",), "why"),
+    "gates": ((17,), "it has 17 scheduling gates: at most 16 are looked at"),
+    "conditions": (
+        (201, 9),
+        f"its node selector, node affinity and tolerations have 201 parts of 9 characters: {PARTS}",
+    ),
+    "annotations": (
+        (240_001,),
+        "its annotations have 240001 bytes: at most 240000, so that its unit has room",
+    ),
+    "labels": ((5000,), "its labels have 5000 characters: at most 4096 are looked at"),
+    "claims": ((9,), "it has 9 resourceClaims: at most 8 are looked at"),
+    "lost": (("why",), "claims cannot be followed: why"),
+    "shared": (
+        ("c",),
+        "claim c is one for all pods that name it: use a resourceClaimTemplateName, so that each has its own",
+    ),
+    "unmade": (("t",), "no claim was created from t yet: see the pod's Events"),
+    "of": (("t", ("requests", 40)), "t: it has 40 requests and comparisons: at most 32 are looked at"),
+    "class": (("t", "c"), "t: there is no DeviceClass c"),
+    "mode": (
+        ("t", 2, 4),
+        "t has ultraserverMode 2, and the job has node config 4: use one number in both",
+    ),
+    "asks": ((9, 8), "its claims have 9 requests for devices: at most 8 are compared; use counts"),
+    "requests": ((40,), "it has 40 requests and comparisons: at most 32 are looked at"),
+    "choices": (("r",), "its request r has firstAvailable: use exactly"),
+    "selector": (
+        ("true",),
+        "its selector 'true' is not supported: use only comparisons with ==, joined by &&, up to 32",
+    ),
+    "units": ((4, "l"), f"annotation {PLACE} names units of 4 nodes by the label 'l': there are none here"),
+    "devices": (("r",), f"it requests no r: remove annotation {PLACE}"),
+    "unlabelled": (("n", "l"), "it is on node n, which has no label l and so is in no unit"),
+}
+
+
+def test_every_text_is_compared() -> None:
+    """Protects this module from a new function that it does not know."""
+    own = {
+        name for name, each in vars(messages).items() if getattr(each, "__module__", "") == messages.__name__
+    }
+    assert {name for name in own if name.islower()} == {*TEXTS, "fault"}
+    assert FAULTS.keys() == FAULT_TEXTS.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "text"), [(name, *case) for name, cases in TEXTS.items() for case in cases]
+)
+def test_the_text_of_a_function(name: str, values: tuple[Any, ...], text: str) -> None:
+    if name == "shortage":
+        needed, free, possible, reserved = values
+        assert messages.shortage(needed, free, possible=possible, reserved=reserved) == text
+    else:
+        assert getattr(messages, name)(*values) == text
+
+
+@pytest.mark.parametrize(("code", "values", "text"), [(code, *each) for code, each in FAULT_TEXTS.items()])
+def test_the_text_of_a_fault(code: str, values: tuple[object, ...], text: str) -> None:
+    assert messages.fault(code, *values) == text
+
+
+def test_the_reference_has_every_code_and_no_other() -> None:
+    """Protects people and programs that look a code up."""
+    assert set(meanings()["waiting"]) == set(Reason)
+    assert set(meanings()["events"]) == set(EventReason)
+    assert set(WITHOUT_NAMES) == set(Reason) - {Reason.PODS, Reason.UNITS}
