@@ -19,7 +19,7 @@ from certs.decide import Action, NextStep
 from certs.options import cluster_options, option, rotator
 from certs.rotate import PassResult
 from common import logs
-from common.exits import Program, say
+from common.output import Program, say
 from kube.api import ApiError
 
 LOOK_SECONDS = 0.5

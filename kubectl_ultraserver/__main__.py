@@ -15,8 +15,8 @@ from typing import Any, NoReturn, cast
 import click
 
 from common.completion import for_kubectl
-from common.exits import Program, coloured, say
 from common.files import files_of, read_text
+from common.output import Program, coloured, say
 from common.texts import printable
 from common.times import stamp
 from kube.api import ApiError, ForbiddenError

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Final, TypeVar
 from urllib.parse import quote
 
-from common.exits import progress
+from common.output import progress
 from kube.api import ForbiddenError, Object, leases
 from kube.rest import RestApi
 from kubectl_ultraserver import service

@@ -7,7 +7,7 @@ from functools import cached_property
 from http import HTTPStatus
 from urllib.parse import quote
 
-from common.exits import style
+from common.output import style
 from common.texts import folded, printable
 from kube.api import ForbiddenError, Object
 from kube.rest import loaded

@@ -1,11 +1,11 @@
-"""The commands' output for a terminal, with colours, which `common.exits` removes if there is none."""
+"""The commands' output for a terminal, with colours, which `common.output` removes if there is none."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Final
 
-from common.exits import style
+from common.output import style
 from common.texts import columns, printable
 from common.times import clock
 from kubectl_ultraserver.check.line import Line, Status

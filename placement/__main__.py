@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from common import logs
-from common.exits import Program, say
+from common.output import Program, say
 from common.texts import printable
 from kube.api import ApiError
 from kube.command import connect, options_of, own_namespace

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 import click
 
 from common.completion import SHELLS, script
-from common.exits import Program, coloured, say
 from common.files import files_of, read_text
+from common.output import Program, coloured, say
 from common.texts import did_you_mean, folded, printable
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
@@ -193,7 +193,7 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     cases = [case_of(item, must_place=must_place) for item in shown]
     if form in PIPELINES:
         cases = [*(unreadable(*place) for _, place in broken), *cases]
-        say(PIPELINES[form](cases), nl=False, commands=form == "github")
+        say(PIPELINES[form](cases), nl=False, workflow_commands=form == "github")
     else:
         _say_previews(form, shown, cases)
         for message, _ in broken:
@@ -398,7 +398,7 @@ def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
     if form not in PIPELINES:
         _fail(message)
     broken = [unreadable(*place) for place in places]
-    say(PIPELINES[form](broken), nl=False, commands=form == "github")
+    say(PIPELINES[form](broken), nl=False, workflow_commands=form == "github")
     sys.exit(FAILED)
 
 

@@ -14,8 +14,8 @@ from tests.docs.blocks import REPOSITORY, Block, anchors, blocks_of, documents, 
 from tests.docs.tables import SHAPES, WRITTEN
 from tests.helpers import load_text
 from webhook.documents import read_documents
-from webhook.engine.opening import kind_of
 from webhook.engine.outcome import Kind
+from webhook.engine.reading import kind_of
 from webhook.preview.run import preview
 from webhook.rows.placeholders import DEVICES, FAULT, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS
 from webhook.rules.load import load_default

@@ -168,7 +168,7 @@ def jobs(draw: st.DrawFn, *, named: bool | None = None) -> dict[str, Any]:
 
 def without_claims(template: dict[str, Any]) -> dict[str, Any]:
     """Returns a template without what is never its author's."""
-    for path in record.CLAIMS:
+    for path in record.MARKS:
         template = drop(template, path)
     return record.without_gate(template)
 

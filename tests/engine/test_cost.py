@@ -171,8 +171,10 @@ def over_budget(job: Any) -> Any:
 def test_a_record_beyond_the_budget_is_ignored_with_a_warning() -> None:
     outcome = evaluate(TABLE, requested(over_budget(mpijob(4))))
     (warning,) = outcome.warnings
-    assert warning.startswith("a record that names more than the webhook can have added is ignored")
-    assert "file: spec.mpiReplicaSpecs.Worker.template.metadata.annotations[ultraserver-" in warning
+    assert "is ignored, because it lists fields that the webhook never adds" in warning
+    assert warning.startswith(
+        "annotation spec.mpiReplicaSpecs.Worker.template.metadata.annotations[ultraserver-"
+    )
     fresh = evaluate(
         TABLE, requested(put(mpijob(4), (*WORKER, "spec", "a"), get(outcome.after, (*WORKER, "spec", "a"))))
     )

@@ -10,8 +10,8 @@ from tests.helpers import requested
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
 from tests.rules.tables import extended
 from webhook.engine import evaluate
-from webhook.engine.opening import opened
 from webhook.engine.pods import pods_of
+from webhook.engine.reading import read_job
 from webhook.objects.tree import Json, get, put
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
@@ -47,7 +47,7 @@ def launcher_with_ranks(workers: int) -> Json:
 
 
 def made(obj: Json, table: Table) -> list[tuple[str, Json]]:
-    result = opened(table, requested(obj))
+    result = read_job(table, requested(obj))
     assert result
     stored = evaluate(table, requested(obj)).after
     return [(group, pod) for group, _, _, pod in pods_of(result, stored)]

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.testing import CliRunner
 
-from common.exits import ESCAPE
+from common.output import ESCAPE
 from common.times import time_of
 from contract import keys
 from contract.keys import GATE, JOB, PLACE

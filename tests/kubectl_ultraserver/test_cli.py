@@ -159,7 +159,7 @@ def test_a_list_shows_progress_on_a_terminal(
     Lister(api, NAMESPACE).fleet()
     assert capsys.readouterr().err == ""
     terminal = SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("common.exits.sys", terminal)
+    monkeypatch.setattr("common.output.sys", terminal)
     Lister(api, NAMESPACE).fleet()
     printed = capsys.readouterr()
     assert printed.out == ""

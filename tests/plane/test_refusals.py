@@ -45,7 +45,7 @@ def test_a_job_that_is_opted_out_stays_as_it_was_written(
 
 
 CLAIMS = {
-    **{f"annotation {path[-1]}": put({}, path, "1") for path in record.CLAIMS[1:]},
+    **{f"annotation {path[-1]}": put({}, path, "1") for path in record.MARKS[1:]},
     f"label {keys.JOB}": put({}, record.JOB_LABEL, "team-b.victim"),
     "gate": {"spec": {"schedulingGates": [{"name": keys.GATE}]}},
 }

@@ -43,7 +43,7 @@ def test_what_a_file_takes_out_is_put_back_and_a_new_size_gets_its_own(tmp_path:
     result = run(tmp_path, suspended(), old=[*others, STORED], words=("-o", "json"))
     actual = item(result)
     assert (actual["operation"], actual["outcome"], result.exit_code) == ("UPDATE", "changed", 1)
-    assert actual["reason"] == "put back what the update took out"
+    assert actual["reason"] == "put back what the update removed"
     resized = run(tmp_path, suspended(8), old=[STORED], words=("--pods",))
     assert message("launcher-kept", "train-launcher") in unfolded(resized.stderr)
     assert "  Pod      worker 0-7 of 8: unchanged" in resized.stderr

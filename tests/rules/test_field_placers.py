@@ -201,7 +201,7 @@ def test_a_job_that_another_object_owns_names_where_to_opt_in(kind: str) -> None
     result = outcome(PLAIN, owned(kind, "example.com/v1", annotations=INJECT))
     assert not result.operations
     assert f"its owner is {kind}" in result.reason
-    assert "ultraserver-webhook.io/inject counts there" in result.reason
+    assert "ultraserver-webhook.io/inject has no effect on it" in result.reason
 
 
 def test_a_misplaced_key_on_a_template_gets_a_hint_with_the_right_place() -> None:

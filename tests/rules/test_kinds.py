@@ -55,7 +55,7 @@ def test_a_rule_with_a_field_is_skipped_for_kinds_without_it(asks: str) -> None:
     table = extended(f"rules:\n  - name: mine\n    reason: r\n    {match}{asks}\n")
     assert "mine" in outcome(table, mpijob()).fired()
     (row,) = (row for row in outcome(table, mpijob_v1()).rules if row.name == "mine")
-    assert row.why in {"the job has nothing for $(field.home)", "a mpijob-v1 has no field home"}
+    assert row.why in {"the job has no value for $(field.home)", "a mpijob-v1 has no field home"}
 
 
 def test_a_jobset_without_device_requests_gets_a_warning() -> None:

@@ -189,7 +189,7 @@ def test_a_rule_that_needs_another_one_is_skipped_if_that_kept_a_value() -> None
     second = "  - {name: other, reason: r, match: {role: worker}, warn: w, needs: [x]}\n"
     table = extended(adding("schedulerName: ours") + second)
     theirs = mpijob(worker_spec={"schedulerName": "theirs"})
-    text = "x did not fire, or left something of yours in place"
+    text = "x did not fire, or the job kept a value of its own"
     assert why(outcome(table, theirs), "other") == (State.SKIPPED, text)
     assert why(outcome(table, mpijob()), "other") == (State.FIRED, "r")
 

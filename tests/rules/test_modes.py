@@ -55,7 +55,7 @@ def test_a_rule_whose_placeholder_has_no_value_is_skipped_with_a_reason() -> Non
     job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"] = []
     result = outcome(load_default(), job)
     (row,) = [row for row in result.rules if row.name == "wait-for-all-workers"]
-    assert (row.state, row.why) == (State.SKIPPED, "the job has nothing for $(launcher.image)")
+    assert (row.state, row.why) == (State.SKIPPED, "the job has no value for $(launcher.image)")
 
 
 DEFAULT = load_default()

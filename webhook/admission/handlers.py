@@ -10,7 +10,7 @@ from common.texts import printable
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
 from webhook.engine.messages import coded, message
-from webhook.engine.opening import groups_of, kind_of
+from webhook.engine.reading import groups_of, kind_of
 from webhook.objects import record
 from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, drop, get

@@ -7,7 +7,7 @@ from typing import Final
 from common.texts import cut
 from contract.place import Placer
 from webhook.engine.jobs import Job
-from webhook.engine.match import Ready, Values, matched, ruled_out, unmet
+from webhook.engine.match import Match, Values, match_rule, needs_not_met, split_rules
 from webhook.engine.messages import Message, coded, message
 from webhook.engine.outcome import RuleOutcome, State
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
@@ -25,6 +25,12 @@ class Progress:
 
     Attributes:
         templates: The pod templates as changed so far, by their path in the object.
+        rules: The outcome of each rule, in the table's order.
+        refusing: Names of the rules and shapes that deny the job.
+        unplaced: Reasons why no node can take the job's pods.
+        additions: What the rules added to each template, for its record.
+        fired: Names of the rules that fired.
+        clean: Names of those whose additions conflicted with no value of the job.
         setters: By the path of what rules set, as in `Merge.places`, the last such rule; None if the request
             does not ask for it.
     """
@@ -41,8 +47,8 @@ class Progress:
     setters: dict[Path, str] | None = None
 
 
-_Answers = dict[int, tuple[Rule, Ready | str]]
-"""By position in the table, the rules that can fire for such jobs, and what matches or why it does not."""
+_Matches = dict[int, tuple[Rule, Match | str]]
+"""By position in the table: a rule, with its match or the reason why it does not match."""
 
 
 def apply_rules(job: Job, values: Values, progress: Progress) -> None:
@@ -56,87 +62,90 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
     if shape and shape.deny:
         progress.denials.append(Message(shape.name, render(shape.deny, values())))
         progress.refusing.append(shape.name)
-    outcomes, answers = _matched(job, values)
-    for place, (rule, answer) in answers.items():
-        if isinstance(answer, str):
-            outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, answer)
-        elif why := _hindered(answer, progress):
+    outcomes, matches = _match_all(job, values)
+    for place, (rule, match) in matches.items():
+        if isinstance(match, str):
+            outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, match)
+        elif why := _prevented(match, progress):
             outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, why)
         else:
-            outcomes[place] = _fire(answer, progress)
+            outcomes[place] = _fire(match, progress)
     progress.rules += filter(None, outcomes)
 
 
-def _hindered(ready: Ready, progress: Progress) -> str | None:
+def _prevented(match: Match, progress: Progress) -> str | None:
     """Returns why a rule that matches does not fire."""
-    rule = ready.rule
+    rule = match.rule
     for name in rule.unless:
         if name in progress.fired:
             return f"{name} fired instead"
     if rule.needs and progress.clean.isdisjoint(rule.needs):
-        return unmet(rule)
-    taken = ready.mount_taken if rule.match.mount_free else None
+        return needs_not_met(rule)
+    taken = match.mount_taken if rule.match.mount_free else None
     if taken and not rule.quiet:
         progress.warnings.append(message("value-kept", f"{taken}; mount yours elsewhere"))
     return taken
 
 
-def _matched(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Answers]:
-    """Returns the outcomes that are the same for all such jobs, and the rules that match.
+def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Matches]:
+    """Returns outcomes of the rules that cannot fire, as `split_rules` does, and the matches of the others.
 
-    Evaluates first the rules that set the placer, because others have a condition on it.
+    The three stages of a table: first the rules that add devices, then those that set the placer, then all
+    others, which may have conditions on both.
     """
-    giving = _answers(job, values, job.table.giving - job.off)
-    ways = [rule.devices for rule, answer in giving.values() if isinstance(answer, Ready) and rule.devices]
+    device_rules = _match_some(job, values, job.table.device_rules - job.off)
+    ways = [
+        rule.devices for rule, match in device_rules.values() if isinstance(match, Match) and rule.devices
+    ]
     job.devices = ways[0] if ways else job.devices
-    first = _answers(job, values, job.table.placing_of[job.workload.name]) | giving
-    fires = {place: rule for place, (rule, answer) in first.items() if isinstance(answer, Ready)}
-    placing = next((rule for rule in fires.values() if rule.placer), None)
+    first = _match_some(job, values, job.table.placer_rules_of[job.workload.name]) | device_rules
+    matching = {place: rule for place, (rule, match) in first.items() if isinstance(match, Match)}
+    placing = next((rule for rule in matching.values() if rule.placer), None)
     if job.shape:
         job.placer = placing.placer if placing else Placer.SCHEDULER
-    for place, rule in fires.items():
+    for place, rule in matching.items():
         if placing and rule.placer and rule is not placing:
             first[place] = rule, f"{placing.name} sets the placer"
-    outcomes, others = ruled_out(job)
-    answers = {place: first.get(place) or (rule, matched(rule, job, values)) for place, rule in others}
-    # A rule that adds devices has matched before: it may be for jobs without devices.
-    if not first.keys() <= answers.keys():
-        answers = dict(sorted({**answers, **first}.items()))
-    return [*outcomes], answers
+    outcomes, others = split_rules(job)
+    matches = {place: first.get(place) or (rule, match_rule(rule, job, values)) for place, rule in others}
+    # A rule that adds devices matched before it changed `job.devices`; by the new value it may be left out.
+    if not first.keys() <= matches.keys():
+        matches = dict(sorted({**matches, **first}.items()))
+    return [*outcomes], matches
 
 
-def _answers(job: Job, values: Values, names: Collection[str]) -> _Answers:
-    """Returns for each of these rules whether it matches, or why not."""
+def _match_some(job: Job, values: Values, names: Collection[str]) -> _Matches:
+    """Returns the matches of the rules with these names."""
     if not names:
         return {}
-    rules = ruled_out(job)[1]
-    return {place: (rule, matched(rule, job, values)) for place, rule in rules if rule.name in names}
+    rules = split_rules(job)[1]
+    return {place: (rule, match_rule(rule, job, values)) for place, rule in rules if rule.name in names}
 
 
-def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
-    rule, job, after, hindered = ready.rule, ready.job, dict[Path, Json](), list[Merge]()
+def _fire(match: Match, progress: Progress) -> RuleOutcome:
+    rule, job, after, conflicting = match.rule, match.job, dict[Path, Json](), list[Merge]()
     several = len(job.of[rule.match.role]) > 1
-    for group in ready.groups:
-        path, known = group.path, ready.known
+    for group in match.groups:
+        path, values = group.path, match.values
         if several or "job.place" in rule.quotes:
-            known = {**known, **ready.known_of(group)}
+            values = {**values, **match.values_of(group)}
         merge = Merge(path, rule.on_conflict, progress.additions.setdefault(path, {}), rule.before)
         merge.places = None if progress.setters is None else []
-        fragment = rule.fragment(known) if rule.fragment else rule.add
+        fragment = rule.fragment(values) if rule.fragment else rule.add
         after[path] = merge.apply(progress.templates[path], fragment)
         if merge.conflicts or merge.missing or merge.refused:
-            hindered.append(merge)
+            conflicting.append(merge)
         if progress.setters is not None:
             progress.setters |= {path + place: rule.name for place in merge.places or ()}
     progress.templates |= after
     if rule.warn or rule.unplaced:
-        _warn(ready, progress)
+        _warn(match, progress)
     progress.fired.add(rule.name)
-    denials = [Message(rule.name, render(rule.deny, ready.known))] if rule.deny else []
-    if not hindered or all(merge.is_clean for merge in hindered):
+    denials = [Message(rule.name, render(rule.deny, match.values))] if rule.deny else []
+    if not conflicting or all(merge.is_clean for merge in conflicting):
         progress.clean.add(rule.name)
     warnings: list[Message] = []
-    for merge in hindered:
+    for merge in conflicting:
         warnings += coded("not-added", merge.missing)
         denials += coded("too-many-terms", merge.refused)
         (denials if rule.on_conflict is OnConflict.DENY else warnings).extend(_conflicts(rule, merge))
@@ -148,13 +157,13 @@ def _fire(ready: Ready, progress: Progress) -> RuleOutcome:
     return RuleOutcome(rule.name, State.FIRED, why)
 
 
-def _warn(ready: Ready, progress: Progress) -> None:
-    rule = ready.rule
-    for known in ready.warned_of:
+def _warn(match: Match, progress: Progress) -> None:
+    rule = match.rule
+    for values in match.values_of_faults:
         if rule.warn:
-            progress.warnings.append(Message(rule.name, render(rule.warn, known)))
+            progress.warnings.append(Message(rule.name, render(rule.warn, values)))
         if rule.unplaced:
-            unplaced = Message(rule.name, render(rule.unplaced, known))
+            unplaced = Message(rule.name, render(rule.unplaced, values))
             progress.unplaced.append(unplaced)
             progress.warnings.append(Message(rule.name, f"the job waits forever: {unplaced}"))
 
@@ -168,7 +177,7 @@ _CONFLICTS: Final = {
 
 
 def _conflicts(rule: Rule, merge: Merge) -> Iterator[Message]:
-    """Yields a message about each choice of the user; it does not name the rule: a user has no rules."""
+    """Yields a message about each value of the user. It names no rule, because users do not see the table."""
     conflicts = () if rule.quiet and rule.on_conflict is not OnConflict.DENY else merge.conflicts
     return coded(_CONFLICTS[rule.on_conflict], map(_difference, conflicts))
 

@@ -6,7 +6,7 @@ from common.texts import cut
 from contract import keys
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
-from webhook.engine.opening import marked
+from webhook.engine.reading import marked
 from webhook.objects.templates import admits, matches
 from webhook.objects.tree import map_at, maps_at, shown, text_of
 from webhook.rows.table import Table
@@ -14,9 +14,9 @@ from webhook.rows.workloads import DEVICES, WORKER
 
 
 def candidacy(job: Job) -> tuple[bool, str]:
-    """Returns whether a job that is not opted out is a candidate, and why (design.md, "The rule table")."""
+    """Returns whether a job that is not opted out is a candidate, and why (docs/jobs.md)."""
     if not job.workload.takes_nodes:
-        return True, f"a {job.workload.name} is no job of its own, and only rules about such objects apply"
+        return True, f"a {job.workload.name} is not a job: only rules for such objects apply"
     groups = job.of[WORKER]
     if not groups:
         return False, _no_template(job)
@@ -77,7 +77,7 @@ def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
     for owner in maps_at(metadata, ("ownerReferences",)) if "ownerReferences" in metadata else ():
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))
         if matches(kind, elsewhere.owners.get(group, ())):
-            return f"it was made by a {cut(kind)} of {group}, which chooses its nodes"
+            return f"it was created by a {cut(kind)} of {group}, which chooses its nodes"
     others = "which is for other nodes than UltraServers"
     labels = map_at(metadata, ("labels",))
     for key, values in elsewhere.labels.items() if labels else ():

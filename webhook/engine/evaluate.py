@@ -15,8 +15,8 @@ from webhook.engine.identity import first_uid, job_id
 from webhook.engine.jobs import Job
 from webhook.engine.match import SWITCHED_OFF
 from webhook.engine.messages import Message, bounded, message
-from webhook.engine.opening import kind_of, opened
 from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome, State
+from webhook.engine.reading import kind_of, read_job
 from webhook.engine.script import with_script
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import placeholder_values
@@ -34,25 +34,26 @@ Templates = Mapping[Path, Json]
 def evaluate(table: Table, request: Request) -> Outcome:
     """Returns the outcome for the object of a request. Pure: the same arguments give the same outcome.
 
-    Never raises for any content of an object: an invalid job is denied with a message. If something is in
-    shadow, the object is evaluated twice: as it is served, and as it would be if that were enforced.
+    Never raises for any content of an object: an invalid job is denied with a message. If a rule or the table
+    is in shadow mode, the object is evaluated twice: as it is served, and with everything enforced.
     """
     ruling = table.ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
-    by = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
-    outcome = _decided(table, modes.served, request)
+    by_policy = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
+    outcome = _evaluate_with(table, modes.served, request)
     if modes.shadows:
-        outcome = _with_shadow(outcome, _decided(table, modes.would, request), modes.table, by)
+        outcome = _with_shadow(outcome, _evaluate_with(table, modes.would, request), modes.table, by_policy)
     if ruling and outcome.untouched is not Kind.NO_WORKLOAD:
-        reason = cut(outcome.reason + by) if modes.table is Mode.OFF else outcome.reason
+        reason = cut(outcome.reason + by_policy) if modes.table is Mode.OFF else outcome.reason
         outcome = replace(outcome, reason=reason, facts={**outcome.facts, "policy": ruling.policy.reason})
     return outcome
 
 
-def _decided(table: Table, off: Off, request: Request) -> Outcome:
+def _evaluate_with(table: Table, off: Off, request: Request) -> Outcome:
+    """Returns the outcome if this is switched off, with the patch."""
     kind = kind_of(request.object)
     try:
-        outcome, templates = _ruled(table, off, request, kind)
+        outcome, templates = _without_patch(table, off, request, kind)
         if not outcome.denials:
             if kind == "v1/Pod":
                 templates = with_script(request.object, templates, table.script)
@@ -68,23 +69,23 @@ def _decided(table: Table, off: Off, request: Request) -> Outcome:
     return outcome
 
 
-def _ruled(table: Table, off: Off, request: Request, kind: str) -> tuple[Outcome, Templates]:
-    """Returns the outcome of the rules, without the patch, and the resulting templates."""
+def _without_patch(table: Table, off: Off, request: Request, kind: str) -> tuple[Outcome, Templates]:
+    """Returns the outcome without the patch, and the templates that the patch is to produce."""
     obj = request.object
     if not table.workloads_of(kind):
         reason = cut(f"no workload of the rule table matches kind {kind}")
         return Outcome(table.revision, reason, obj, untouched=Kind.NO_WORKLOAD), {}
     if off.table:
         return Outcome(table.revision, "the whole rule table is switched off", obj), {}
-    return _evaluate(table, off.rules, request)
+    return _evaluate_job(table, off.rules, request)
 
 
-def _with_shadow(served: Outcome, would: Outcome, mode: Mode, by: str) -> Outcome:
+def _with_shadow(served: Outcome, would: Outcome, mode: Mode, by_policy: str) -> Outcome:
     """Returns the served outcome, with what enforcement would do; the mode is the table's or a policy's."""
     if mode is Mode.SHADOW:
         served = replace(
             served,
-            reason=cut(f"the whole rule table only reports{by}; {would.reason}"),
+            reason=cut(f"the whole rule table only reports{by_policy}; {would.reason}"),
             facts=would.facts,
             untouched=would.untouched,
             rules=tuple(row._replace(state=State.SKIPPED) for row in would.rules),
@@ -111,14 +112,10 @@ FACTS: Final = {
 """The facts of an outcome about a job with a size, by their placeholders."""
 
 
-def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outcome, Templates]:
-    job = opened(table, request)
+def _evaluate_job(table: Table, off: frozenset[str], request: Request) -> tuple[Outcome, Templates]:
+    job = read_job(table, request)
     if job is None:
-        rows = table.workloads_of(kind_of(request.object))
-        name, value = rows[-1].unlike(request.object) or ("", "")
-        of_kind = f"the table's rows for its kind ({', '.join(row.name for row in rows)})"
-        reason = f"its {name} is {cut(value)}: {of_kind} leave it to that, and {keys.INJECT} counts there"
-        return Outcome(table.revision, reason, request.object, untouched=Kind.NO_WORKLOAD), {}
+        return _no_workload(table, request), {}
     if isinstance(job.opted, str):
         raise JobError(job.opted)
     job.off = off
@@ -126,7 +123,7 @@ def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outc
     progress.warnings += [
         message("record-ignored", field_name((*group.path, *record.ANNOTATIONS, group.key)))
         for group in job.groups
-        if group.overdone
+        if group.record_ignored
     ]
     progress.setters = {} if request.explain else None
     facts = {"workload": job.workload.name}
@@ -136,7 +133,7 @@ def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outc
         job.candidate, reason = candidacy(job)
         untouched = Kind.UNCHANGED if job.candidate else Kind.NO_CANDIDATE
         job.uid = _first_uid(job, request)
-        values = cache(partial(placeholder_values, job))
+        values = cache(partial(placeholder_values, job))  # computed after the shape and the identity
         if job.candidate and job.workload.takes_nodes:
             job.shape = choose_shape(job)
             job.identity = job_id(request, job.name, job.generate_name, job.uid)
@@ -148,7 +145,7 @@ def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outc
         apply_rules(job, values, progress)
         facts |= {"devices": job.devices, "placer": str(job.placer)} if job.shape else {}
         _write_records(job, progress)
-    progress.warnings += _not_taken_over(job, progress.templates)
+    progress.warnings += _removed_marks(job, progress.templates)
     outcome = Outcome(
         revision=table.revision,
         reason=reason,
@@ -164,6 +161,18 @@ def _evaluate(table: Table, off: frozenset[str], request: Request) -> tuple[Outc
         faults=job.faults,
     )
     return outcome, progress.templates
+
+
+def _no_workload(table: Table, request: Request) -> Outcome:
+    """Returns the outcome for an object whose kind has rows, none of which is for it."""
+    rows = table.workloads_of(kind_of(request.object))
+    field, value = rows[-1].unlike(request.object) or ("", "")
+    names = ", ".join(row.name for row in rows)
+    reason = (
+        f"its {field} is {cut(value)}: each row for its kind ({names}) requires another value; "
+        f"{keys.INJECT} has no effect on it"
+    )
+    return Outcome(table.revision, reason, request.object, untouched=Kind.NO_WORKLOAD)
 
 
 def _first_uid(job: Job, request: Request) -> str:
@@ -183,12 +192,12 @@ def _write_records(job: Job, progress: Progress) -> None:
             progress.templates[group.path] = record.write(progress.templates[group.path], written, group.key)
 
 
-def _not_taken_over(job: Job, templates: Templates) -> Iterator[Message]:
-    """Yields messages about the user's own marks that were removed from the templates."""
+def _removed_marks(job: Job, templates: Templates) -> Iterator[Message]:
+    """Yields messages about the webhook's marks that the user wrote and that the templates no longer have."""
     for group in job.groups:
-        ours = record.claims(templates[group.path]) if group.claimed else {}
-        for place, theirs in group.claimed.items():
-            if not same(theirs, ours.get(place)):
-                what = "replaced" if place in ours else "removed"
+        marks = record.marks(templates[group.path]) if group.user_marks else {}
+        for place, users in group.user_marks.items():
+            if not same(users, marks.get(place)):
+                what = "replaced" if place in marks else "removed"
                 at = field_name((*group.path, *parse_pointer(place)))
-                yield message("own-key", what, at, shown(theirs, 40))
+                yield message("own-key", what, at, shown(users, 40))

@@ -55,8 +55,8 @@ class Group:
         role: The row's role, or its other role.
         template: The template without the webhook's earlier additions.
         record: The record of these; None if there is no valid one.
-        claimed: The webhook's marks that the user wrote, by their position in the template.
-        overdone: Whether a record is ignored because it names more than the webhook can have added.
+        user_marks: The webhook's marks that the user wrote, by their JSON pointers in the template.
+        record_ignored: Whether its record is ignored, because it names more than the webhook can have added.
         replicas: The number of its pods.
         takes_nodes: Whether each of them takes a node.
         index: Where to find a pod's number; None if pods have none.
@@ -72,8 +72,8 @@ class Group:
     template: Json
     role: str = ""
     record: Record | None = None
-    claimed: Mapping[str, Json] = field(default_factory=dict)
-    overdone: bool = False
+    user_marks: Mapping[str, Json] = field(default_factory=dict)
+    record_ignored: bool = False
     replicas: int = 1
     takes_nodes: bool = False
     index: Index | None = None

@@ -1,4 +1,4 @@
-"""Matches rules: whether a rule fires. Each negative answer names the condition that failed."""
+"""Matches rules with jobs. If a rule does not match, the reason names the first condition that failed."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -10,7 +10,8 @@ from webhook.engine.outcome import Fault, RuleOutcome, State
 from webhook.engine.values import of_template
 from webhook.objects.templates import has_volume, mounts_otherwise
 from webhook.objects.tree import Json
-from webhook.rows.table import LAST, Match, Rule
+from webhook.rows.table import LAST, Rule
+from webhook.rows.table import Match as Conditions
 
 SWITCHED_OFF: Final = "switched off"
 
@@ -18,16 +19,16 @@ Values = Callable[[], Mapping[str, Json]]
 """Returns the values of placeholders, computed for the first rule that needs them: most objects need none."""
 
 
-class Ready(NamedTuple):
-    """A rule that matched, its groups, and the values of its placeholders.
+class Match(NamedTuple):
+    """A rule that matches, the matching groups of the job, and the values of placeholders.
 
-    Its fragment is filled in only when the rule fires, because another rule may replace one that matches.
+    The rule's fragment is filled in only when the rule fires: another rule may fire instead.
     """
 
     rule: Rule
     job: Job
     groups: Sequence[Group]
-    known: Mapping[str, Json]
+    values: Mapping[str, Json]
 
     @property
     def mount(self) -> Mapping[str, str]:
@@ -35,7 +36,7 @@ class Ready(NamedTuple):
         free = self.rule.match.mount_free
         if not free:
             return {}
-        return free.filling(self.known) if free.filling else free.mount
+        return free.filling(self.values) if free.filling else free.mount
 
     @property
     def mount_taken(self) -> str | None:
@@ -49,49 +50,50 @@ class Ready(NamedTuple):
         return None
 
     @property
-    def warned_of(self) -> Iterator[Mapping[str, Json]]:
-        """The values of placeholders of each warning: one for each fault that the rule is for."""
-        yield self.known
+    def values_of_faults(self) -> Iterator[Mapping[str, Json]]:
+        """The values for each warning of the rule: one for each fault that it is for, or a single one."""
+        yield self.values
         for fault in self.job.faults.get(self.rule.match.fault or "", ())[1:]:
-            yield {**self.known, **_named(fault)}
+            yield {**self.values, **_fault_values(fault)}
 
-    def known_of(self, group: Group) -> Mapping[str, Json]:
-        """Returns the values of placeholders that differ between templates."""
+    def values_of(self, group: Group) -> Mapping[str, Json]:
+        """Returns the values of the placeholders that differ between templates."""
         rule, place = self.rule, self.job.placed(group)
         own = of_template(group, rule.own) if rule.own else {}
         return {**own, "job.place": str(place)} if place and "job.place" in rule.quotes else own
 
 
-def _named(fault: Fault) -> Mapping[str, Json]:
+def _fault_values(fault: Fault) -> Mapping[str, Json]:
     """Returns the values of the placeholders about a fault."""
     return {f"fault.{key}": text for key, text in fault._asdict().items()}
 
 
-def ruled_out(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
-    """Returns the outcomes of rules that cannot fire for such jobs, and the other rules by position.
+def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[int, Rule]]]:
+    """Returns outcomes of the rules that cannot fire for jobs with the same facts, and the other rules.
 
-    They are computed once for each set of facts; the table's rows permit few such sets.
+    The first list has an entry for each rule, by its position: None if the rule may fire. The table caches
+    the result for each set of facts; its rows permit few such sets.
     """
-    known = job.table.ruled_out
+    split = job.table.split_rules
     facts = _facts(job)
-    if facts not in known:
-        sorts = {None, *job.faults}  # rows on other faults need no evaluation
-        rules = [rule for rule in job.table.rules_of[job.workload.name] if rule.match.fault in sorts]
-        why = [_ruled_out(rule, job) for rule in rules]
+    if facts not in split:
+        faults = {None, *job.faults}  # rules for other faults are left out
+        rules = [rule for rule in job.table.rules_of[job.workload.name] if rule.match.fault in faults]
+        why = [_cannot_fire(rule, job) for rule in rules]
         possible = {rule.name for rule, text in zip(rules, why, strict=True) if not text}
         for place, rule in enumerate(rules):
             if not why[place] and rule.needs and rule.stage == LAST and possible.isdisjoint(rule.needs):
-                why[place] = unmet(rule)
+                why[place] = needs_not_met(rule)
                 possible.discard(rule.name)
-        known[facts] = (
+        split[facts] = (
             [text and RuleOutcome(rules[place].name, State.SKIPPED, text) for place, text in enumerate(why)],
             [(place, rule) for place, rule in enumerate(rules) if not why[place]],
         )
-    return known[facts]
+    return split[facts]
 
 
 def _facts(job: Job) -> tuple[object, ...]:
-    """Returns all facts that many jobs share and conditions use."""
+    """Returns the facts that conditions use and that many jobs have in common."""
     shape = job.shape and (job.shape.shape.name, job.shape.node_config)
     decided = (
         job.candidate,
@@ -106,7 +108,8 @@ def _facts(job: Job) -> tuple[object, ...]:
     return (job.workload.name, bool(job.name), job.numbered, job.roles, *decided)
 
 
-def _ruled_out(rule: Rule, job: Job) -> str | None:
+def _cannot_fire(rule: Rule, job: Job) -> str | None:
+    """Returns why a rule cannot fire, by facts alone."""
     match = rule.match
     if rule.name in job.off:
         return SWITCHED_OFF
@@ -118,42 +121,42 @@ def _ruled_out(rule: Rule, job: Job) -> str | None:
         return f"the job has no {match.whose} template"
     lacking = None if match.known_later else rule.quotes & job.lacking
     failed = (condition.failed(job) for condition in match.of_job)
-    return next(filter(None, failed), None) or (nothing_for(lacking) if lacking else None)
+    return next(filter(None, failed), None) or (_no_value(lacking) if lacking else None)
 
 
-def unmet(rule: Rule) -> str:
-    """Returns why a rule is skipped if none of the rules that it needs fired."""
-    return f"{' or '.join(rule.needs)} did not fire, or left something of yours in place"
+def needs_not_met(rule: Rule) -> str:
+    """Returns why a rule is skipped if none of the rules that it needs fired without a conflict."""
+    return f"{' or '.join(rule.needs)} did not fire, or the job kept a value of its own"
 
 
-def nothing_for(lacking: Collection[str]) -> str:
+def _no_value(lacking: Collection[str]) -> str:
     """Returns why a rule is skipped that quotes placeholders without a value."""
-    return f"the job has nothing for $({min(lacking)})"
+    return f"the job has no value for $({min(lacking)})"
 
 
-def matched(rule: Rule, job: Job, values: Values) -> Ready | str:
-    """Returns a rule that matches, or the first of its conditions that is not met."""
+def match_rule(rule: Rule, job: Job, values: Values) -> Match | str:
+    """Returns the match of a rule, or the reason why it does not match."""
     match = rule.match
-    groups = _matching(match, job) if match.known_later else job.of[match.role]
+    groups = _matching_groups(match, job) if match.known_later else job.of[match.role]
     if isinstance(groups, str):
         return groups
-    known = values()
+    filled = values()
     if match.unsupported_count:
-        known = {**known, **groups[0].unsupported(match.unsupported_count.value)}
+        filled = {**filled, **groups[0].unsupported(match.unsupported_count.value)}
     if match.fault:
-        known = {**known, **_named(job.faults[match.fault][0])}
-    if lacking := rule.quotes.difference(known):
-        return nothing_for(lacking)
-    ready = Ready(rule, job, groups, known)
+        filled = {**filled, **_fault_values(job.faults[match.fault][0])}
+    if lacking := rule.quotes.difference(filled):
+        return _no_value(lacking)
+    result = Match(rule, job, groups, filled)
     if match.mount_free and match.mount_free.exists:
-        name = ready.mount["name"]
+        name = result.mount["name"]
         if not all(has_volume(group.template, (name,)) for group in groups):
             return f"the {match.role} has no volume {cut(name)}"
-    return ready
+    return result
 
 
-def _matching(match: Match, job: Job) -> Sequence[Group] | str:
-    """Returns the groups whose templates meet its conditions; or why there are none, or the object fails."""
+def _matching_groups(match: Conditions, job: Job) -> Sequence[Group] | str:
+    """Returns the groups whose templates meet a rule's conditions, or why the rule does not match."""
     every, groups, reasons = job.of[match.role], list[Group](), list[str]()
     for group in every:
         for on_template in match.of_template:

@@ -1,7 +1,7 @@
 """The messages of an evaluation: each has a text for people and a code for programs.
 
 The code of a message that a row writes is the name of the row. `TEXTS` has all other codes. docs/reference.md
-lists both; tests/docs/messages.yaml has its words for the latter.
+lists all codes.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "too-many-terms": "{}",
     "own-key": "{} yours: {} is the webhook's own, not {}",
     "record-ignored": (
-        "a record that names more than the webhook can have added is ignored: remove it from the file: {}"
+        "annotation {} is ignored, because it lists fields that the webhook never adds: remove it"
     ),
     "size-kept": (
         "a job with generateName keeps the terms of its first size; delete it and create it in the new one"

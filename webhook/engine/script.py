@@ -1,7 +1,7 @@
-"""The init script's text, which a launcher's Pod gets and its job does not have.
+"""Adds the text of the init script to a launcher's Pod. The job does not contain the text.
 
-The job's evaluation decided that the Pod's init containers run it. So the Pod gets the text with any later
-table, policy or opt-out: without it the launcher would fail.
+The evaluation of the job decided that init containers run the script. So the Pod gets the text even if the
+table, a policy or an opt-out has changed since: without the text, the launcher fails.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import Json, Path, map_at, maps_at, put
 
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
-"""The variable of the containers that run it; the packaged table sets it from the annotation."""
+"""The containers that run the script have this variable; the table sets it from the annotation."""
 
 
 def with_script(pod: Json, templates: Mapping[Path, Json], text: str) -> Mapping[Path, Json]:

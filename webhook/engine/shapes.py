@@ -5,8 +5,8 @@ from common.texts import cut
 from contract import keys
 from contract.place import MOST_WORKERS
 from webhook.engine.jobs import Job
-from webhook.engine.opening import marked
 from webhook.engine.outcome import JobError
+from webhook.engine.reading import marked
 from webhook.objects.templates import containers
 from webhook.objects.tree import maps_at, shown, text_of
 from webhook.rows.families import Fitted

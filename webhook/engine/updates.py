@@ -1,8 +1,8 @@
-"""Decides what an update of a stored job keeps, and when its shape changes (docs/adr/0021-updates.md).
+"""Decides which additions an update of a stored job keeps, and when its shape changes (ADR 0021).
 
-Only an object whose pods are not created yet is examined, because they are created from what the update
-stores. The row of each kind has the condition for that. The sender of an update does not matter, only the
-change: an update that removes nothing is not changed.
+An update matters only while the object's pods do not exist, because they will be created from the updated
+templates. The key `updates` of each workload row has the condition. It does not matter who sends the update.
+If the update removes no addition, it is stored as it is.
 """
 
 from dataclasses import replace
@@ -13,8 +13,8 @@ from common.texts import cut
 from contract import keys
 from webhook.engine.evaluate import evaluate
 from webhook.engine.messages import Message, bounded, coded, message
-from webhook.engine.opening import groups_of, injection, kind_of, open_job
 from webhook.engine.outcome import JobError, Outcome, Request
+from webhook.engine.reading import build_job, groups_of, injection, kind_of
 from webhook.objects import record
 from webhook.objects.patch import patched
 from webhook.objects.paths import object_path
@@ -37,23 +37,24 @@ COPIED: Final = ("image", "imagePullPolicy", "resources", "securityContext")
 STARTED: Final = ("status", "startTime")
 """A field that the operator sets when it first sees an object that is not suspended."""
 STOPPED: Final = object_path("/status/conditions[type=Suspended]/status")
-"""A condition that the operator sets after it has deleted the pods of an object that was suspended later."""
+"""A condition that the operator sets when it has deleted the pods of a job that was suspended later."""
 
 
 def suspended(states: Suspending, stored: Json) -> bool:
     """Returns whether a stored job is suspended and has no pods, by its status."""
     if states.suspend.value(stored) is not True:
         return False
-    groups = get(stored, ("status", "replicaStatuses"))
-    if any(get(group, ("active",)) for group in groups.values()) if isinstance(groups, dict) else groups:
+    statuses = get(stored, ("status", "replicaStatuses"))
+    active = isinstance(statuses, dict) and any(get(status, ("active",)) for status in statuses.values())
+    if active or (statuses and not isinstance(statuses, dict)):
         return False
     return get(stored, STARTED) is None or STOPPED.value(stored) == "True"
 
 
 def has_no_pods(states: Suspending, stored: Json) -> bool:
     """Returns whether the pods of a stored job are not created yet: it is suspended, or has no status."""
-    seen = states.suspend.value(stored) is True or get(stored, STARTED) is not None
-    return not seen or suspended(states, stored)
+    may_have_started = states.suspend.value(stored) is True or get(stored, STARTED) is not None
+    return not may_have_started or suspended(states, stored)
 
 
 def admit(table: Table, request: Request, stored: Json = None) -> Outcome:
@@ -65,8 +66,8 @@ def admit(table: Table, request: Request, stored: Json = None) -> Outcome:
 def update(table: Table, request: Request, stored: Json) -> Outcome | str:
     """Returns the outcome for the update of a job or, if nothing is done, why.
 
-    Never raises. Refuses only a suspended job of a new size that could not be created either. An update that
-    cannot be read is admitted unchanged.
+    Never raises. Refuses an update only if a suspended job gets a size with which it could not be created.
+    An update that cannot be read is admitted unchanged.
     """
     new = request.object
     ruling = table.ruling(new, request.namespace, request.now)
@@ -94,9 +95,9 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     if isinstance(states, Suspending) and not has_no_pods(states, stored):
         return MADE
     old_groups, groups = groups_of(table, workload, stored), groups_of(table, workload, new)
-    # Not by path, because an element of a list may have moved.
+    # Matched by key, not by path: an update may move an element of a list.
     old = {group.row.key(stored, group.path): group.template for group in old_groups}
-    # A Pod, which is its own template, has no later pods.
+    # A Pod (its path is empty) is left out: nothing is created from it.
     templates = [
         (group.row.role, group.path, old.get(group.row.key(new, group.path)))
         for group in groups
@@ -104,8 +105,8 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     ]
     if not any(record.read(before) for _, _, before in templates):
         return "nothing was added to the stored object, so there is nothing to put back"
-    before = open_job(stored, old_groups, replace(request, object=stored), workload, table)
-    now = open_job(new, groups, request, workload, table)
+    before = build_job(stored, old_groups, replace(request, object=stored), workload, table)
+    now = build_job(new, groups, request, workload, table)
     warnings: list[Message] = []
     resized = now.has_workers and before.nodes != now.nodes
     if resized and isinstance(states, Suspending) and suspended(states, stored):
@@ -116,7 +117,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     after, patch = patched(
         new, {path: put_back(was, get(new, path), path, budget) for _, path, was in templates}
     )
-    reason = "put back what the update took out" if patch else "the update takes nothing out"
+    reason = "put back what the update removed" if patch else "the update removes no addition"
     copied = (
         cut(field_name(path)) for _, path, was in templates if _copied(table, workload, was, get(new, path))
     )
@@ -135,7 +136,7 @@ def _copied(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
     return any(not same(before.get(key) or None, now.get(key) or None) for key in COPIED)
 
 
-def _resized(table: Table, request: Request, templates: list[_Template], keeps: str | None) -> Outcome:
+def _resized(table: Table, request: Request, templates: list[_Template], kept_role: str | None) -> Outcome:
     """Returns the outcome for the job as if it were created in its new size, without the old additions."""
     new = request.object
     bare, budget = new, Budget(new)
@@ -149,12 +150,12 @@ def _resized(table: Table, request: Request, templates: list[_Template], keeps: 
         return replace(outcome, after=new)
     after, operations = patched(new, {path: get(outcome.after, path) for _, path, _ in templates})
     spec = ("spec",)
-    stays = any(
-        role == keeps and not same(get(was, spec), get(after, (*path, *spec)))
+    launcher_is_outdated = any(
+        role == kept_role and not same(get(was, spec), get(after, (*path, *spec)))
         for role, path, was in templates
     )
-    launcher = f"{get(new, ('metadata', 'name'))}-{keeps}"
-    warning = [message("launcher-kept", launcher)] if stays else []
+    launcher = f"{get(new, ('metadata', 'name'))}-{kept_role}"
+    warning = [message("launcher-kept", launcher)] if launcher_is_outdated else []
     return replace(
         outcome,
         reason=f"its size changed while it was suspended; {outcome.reason}",

@@ -33,7 +33,7 @@ def put_back(stored: Json, new: Json, at: Path, budget: Budget) -> Json:
     additions = record.read(stored)
     result = new if additions is None else _with_additions(stored, additions, new, at, budget)
     # Only the stored object identifies the job, and its record lists what was added at creation.
-    for mark in ((*record.ANNOTATIONS, keys.ADDED), *record.CLAIMS):
+    for mark in ((*record.ANNOTATIONS, keys.ADDED), *record.MARKS):
         value = get(stored, mark)
         result = drop(result, mark) if value is None else put(result, mark, value)
     return result if record.is_gated(stored) else record.without_gate(result)

@@ -23,7 +23,7 @@ _ENDS = tuple(pointer((key,)) for key in KEYS)
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
 _PLACING = (keys.JOB, keys.PLACE, keys.OPENED)
-CLAIMS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _PLACING))
+MARKS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _PLACING))
 """The marks of a job and of the nodes that its pods hold: always computed, never taken from the object."""
 GATES = ("spec", "schedulingGates")
 
@@ -89,10 +89,10 @@ def _text(raw: dict[str, Json]) -> str:
         return _ENCODER.encode(raw)
 
 
-def claims(template: Json) -> dict[str, Json]:
+def marks(template: Json) -> dict[str, Json]:
     """Returns the marks of a template, with the gate that belongs to them, by their pointers."""
-    marks = {pointer(path): value for path in CLAIMS if (value := get(template, path)) is not None}
-    return marks | ({pointer((*GATES, f"[{keys.GATE}]")): keys.GATE} if is_gated(template) else {})
+    written = {pointer(path): value for path in MARKS if (value := get(template, path)) is not None}
+    return written | ({pointer((*GATES, f"[{keys.GATE}]")): keys.GATE} if is_gated(template) else {})
 
 
 def is_gated(template: Json) -> bool:
@@ -120,18 +120,18 @@ def strip(
         The template, whether the record is valid (one that costs more than the budget is not), and the marks
         that no record names.
     """
-    counted = record is not None
+    valid = record is not None
     if record:
         try:
             template = take_back(template, record.added, budget)
         except OverBudgetError:
-            counted = False
+            valid = False
     if not (template.get("metadata") or GATES[-1] in map_at(template, GATES[:-1])):
-        return template, counted, {}  # true for most new jobs
+        return template, valid, {}  # true for most new jobs
     template = drop(template, (*ANNOTATIONS, key))
     if key != keys.ADDED:
-        return template, counted, {}
-    claimed = claims(template)
-    for path in CLAIMS:
+        return template, valid, {}
+    user_marks = marks(template)
+    for path in MARKS:
         template = drop(template, path)
-    return without_gate(template), counted, claimed
+    return without_gate(template), valid, user_marks

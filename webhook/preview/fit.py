@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from flask import Response, abort, request
 
-from common.exits import clean
+from common.output import clean
 from common.times import about, clock, time_of
 from webhook.objects.tree import get
 from webhook.preview.inputs import ParameterError, accepted, answer, read_query, texts_of

@@ -11,7 +11,7 @@ from common.texts import nearest
 from webhook.documents.reader import lacks
 from webhook.documents.templates import unrendered
 from webhook.engine.messages import MOST_MESSAGES
-from webhook.engine.opening import kind_of
+from webhook.engine.reading import kind_of
 from webhook.objects.paths import ObjectPath, Select
 from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.table import Table

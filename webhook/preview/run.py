@@ -15,9 +15,9 @@ from webhook import limits
 from webhook.documents import Document, DocumentError, expand_lists
 from webhook.engine import Outcome, Request, admit
 from webhook.engine.messages import bounded, coded
-from webhook.engine.opening import kind_of, opened
 from webhook.engine.outcome import JobError
 from webhook.engine.pods import pods_of
+from webhook.engine.reading import kind_of, read_job
 from webhook.objects.tree import Json, WrongTypeError, get
 from webhook.preview.hints import hints, refusals
 from webhook.preview.report import Preview, report
@@ -128,7 +128,7 @@ def _pods(
 def _made(of: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
     """Returns the Pods that an operator would create for an object, and notes about other Pods."""
     try:
-        job = opened(of.table, Request(of.object, of.namespace))
+        job = read_job(of.table, Request(of.object, of.namespace))
     # A table that is off has not been evaluated yet.
     except (JobError, WrongTypeError) as error:
         return (), () if of.outcome.denials else (f"its Pods are not known: {cut(str(error))}",)

@@ -4,8 +4,8 @@ from typing import Final
 
 from common.texts import cut
 from contract import keys
-from webhook.engine.opening import kind_of
 from webhook.engine.outcome import Kind, Outcome
+from webhook.engine.reading import kind_of
 from webhook.objects.tree import Json, get, nodes
 from webhook.rows.table import Table
 

@@ -9,8 +9,8 @@ from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.documents import Document
 from webhook.engine.candidates import no_device
-from webhook.engine.opening import opened
 from webhook.engine.outcome import JobError, Kind, Outcome, Request
+from webhook.engine.reading import read_job
 from webhook.engine.updates import MADE
 from webhook.objects.templates import REQUIRED
 from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, nodes, text_of
@@ -194,7 +194,7 @@ def _count(number: int, noun: str) -> str:
 def _nodes(item: Seen) -> int:
     """Returns how many nodes an object takes as it was received; 0 if that is not known."""
     try:
-        job = opened(item.table, Request(item.object, item.namespace))
+        job = read_job(item.table, Request(item.object, item.namespace))
     except (JobError, WrongTypeError):
         return 0
     return job.nodes if job else 0

@@ -9,7 +9,7 @@ from typing import Final
 
 from flask import Blueprint, Response, abort, request
 
-from common.exits import clean
+from common.output import clean
 from webhook.preview.browser import guard
 from webhook.preview.fit import Ask, fit
 from webhook.preview.formats import FORMATS, WITHOUT_PODS

@@ -306,13 +306,13 @@ class Table(File):
         revision: Twelve hexadecimal digits that change with the table's content.
         script: The text that launchers' Pods get.
         origins: The places where each rule is written: the first one, then those that change it.
-        ruled_out: The rules that cannot fire, by facts of a job as a whole.
+        split_rules: A cache: the rules that cannot fire, and the others, by facts of a job as a whole.
     """
 
     revision: str
     script: str = ""
     origins: Mapping[str, Sequence[Origin]] = field(default_factory=dict, compare=False)
-    ruled_out: dict[tuple[object, ...], tuple[Sequence[Any], Sequence[tuple[int, Rule]]]] = field(
+    split_rules: dict[tuple[object, ...], tuple[Sequence[Any], Sequence[tuple[int, Rule]]]] = field(
         default_factory=dict, init=False, compare=False
     )
     _policies_of: dict[str, Policies] = field(default_factory=dict, init=False, compare=False)
@@ -373,12 +373,12 @@ class Table(File):
         }
 
     @cached_property
-    def placing_of(self) -> Mapping[str, Collection[str]]:
+    def placer_rules_of(self) -> Mapping[str, Collection[str]]:
         """By workload, the names of the rules that set its placer."""
         return {name: {rule.name for rule in rules if rule.placer} for name, rules in self.rules_of.items()}
 
     @cached_property
-    def giving(self) -> frozenset[str]:
+    def device_rules(self) -> frozenset[str]:
         """Names of the rules that set how workers get their devices."""
         return frozenset(rule.name for rule in self.rules if rule.devices)
 

@@ -15,7 +15,7 @@ from tests.plane.guard import people
 from tests.plane.kinds.jobs import CONTAINER, jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
 from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine.evaluate import evaluate
-from webhook.engine.opening import groups_of, kind_of
+from webhook.engine.reading import groups_of, kind_of
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 

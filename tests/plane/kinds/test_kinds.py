@@ -18,7 +18,7 @@ from tests.plane.examples import assert_changed
 from tests.plane.kinds.jobs import CONTAINER, job, jobset, leaderworkerset, pytorchjob, template, trainjob
 from tests.plane.manifests.objects import webhooks
 from webhook.engine import evaluate
-from webhook.engine.opening import groups_of, kind_of
+from webhook.engine.reading import groups_of, kind_of
 from webhook.objects import record
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
@@ -124,7 +124,7 @@ def test_a_job_without_ultraservers_loses_its_placement_annotation(claim: Object
     plain = template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}])
     claiming = job(1, template={**plain, **claim, "spec": plain["spec"] | claim.get("spec", {})})
     spec = namespace.create(claiming, "--dry-run=server")["spec"]["template"]
-    assert record.claims(spec) == {}
+    assert record.marks(spec) == {}
 
 
 def test_every_group_of_a_leaderworkerset_has_an_ultraserver(

@@ -11,7 +11,7 @@ from testbed.plane.kubectl import Kubectl, Object
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
 from tests.plane.ways import way
-from webhook.engine.opening import groups_of, kind_of
+from webhook.engine.reading import groups_of, kind_of
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 

@@ -72,7 +72,7 @@ def test_kueues_own_updates_are_seen_and_come_out_as_they_went_in(stage: Stage) 
     # The two starts; when it is stopped, it has pods. The API server asks again where it has to begin a patch
     # again, as another user wrote in between.
     assert len(updates) >= 2, updates
-    assert all("the update takes nothing out" in line for line in updates)
+    assert all("the update removes no addition" in line for line in updates)
 
 
 def test_a_waiting_job_that_is_applied_again_keeps_its_terms_and_its_turn(stage: Stage) -> None:
@@ -81,7 +81,7 @@ def test_a_waiting_job_that_is_applied_again_keeps_its_terms_and_its_turn(stage:
     first = wait_workload(stage, key)["metadata"]["uid"]
     _, again = apply(stage, own_lists("again"))
     assert again["spec"] == stored["spec"]
-    assert any("put back what the update took out" in line for line in said_of(stage, key))
+    assert any("put back what the update removed" in line for line in said_of(stage, key))
     for name in list(stage.sick):
         stage.cordon(name, cordoned=False)
     wait_whole(stage, key)

@@ -27,7 +27,7 @@ def groups_of(table: Table, workload: Workload, obj: Json) -> list[Group]:
     ]
 
 
-def opened(table: Table, request: Request) -> Job | None:
+def read_job(table: Table, request: Request) -> Job | None:
     """Returns the object as its author wrote it, read by the first workload whose kind and ``when`` match.
 
     Raises:
@@ -40,12 +40,12 @@ def opened(table: Table, request: Request) -> Job | None:
         for group in groups:
             template, key = group.template, group.key
             added = record.read(template, key)
-            group.template, counted, group.claimed = record.strip(template, added, budget, key)
-            group.record, group.overdone = (added, False) if counted else (None, added is not None)
+            group.template, valid, group.user_marks = record.strip(template, added, budget, key)
+            group.record, group.record_ignored = (added, False) if valid else (None, added is not None)
             if group.template is not template:
                 obj = put(obj, group.path, group.template)
         if not workload.unlike(obj):
-            return open_job(obj, groups, request, workload, table)
+            return build_job(obj, groups, request, workload, table)
     return None
 
 
@@ -55,7 +55,7 @@ def kind_of(obj: Json) -> str:
     return f"{named.get('apiVersion')}/{named.get('kind')}"
 
 
-def open_job(obj: Json, groups: Sequence[Group], request: Request, workload: Workload, table: Table) -> Job:
+def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Workload, table: Table) -> Job:
     """Returns the job of a request, with the pods of each group in ``obj``, which has no earlier additions.
 
     Raises:
@@ -69,12 +69,13 @@ def open_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wor
     for group in groups:
         _count(group, obj, before, takes_devices=group in takers)
     metadata = map_at(request.object, ("metadata",))
-    name, beginning = metadata.get("name"), metadata.get("generateName")
-    name, beginning = name if isinstance(name, str) else "", beginning if isinstance(beginning, str) else ""
+    name, generate_name = metadata.get("name"), metadata.get("generateName")
+    name = name if isinstance(name, str) else ""
+    generate_name = generate_name if isinstance(generate_name, str) else ""
     takers = [group for group in groups if group.takes_nodes]
     nodes, numbered = at_once(takers), all(map(attrgetter("numbered"), takers))
     return Job(
-        table, workload, obj, name, beginning, request.namespace, family, groups, nodes, numbered, opted
+        table, workload, obj, name, generate_name, request.namespace, family, groups, nodes, numbered, opted
     )
 
 

@@ -1,4 +1,4 @@
-"""Output for people: no text that a user wrote can command a terminal or a pipeline."""
+"""Prints text for people, with escapes for terminal control sequences and commands of GitHub workflows."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import click
 from common.texts import printable
 
 ESCAPE: Final = f"\0{secrets.token_hex(8)}"
-"""Replaces the escape character of our colours until the text is printed: no file can contain it."""
+"""Stands for ESC in colours until the text is printed. It is random, so that no input contains it."""
 _COLOURS: Final = {
     "+++": None,
     "---": None,
@@ -26,6 +26,7 @@ _COLOURS: Final = {
     "  failed": "red",
 }
 """Colours of a preview's lines, by their beginning; None is bold."""
+# `::name` and `##[name]` at the start of a line are commands of GitHub workflows.
 _LINE_PART = re.compile(r"[^\n\t]+")
 _COLOUR = rf"(?:{ESCAPE}\[[\d;]*m)*"
 _COMMAND = re.compile(rf"^((?:{ESCAPE}\[[\d;]*m|[ \t])*):({_COLOUR}:)", re.MULTILINE)
@@ -46,18 +47,18 @@ class Program(click.Group):
             raise
 
 
-def shown(text: str) -> str:
+def _escaped(text: str) -> str:
     """Returns the text made printable, except line ends, tabs and the colours of `style`."""
     return ESCAPE.join(_LINE_PART.sub(lambda part: printable(part[0]), each) for each in text.split(ESCAPE))
 
 
 def style(text: str, **how: Any) -> str:  # noqa: ANN401 - click's
-    """Returns the text made printable, with the colours of `click.style`, for `say`."""
-    return click.style(shown(text), **how).replace("\x1b", ESCAPE)
+    """Returns printable text with the colours of `click.style`; print it with `say`."""
+    return click.style(_escaped(text), **how).replace("\x1b", ESCAPE)
 
 
 def coloured(text: str) -> str:
-    """Returns a preview, with its sentence and diff, in colours, which `say` prints at a terminal only."""
+    """Returns the text of a preview in colours. `say` drops the colours unless it prints to a terminal."""
     return "".join(_line(line) for line in text.splitlines(keepends=True))
 
 
@@ -70,24 +71,24 @@ def _line(line: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Returns the text with Python's escapes for what is not printable and for GitHub's workflow commands.
+    """Returns the text with escapes for unprintable characters, and for the first ones of GitHub's commands.
 
-    Line ends and tabs stay. JSON in ASCII and YAML of `dump_yaml` do not change. Colours are ignored when
-    commands are looked for, because a pipe receives the lines without them.
+    Line ends and tabs stay. ASCII JSON and the YAML of `dump_yaml` stay as they are. Colours are ignored when
+    commands are searched, because a pipe receives the lines without them.
     """
-    return _GROUP.sub(r"#\1\\u0023\2", _COMMAND.sub(r"\1\\x3a\2", shown(text)))
+    return _GROUP.sub(r"#\1\\u0023\2", _COMMAND.sub(r"\1\\x3a\2", _escaped(text)))
 
 
-def say(text: str, *, err: bool = False, nl: bool = True, commands: bool = False) -> None:
+def say(text: str, *, err: bool = False, nl: bool = True, workflow_commands: bool = False) -> None:
     """Prints a text, in colours if a terminal shows it and ``NO_COLOR`` is not set.
 
     Args:
         text: May contain any characters.
         err: Whether to print to standard error.
         nl: Whether a line end follows.
-        commands: Whether the lines are GitHub's workflow commands, whose parts are escaped already.
+        workflow_commands: Whether the lines are commands of GitHub workflows, with escapes already.
     """
-    cleaned = (shown if commands else clean)(text).replace(ESCAPE, "\x1b")
+    cleaned = (_escaped if workflow_commands else clean)(text).replace(ESCAPE, "\x1b")
     click.echo(cleaned, err=err, nl=nl, color=False if os.environ.get("NO_COLOR") else None)
 
 

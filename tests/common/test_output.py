@@ -11,12 +11,12 @@ from click.testing import CliRunner
 import certs.__main__
 import kubectl_ultraserver.__main__
 import placement.__main__
-from common.exits import Program, say, style
+from common.output import Program, say, style
 from testbed.chart import REPOSITORY
 from webhook import cli
 
 PRODUCT = ("webhook", "certs", "placement", "kube", "common", "contract", "kubectl_ultraserver")
-EXIT = "common/exits.py"
+EXIT = "common/output.py"
 WRITE = {
     "print",
     *(f"click.{name}" for name in ("echo", "secho", "style", "confirm", "prompt", "echo_via_pager")),
@@ -45,7 +45,7 @@ def test_no_module_but_one_writes_to_people() -> None:
     files = [file for package in PRODUCT for file in (REPOSITORY / package).rglob("*.py")]
     assert len(files) > 100
     entries = [line for file in files if not file.match(EXIT) for line in written(file)]
-    assert entries == [], "write with common.exits.say"
+    assert entries == [], "write with common.output.say"
     assert [*written(REPOSITORY / EXIT)]
 
 
