@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from certs import development, status
+from certs import development, messages, status
 from certs.authority import CertificateError
 from certs.decide import Action, NextStep
 from certs.options import cluster_options, option, rotator
@@ -63,15 +63,14 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
     with _errors():
         rotating = rotator(_step, **options)
         if force and (stored := rotating.read()).takes:
-            name = stored.provided.name
-            raise click.ClickException(f"the certificate comes from the Secret {name}: replace it there")
+            raise click.ClickException(messages.from_elsewhere(stored.provided.name))
         outcome = rotating.run(authority="ca" in force, leaf="leaf" in force)
         while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)  # noqa: TID251 - between two checks of a command
             outcome = rotating.run()
     _report(outcome)
     if wait and outcome.last.action is Action.WAIT:
-        raise click.ClickException(f"not complete after {wait:g} s")
+        raise click.ClickException(messages.not_complete(wait))
 
 
 @main.command("status")
@@ -86,13 +85,13 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
         stored = replace(reader.read(), replicas=reader.replicas())
         decision = reader.next(stored)
     except _FAILURES as error:
-        say(f"error: {error}", err=True)
+        say(messages.error(error), err=True)
         sys.exit(2)
     for line in status.describe(stored, decision):
         say(line)
     problems = status.problems(stored)
     for problem in problems:
-        say(f"wrong: {problem}", err=True)
+        say(messages.wrong(problem), err=True)
     sys.exit(1 if problems else 0)
 
 
@@ -125,7 +124,7 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
     passes = Passes(rotating, metrics, options["interval_seconds"])
     while signal.sigtimedwait(ends, max(passes(), LEAST_SECONDS)) is None:
         pass
-    _log.info("stopped")
+    _log.info(messages.STOPPED)
 
 
 @main.command()
@@ -143,7 +142,7 @@ def dev(directory: Path, hosts: tuple[str, ...]) -> None:
     """Create certificates for localhost, 127.0.0.1, ::1 and every --host."""
     with _errors():
         expires = development.make(directory, (*development.DEFAULT_HOSTS, *hosts), datetime.now(UTC))
-    say(f"made {directory / 'tls.crt'}; valid until {expires:%Y-%m-%d %H:%M} UTC")
+    say(messages.made(directory / "tls.crt", expires))
 
 
 @contextlib.contextmanager
@@ -156,18 +155,18 @@ def _errors() -> Iterator[None]:
 
 
 def _step(decision: NextStep) -> None:
-    say(f"{decision.action.value}: {decision.why}")
+    say(messages.step(decision.action.value, decision.why))
 
 
 def _log_step(decision: NextStep) -> None:
     level = logging.WARNING if decision.broken else logging.INFO
-    _log.log(level, "%s: %s", decision.action.value, decision.why)
+    _log.log(level, "%s", messages.step(decision.action.value, decision.why))
 
 
 def _report(outcome: PassResult) -> None:
     _step(outcome.last)
     for note in outcome.stored.notes:
-        say(f"note: {note}")
+        say(messages.note(note))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from common.times import stamp
+from certs import messages
 
 BACKDATE = timedelta(minutes=5)
 """Time by which a certificate begins before ``now``: nodes' clocks differ by a few minutes at most."""
@@ -97,11 +97,11 @@ def load(certificate_pem: bytes, key_pem: bytes, *, signs: bool = False) -> Pair
         certificate, *intermediates = x509.load_pem_x509_certificates(certificate_pem)
         public, key = certificate.public_key(), serialization.load_pem_private_key(key_pem, password=None)
     except Exception as error:  # ValueError, TypeError and UnsupportedAlgorithm all mean unreadable
-        raise CertificateError(f"its certificate or key cannot be read: {error}") from error
+        raise CertificateError(messages.unreadable(error)) from error
     if key.public_key() != public:
-        raise CertificateError("its private key is not the certificate's")
+        raise CertificateError(messages.OTHER_KEY)
     if signs and not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)):
-        raise CertificateError("its private key is not ECDSA on P-256")
+        raise CertificateError(messages.WRONG_KEY)
     return Pair(certificate, cast("CertificateIssuerPrivateKeyTypes", key), tuple(intermediates))
 
 
@@ -121,7 +121,7 @@ def in_time(certificate: x509.Certificate, now: datetime) -> bool:
 
 def span(certificate: x509.Certificate) -> str:
     """Returns the text ``valid from … to …``."""
-    return f"valid from {stamp(certificate.not_valid_before_utc)} to {stamp(certificate.not_valid_after_utc)}"
+    return messages.valid(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
 
 def is_authority(certificate: x509.Certificate) -> bool:
@@ -148,11 +148,11 @@ def _general(name: str) -> x509.GeneralName:
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(name))
     if not name:
-        raise CertificateError("a serving certificate needs at least one name, and no empty one")
+        raise CertificateError(messages.NO_NAMES)
     try:
         return x509.DNSName(name)
     except ValueError as error:
-        raise CertificateError(f"a name of the certificate is malformed: {error}") from error
+        raise CertificateError(messages.malformed_name(error)) from error
 
 
 def _held(leaf: x509.Certificate) -> set[x509.GeneralName]:

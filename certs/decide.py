@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
 
+from certs import messages
 from certs.authority import BACKDATE, is_authority, lacking, span
 from certs.inputs import Inputs, good, last_served, renewal, still_good, unusable, verifies
 from certs.objects import Bundle
-from common.times import stamp
 
 
 class Action(Enum):
@@ -77,12 +77,12 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
         ca = held.pair.certificate
         if good(ca, inputs.now):
             return None
-        why = "the certificate in the authority's Secret is not a CA"
+        why = messages.NOT_A_CA
         if is_authority(ca):
-            why = f"the authority is {span(ca)} only"
+            why = messages.ca_not_valid(span(ca))
         known = held.bundle
     else:
-        why = f"no authority that can sign: {held.problem}"
+        why = messages.no_ca(held.problem)
         # The key is lost, perhaps with the Secrets. Replicas still serve their mounted leaves, so all
         # authorities that are trusted now stay trusted until these leaves are replaced.
         known = held.bundle | inputs.serving.bundle
@@ -93,9 +93,9 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
 def _old_authority(inputs: Inputs) -> NextStep | None:
     signer = inputs.signer.certificate
     if signer in inputs.forced:
-        why = "a new authority was requested"
+        why = messages.NEW_CA_REQUESTED
     elif inputs.now >= renewal(signer):
-        why = f"the authority reached its renewal time at {stamp(renewal(signer))}"
+        why = messages.ca_due(renewal(signer))
     else:
         return None
     return NextStep(Action.NEW_AUTHORITY, why, still_good(inputs.bundle | {signer}, inputs.now))
@@ -105,9 +105,9 @@ def _odd_bundle(inputs: Inputs) -> NextStep | None:
     trusted = still_good(inputs.bundle, inputs.now) | inputs.anchors
     if trusted == inputs.bundle:
         return None
-    why = "the bundle lacks the authority of the leaf that is to be served"
+    why = messages.BUNDLE_LACKS_CA
     if inputs.anchors <= inputs.bundle:
-        why = "a certificate in the bundle has expired, or is not a CA"
+        why = messages.BUNDLE_HAS_OLD_CA
     broken = bool(unusable(inputs.serving, inputs.bundle, inputs.now))
     return NextStep(Action.BUNDLE, why, trusted, broken=broken)
 
@@ -118,7 +118,7 @@ def _lost_trust(inputs: Inputs) -> NextStep | None:
         return None
     if all(inputs.anchors <= bundle for hook in inputs.hooks for bundle in hook.bundles):
         return None
-    return NextStep(Action.FORGET, "a caBundle no longer holds the new authority")
+    return NextStep(Action.FORGET, messages.TRUST_LOST)
 
 
 def _untrusted(inputs: Inputs) -> NextStep | None:
@@ -127,28 +127,28 @@ def _untrusted(inputs: Inputs) -> NextStep | None:
         return None
     serving = inputs.serving
     broken = any(unusable(serving, held, inputs.now) for hook in wrong for held in hook.bundles)
-    names = ", ".join(f"{hook.kind} {hook.name}" for hook in wrong)
-    return NextStep(Action.TRUST, f"the caBundle is stale in {names}", broken=broken)
+    why = messages.stale(f"{hook.kind} {hook.name}" for hook in wrong)
+    return NextStep(Action.TRUST, why, broken=broken)
 
 
 def _unpublished(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
     if serving.bundle == inputs.bundle or unusable(serving, inputs.bundle, inputs.now):
         return None  # a new leaf is stored with the bundle
-    return NextStep(Action.PUBLISH, "ca.crt of the serving Secret is not the bundle")
+    return NextStep(Action.PUBLISH, messages.NOT_PUBLISHED)
 
 
 def _broken_leaf(inputs: Inputs) -> NextStep | None:
     why = unusable(inputs.serving, inputs.bundle, inputs.now)
     # Without waiting for the settling time: there is no valid leaf to serve meanwhile.
-    return _another_leaf(inputs, f"no leaf to serve: {why}", broken=True) if why else None
+    return _another_leaf(inputs, messages.no_leaf(why), broken=True) if why else None
 
 
 def _unnoted(inputs: Inputs) -> NextStep | None:
     complete = inputs.moved and inputs.bundle == inputs.anchors
     if complete or inputs.authority.noted is not None:
         return None
-    return NextStep(Action.NOTE, "every caBundle holds the new authority")
+    return NextStep(Action.NOTE, messages.IN_EVERY_BUNDLE)
 
 
 def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
@@ -157,12 +157,10 @@ def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
         return None
     settled = since + inputs.wanted.settle if since else inputs.now
     if inputs.now >= settled:
-        return _another_leaf(inputs, "the new authority is trusted everywhere")
+        return _another_leaf(inputs, messages.TRUSTED)
     if leaf.not_valid_after_utc <= settled:
-        return _another_leaf(
-            inputs, f"the leaf ends at {stamp(leaf.not_valid_after_utc)}, before the settling time"
-        )
-    return NextStep(Action.WAIT, "API servers do not trust the new authority yet", until=settled)
+        return _another_leaf(inputs, messages.leaf_ends_early(leaf.not_valid_after_utc))
+    return NextStep(Action.WAIT, messages.NOT_TRUSTED_YET, until=settled)
 
 
 def _old_leaf(inputs: Inputs) -> NextStep | None:
@@ -170,11 +168,11 @@ def _old_leaf(inputs: Inputs) -> NextStep | None:
     if leaf is None or inputs.takes:
         return None
     if missing := lacking(leaf, inputs.wanted.names):
-        return NextStep(Action.ISSUE, f"the leaf lacks the name {', '.join(missing)}", broken=True)
+        return NextStep(Action.ISSUE, messages.leaf_lacks(missing), broken=True)
     if leaf in inputs.forced:
-        return NextStep(Action.ISSUE, "a new leaf was requested")
+        return NextStep(Action.ISSUE, messages.NEW_LEAF_REQUESTED)
     if inputs.now >= renewal(leaf):
-        return NextStep(Action.ISSUE, f"the leaf reached its renewal time at {stamp(renewal(leaf))}")
+        return NextStep(Action.ISSUE, messages.leaf_due(renewal(leaf)))
     return None
 
 
@@ -186,16 +184,16 @@ def _old_authority_retires(inputs: Inputs) -> NextStep | None:
     # One second more, because certificates have times in whole seconds.
     settled = stored_at + inputs.wanted.settle + timedelta(seconds=1)
     if inputs.now < settled:
-        return NextStep(Action.WAIT, "pods are receiving the new authority's leaf", until=settled)
+        return NextStep(Action.WAIT, messages.PODS_RECEIVE_LEAF, until=settled)
     behind = [
         address
         for address, leaf in (inputs.replicas or {}).items()
         if not verifies(leaf, serving.pair.intermediates, inputs.anchors, inputs.now)
     ]
     if behind:
-        why = f"the old authority stays trusted: its leaf is still served by {', '.join(sorted(behind))}"
+        why = messages.still_served(sorted(behind))
         return NextStep(Action.WAIT, why, until=inputs.now + inputs.wanted.settle)
-    return NextStep(Action.BUNDLE, "every replica serves the new authority's leaf", inputs.anchors)
+    return NextStep(Action.BUNDLE, messages.EVERY_REPLICA, inputs.anchors)
 
 
 def _keep(inputs: Inputs) -> NextStep:
@@ -203,7 +201,7 @@ def _keep(inputs: Inputs) -> NextStep:
     due = renewal(inputs.signer.certificate)
     if leaf:
         due = min(due, last_served(leaf, inputs.wanted) if inputs.takes else renewal(leaf))
-    return NextStep(Action.KEEP, "nothing to do", until=due)
+    return NextStep(Action.KEEP, messages.NOTHING_TO_DO, until=due)
 
 
 def _another_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> NextStep:

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 from cryptography import x509
 
+from certs import messages
 from certs.authority import BACKDATE, Pair, in_time, is_authority, serves, signed_by, span
 from certs.objects import Bundle, Hook, PairSecret
-from common.times import stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,9 @@ class Wanted:
                 renewal begins is shorter than four settling times.
         """
         if self.leaf_lifetime > self.authority_lifetime:
-            raise ValueError(
-                f"a leaf ({self.leaf_lifetime}) cannot outlive its authority ({self.authority_lifetime})"
-            )
+            raise ValueError(messages.outlives(self.leaf_lifetime, self.authority_lifetime))
         if self.leaf_lifetime < self.least_life:
-            raise ValueError(
-                f"a leaf of {self.leaf_lifetime} is shorter than twelve settling times ({self.settle})"
-            )
+            raise ValueError(messages.short_leaf(self.leaf_lifetime, self.settle))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +95,14 @@ class Inputs:
         if pair is None:
             return self.provided.problem if self.provided.raw is not None else ""
         if not self.provided.bundle:
-            return "its ca.crt is missing or cannot be read"
+            return messages.NO_CA_FILE
         if why := unusable(self.provided, self.provided.bundle, self.now):
             return why
         leaf, wanted = pair.certificate, self.wanted
         if not serves(leaf, wanted.names[0]):
-            return f"it lacks the name {wanted.names[0]}"
+            return messages.lacks_name(wanted.names[0])
         if self.now >= last_served(leaf, wanted):
-            return f"it ends at {stamp(leaf.not_valid_after_utc)}, in less than {wanted.least_life}"
+            return messages.ends_soon(leaf.not_valid_after_utc, wanted.least_life)
         return ""
 
     @property
@@ -137,8 +133,8 @@ class Inputs:
     @property
     def notes(self) -> list[str]:
         """Sentences about missing webhook configurations and a refused certificate, without full stops."""
-        notes = [f"there is no webhook configuration {name} yet" for name in self.missing]
-        return notes + [f"the provided certificate is not served: {why}" for why in [self.refused] if why]
+        notes = [*map(messages.no_hook, self.missing)]
+        return notes + [messages.not_served(why) for why in [self.refused] if why]
 
 
 def renewal(certificate: x509.Certificate) -> datetime:
@@ -157,9 +153,9 @@ def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
         return serving.problem
     leaf = serving.pair.certificate
     if not in_time(leaf, now):
-        return f"it is {span(leaf)} only"
+        return messages.not_valid(span(leaf))
     if not verifies(leaf, serving.pair.intermediates, bundle, now):
-        return "no trusted authority signed it"
+        return messages.NOT_SIGNED
     return ""
 
 

@@ -9,6 +9,7 @@ from datetime import datetime
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
+from certs import messages
 from certs.authority import CertificateError, Pair, load
 from common.times import time_of
 from kube.api import Object, guarded
@@ -85,7 +86,7 @@ def webhook_configuration(kind: str, name: str) -> str:
 def read_secret(name: str, raw: Object | None, note: str, *, signs: bool = False) -> PairSecret:
     """Returns a Secret of any content; ``note`` is the annotation with a time, for ``signs`` see `load`."""
     if raw is None:
-        return PairSecret(name, None, None, "it does not exist", frozenset())
+        return PairSecret(name, None, None, messages.MISSING, frozenset())
     bundle = read_bundle(file(raw, "ca.crt"))
     try:
         pair = load(file(raw, "tls.crt"), file(raw, "tls.key"), signs=signs)

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from certs import messages
 from certs.authority import service_names
 from certs.decide import NextStep
 from certs.inputs import Wanted
@@ -71,10 +72,7 @@ def rotator(say: Callable[[NextStep], object], **given: Any) -> Rotator:  # noqa
         tuple(hooks),
     )
     if len({target.secret, target.authority_secret, target.provided_secret}) < 3:  # noqa: PLR2004 - all differ
-        raise click.UsageError(
-            "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the second, "
-            "and the third is never written"
-        )
+        raise click.UsageError(messages.SAME_SECRETS)
     names = [*service_names(target.service, target.namespace, given["cluster_domain"]), *given["names"]]
     try:
         wanted = Wanted(

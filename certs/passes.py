@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from certs import messages
 from certs.authority import CertificateError
 from certs.decide import Action
 from certs.metrics import Metrics
@@ -35,7 +36,7 @@ class Passes:
             result = self.rotator.run()
         except (ApiError, CertificateError) as error:
             self.metrics.failed()
-            _log.error("a pass failed: %s", error)
+            _log.error("%s", messages.pass_failed(error))
             return self.interval * jitter()
         now = datetime.now(UTC)
         self.metrics.passed(result, now)
@@ -47,9 +48,10 @@ class Passes:
 
     def _report(self, result: PassResult) -> None:
         notes = result.stored.notes
-        text = "; ".join([result.last.why, *notes])
+        text = messages.with_notes(result.last.why, notes)
         # Logged once, not with every pass; each step was logged when it was done.
         if text != self._last_text or result.steps:
             quiet = result.last.action in {Action.KEEP, Action.WAIT} and not notes
-            _log.log(logging.INFO if quiet else logging.WARNING, "%s: %s", result.last.action.value, text)
+            line = messages.step(result.last.action.value, text)
+            _log.log(logging.INFO if quiet else logging.WARNING, "%s", line)
         self._last_text = text

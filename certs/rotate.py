@@ -6,7 +6,7 @@ from datetime import datetime
 
 from cryptography.x509 import Certificate
 
-from certs import objects
+from certs import messages, objects
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action, NextStep, decide
 from certs.inputs import Inputs, Wanted
@@ -130,10 +130,7 @@ class Rotator:
                 steps.append(decision)
                 self.say(decision)
             stored = self.read(forced)
-        raise ApiError(
-            f"after {MOST_STEPS} steps there is still something to do, last: {decision.action.value} "
-            f"({decision.why}); does another program write to the same objects?"
-        )
+        raise ApiError(messages.many_steps(MOST_STEPS, decision.action.value, decision.why))
 
     def _do(self, decision: NextStep, stored: Inputs) -> None:
         now, wanted = self.clock(), self.wanted

@@ -68,7 +68,7 @@ def certs(*words: str) -> Result:
 def test_issue_prints_each_step_with_its_reason_and_then_keeps(api: FakeApi) -> None:
     del api.objects[MUTATING]
     assert certs("issue").output.splitlines() == [
-        "new authority: no authority that can sign: it does not exist",
+        "new authority: no authority can sign: it does not exist",
         "patch caBundle: the caBundle is stale in validating v",
         "issue leaf: no leaf to serve: it does not exist",
         "keep: nothing to do",
@@ -220,4 +220,4 @@ def test_an_expired_leaf_is_reported(clock: Clock) -> None:
     clock.forward(timedelta(days=100))
     shown = certs("status")
     assert "(over)" in shown.output
-    assert "wrong: there is no leaf to serve: it is valid from" in shown.output
+    assert "wrong: no leaf to serve: it is valid from" in shown.output

@@ -140,7 +140,7 @@ CASES = [
         "no authority",
         Given(signer=None, bundle=()),
         NEW_AUTHORITY,
-        "no authority that can sign: it does not exist",
+        "no authority can sign: it does not exist",
     ),
     (
         "an authority that may not sign",

@@ -63,6 +63,10 @@ OTHER_CODES = {
 ### Reasons of Events
 
 [Whole-job admission](placement.md) writes Events with these reasons.""",
+    "certificates": """\
+### Steps of the certificate program
+
+The log, `status` and the metric `steps` of the [certificate program](certificates.md) name them.""",
 }
 """The introductions to the codes that are not of warnings and denials."""
 
@@ -190,7 +194,7 @@ def _messages(table: Table) -> Iterator[tuple[str, ...]]:
 
 
 def _other_codes() -> Iterator[str]:
-    """Yields the codes of whole-job admission, each kind with its introduction."""
+    """Yields the codes of the other programs, each kind with its introduction."""
     for part, introduction in OTHER_CODES.items():
         rows = [(f"`{code}`", *words) for code, words in meanings()[part].items()]
         yield f"\n{introduction}\n\n{_markdown((MESSAGES[0], 'meaning', MESSAGES[-1]), rows)}"

@@ -1,0 +1,213 @@
+"""The texts that the certificate program shows to people, each as a function of its values.
+
+The kinds of step (`certs.decide.Action`) are the codes: the log, ``status`` and the metric ``steps`` have
+them, and docs/reference.md lists them.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from common.times import stamp
+
+_MINUTES: Final = "%Y-%m-%d %H:%M"
+
+# ---- Why a step is due -------------------------------------------------------------------------------------
+
+NOT_A_CA: Final = "the certificate in the authority's Secret is not a CA"
+NEW_CA_REQUESTED: Final = "a new authority was requested"
+NEW_LEAF_REQUESTED: Final = "a new leaf was requested"
+BUNDLE_LACKS_CA: Final = "the bundle lacks the authority of the leaf that is to be served"
+BUNDLE_HAS_OLD_CA: Final = "a certificate in the bundle has expired, or is not a CA"
+TRUST_LOST: Final = "a caBundle no longer holds the new authority"
+NOT_PUBLISHED: Final = "ca.crt of the serving Secret is not the bundle"
+IN_EVERY_BUNDLE: Final = "every caBundle holds the new authority"
+TRUSTED: Final = "the new authority is trusted everywhere"
+NOT_TRUSTED_YET: Final = "API servers do not trust the new authority yet"
+PODS_RECEIVE_LEAF: Final = "pods are receiving the new authority's leaf"
+EVERY_REPLICA: Final = "every replica serves the new authority's leaf"
+NOTHING_TO_DO: Final = "nothing to do"
+
+
+def valid(begin: datetime, end: datetime) -> str:
+    return f"valid from {stamp(begin)} to {stamp(end)}"
+
+
+def ca_not_valid(span: str) -> str:
+    return f"the authority is {span} only"
+
+
+def no_ca(problem: str) -> str:
+    return f"no authority can sign: {problem}"
+
+
+def ca_due(at: datetime) -> str:
+    return f"the authority reached its renewal time at {stamp(at)}"
+
+
+def leaf_due(at: datetime) -> str:
+    return f"the leaf reached its renewal time at {stamp(at)}"
+
+
+def leaf_ends_early(at: datetime) -> str:
+    return f"the leaf ends at {stamp(at)}, before the settling time"
+
+
+def stale(hooks: Iterable[str]) -> str:
+    return f"the caBundle is stale in {', '.join(hooks)}"
+
+
+def no_leaf(why: str) -> str:
+    return f"no leaf to serve: {why}"
+
+
+def leaf_lacks(names: Iterable[str]) -> str:
+    return f"the leaf lacks the name {', '.join(names)}"
+
+
+def still_served(replicas: Iterable[str]) -> str:
+    return f"the old authority stays trusted: its leaf is still served by {', '.join(replicas)}"
+
+
+# ---- Why a Secret cannot be used ---------------------------------------------------------------------------
+
+MISSING: Final = "it does not exist"
+OTHER_KEY: Final = "its private key is not the certificate's"
+WRONG_KEY: Final = "its private key is not ECDSA on P-256"
+NO_CA_FILE: Final = "its ca.crt is missing or cannot be read"
+NOT_SIGNED: Final = "no trusted authority signed it"
+
+
+def unreadable(error: Exception) -> str:
+    return f"its certificate or key cannot be read: {error}"
+
+
+def not_valid(span: str) -> str:
+    return f"it is {span} only"
+
+
+def lacks_name(name: str) -> str:
+    return f"it lacks the name {name}"
+
+
+def ends_soon(at: datetime, least: timedelta) -> str:
+    return f"it ends at {stamp(at)}, in less than {least}"
+
+
+# ---- Notes and problems of `status` ------------------------------------------------------------------------
+
+
+def no_hook(name: str) -> str:
+    return f"there is no webhook configuration {name} yet"
+
+
+def not_served(why: str) -> str:
+    return f"the provided certificate is not served: {why}"
+
+
+def bundle_lacks_ca(kind: str, name: str) -> str:
+    return f"the caBundle of the {kind} webhook configuration {name} lacks the leaf's authority"
+
+
+# ---- The report of `status` --------------------------------------------------------------------------------
+
+
+def source(*, provided: bool) -> str:
+    return f"source     {'the provided certificate' if provided else 'this program'}"
+
+
+def certificate(kind: str, end: datetime, due: datetime, now: datetime) -> str:
+    left = f"{_span(end - now)} left" if end > now else "over"
+    return f"{kind:<10} valid until {end:{_MINUTES}} UTC ({left}), renewed from {due:{_MINUTES}} UTC"
+
+
+def _span(left: timedelta) -> str:
+    hours = left.total_seconds() / 3600
+    return f"{hours / 24:.0f} days" if hours >= 48 else f"{hours:.1f} hours"  # noqa: PLR2004 - two days
+
+
+def older_cas(count: int) -> str:
+    return f"bundle     {count} older authorit{'y' if count == 1 else 'ies'} also trusted"
+
+
+def hook(kind: str, name: str, *, exists: bool, good: bool) -> str:
+    state = "has the bundle" if good else "has another caBundle" if exists else "is missing"
+    return f"{kind:<10} {name} {state}"
+
+
+def replica(address: str, *, stored: bool, old: bool) -> str:
+    leaf = "the stored leaf" if stored else "another leaf"
+    return f"replica    {address} serves {leaf}{', of another authority' if old else ''}"
+
+
+def nothing_until(at: datetime) -> str:
+    return f"next       nothing until {at:{_MINUTES}} UTC"
+
+
+def next_step(action: str, why: str) -> str:
+    return f"next       {step(action, why)}"
+
+
+# ---- Lines and errors of the commands ----------------------------------------------------------------------
+
+STOPPED: Final = "stopped"
+SAME_SECRETS: Final = (
+    "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the second, and the "
+    "third is never written"
+)
+NO_NAMES: Final = "a serving certificate needs at least one name, and no empty one"
+
+
+def step(action: str, why: str) -> str:
+    return f"{action}: {why}"
+
+
+def with_notes(why: str, notes: Sequence[str]) -> str:
+    return "; ".join([why, *notes])
+
+
+def note(text: str) -> str:
+    return f"note: {text}"
+
+
+def wrong(problem: str) -> str:
+    return f"wrong: {problem}"
+
+
+def error(error: Exception) -> str:
+    return f"error: {error}"
+
+
+def pass_failed(error: Exception) -> str:
+    return f"a pass failed: {error}"
+
+
+def many_steps(count: int, action: str, why: str) -> str:
+    return (
+        f"after {count} steps there is still something to do, last: {action} ({why}); does another program "
+        "write to the same objects?"
+    )
+
+
+def from_elsewhere(secret: str) -> str:
+    return f"the certificate comes from the Secret {secret}: replace it there"
+
+
+def not_complete(seconds: float) -> str:
+    return f"not complete after {seconds:g} s"
+
+
+def made(path: object, end: datetime) -> str:
+    return f"made {path}; valid until {end:{_MINUTES}} UTC"
+
+
+def malformed_name(error: Exception) -> str:
+    return f"a name of the certificate is malformed: {error}"
+
+
+def outlives(leaf: timedelta, ca: timedelta) -> str:
+    return f"a leaf ({leaf}) cannot outlive its authority ({ca})"
+
+
+def short_leaf(leaf: timedelta, settle: timedelta) -> str:
+    return f"a leaf of {leaf} is shorter than twelve settling times ({settle})"

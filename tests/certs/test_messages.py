@@ -1,0 +1,125 @@
+"""The texts of the certificate program; other tests compare actions, and the facts that a text has."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from certs import messages
+from certs.decide import Action
+from tests.docs.tables import meanings
+
+ERROR = ValueError("e")
+NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+LIFE = "valid until 2026-11-29 12:00 UTC"
+AGAIN = "does another program write to the same objects?"
+
+TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
+    "valid": [((NOON, NOON + DAY), {}, "valid from 2026-11-28T12:00:00Z to 2026-11-29T12:00:00Z")],
+    "ca_not_valid": [(("valid from a to b",), {}, "the authority is valid from a to b only")],
+    "no_ca": [(("why",), {}, "no authority can sign: why")],
+    "ca_due": [((NOON,), {}, "the authority reached its renewal time at 2026-11-28T12:00:00Z")],
+    "leaf_due": [((NOON,), {}, "the leaf reached its renewal time at 2026-11-28T12:00:00Z")],
+    "leaf_ends_early": [((NOON,), {}, "the leaf ends at 2026-11-28T12:00:00Z, before the settling time")],
+    "stale": [((["mutating a", "validating a"],), {}, "the caBundle is stale in mutating a, validating a")],
+    "no_leaf": [(("why",), {}, "no leaf to serve: why")],
+    "leaf_lacks": [((["a", "b"],), {}, "the leaf lacks the name a, b")],
+    "still_served": [((["a"],), {}, "the old authority stays trusted: its leaf is still served by a")],
+    "unreadable": [((ERROR,), {}, "its certificate or key cannot be read: e")],
+    "not_valid": [(("valid from a to b",), {}, "it is valid from a to b only")],
+    "lacks_name": [(("a",), {}, "it lacks the name a")],
+    "ends_soon": [((NOON, DAY / 24), {}, "it ends at 2026-11-28T12:00:00Z, in less than 1:00:00")],
+    "no_hook": [(("mutating a",), {}, "there is no webhook configuration mutating a yet")],
+    "not_served": [(("why",), {}, "the provided certificate is not served: why")],
+    "bundle_lacks_ca": [
+        (
+            ("mutating", "a"),
+            {},
+            "the caBundle of the mutating webhook configuration a lacks the leaf's authority",
+        )
+    ],
+    "source": [
+        ((), {"provided": True}, "source     the provided certificate"),
+        ((), {"provided": False}, "source     this program"),
+    ],
+    "certificate": [
+        (
+            ("leaf", NOON + DAY, NOON, NOON),
+            {},
+            f"leaf       {LIFE} (24.0 hours left), renewed from 2026-11-28 12:00 UTC",
+        ),
+        (
+            ("authority", NOON + DAY, NOON, NOON - 2 * DAY),
+            {},
+            f"authority  {LIFE} (3 days left), renewed from 2026-11-28 12:00 UTC",
+        ),
+        (
+            ("leaf", NOON + DAY, NOON, NOON + DAY),
+            {},
+            f"leaf       {LIFE} (over), renewed from 2026-11-28 12:00 UTC",
+        ),
+    ],
+    "older_cas": [
+        ((1,), {}, "bundle     1 older authority also trusted"),
+        ((2,), {}, "bundle     2 older authorities also trusted"),
+    ],
+    "hook": [
+        (("mutating", "a"), {"exists": True, "good": True}, "mutating   a has the bundle"),
+        (("validating", "a"), {"exists": True, "good": False}, "validating a has another caBundle"),
+        (("mutating", "a"), {"exists": False, "good": False}, "mutating   a is missing"),
+    ],
+    "replica": [
+        (("a",), {"stored": True, "old": False}, "replica    a serves the stored leaf"),
+        (("a",), {"stored": False, "old": True}, "replica    a serves another leaf, of another authority"),
+    ],
+    "nothing_until": [((NOON,), {}, "next       nothing until 2026-11-28 12:00 UTC")],
+    "next_step": [(("issue leaf", "why"), {}, "next       issue leaf: why")],
+    "step": [(("issue leaf", "why"), {}, "issue leaf: why")],
+    "with_notes": [(("why", ["a", "b"]), {}, "why; a; b")],
+    "note": [(("text",), {}, "note: text")],
+    "wrong": [(("text",), {}, "wrong: text")],
+    "error": [((ERROR,), {}, "error: e")],
+    "pass_failed": [((ERROR,), {}, "a pass failed: e")],
+    "many_steps": [
+        (
+            (40, "issue leaf", "why"),
+            {},
+            f"after 40 steps there is still something to do, last: issue leaf (why); {AGAIN}",
+        )
+    ],
+    "from_elsewhere": [(("s",), {}, "the certificate comes from the Secret s: replace it there")],
+    "not_complete": [((2.0,), {}, "not complete after 2 s")],
+    "made": [(("f", NOON), {}, "made f; valid until 2026-11-28 12:00 UTC")],
+    "malformed_name": [((ERROR,), {}, "a name of the certificate is malformed: e")],
+    "outlives": [
+        ((2 * DAY, DAY), {}, "a leaf (2 days, 0:00:00) cannot outlive its authority (1 day, 0:00:00)")
+    ],
+    "short_leaf": [
+        ((DAY, DAY), {}, "a leaf of 1 day, 0:00:00 is shorter than twelve settling times (1 day, 0:00:00)")
+    ],
+}
+"""The texts of each function, with its values."""
+
+
+def test_every_text_is_compared() -> None:
+    """Protects this module from a new function that it does not know."""
+    own = {
+        name for name, each in vars(messages).items() if getattr(each, "__module__", "") == messages.__name__
+    }
+    assert {name for name in own if name.islower() and not name.startswith("_")} == set(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "options", "text"), [(name, *case) for name, cases in TEXTS.items() for case in cases]
+)
+def test_the_text_of_a_function(
+    name: str, values: tuple[Any, ...], options: dict[str, bool], text: str
+) -> None:
+    assert getattr(messages, name)(*values, **options) == text
+
+
+def test_the_reference_has_every_step_and_no_other() -> None:
+    """Protects people and programs that look a step up."""
+    steps = {action.value.replace(" ", "-") for action in Action}
+    assert set(meanings()["certificates"]) == steps
