@@ -148,8 +148,9 @@ def test_a_row_names_an_existing_test_or_gives_the_reason_for_none(kind: str, wh
 TEST = re.compile(r"^def (test_\w+)", re.MULTILINE)
 
 
-def test_every_test_that_the_threat_model_names_is_there() -> None:
-    named = set(re.findall(r"`(test_\w+)`", text_of("docs/threat-model.md")))
+def test_every_test_that_the_pages_about_attacks_name_is_there() -> None:
+    pages = [text_of(page) for page in ("docs/threat-model.md", "tests/attack/README.md")]
+    named = {name for page in pages for name in re.findall(r"`(test_\w+)`", page)}
     assert len(named) > 15
     sources = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests").rglob("test_*.py")]
     there = {name for source in sources for name in TEST.findall(source)}
