@@ -64,7 +64,7 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
         rotating = rotator(_step, **options)
         if force and (stored := rotating.read()).takes:
             raise click.ClickException(messages.from_elsewhere(stored.provided.name))
-        outcome = rotating.run(authority="ca" in force, leaf="leaf" in force)
+        outcome = rotating.run(replace_authority="ca" in force, replace_leaf="leaf" in force)
         while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)  # noqa: TID251 - between two checks of a command
             outcome = rotating.run()
@@ -83,7 +83,7 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     try:
         reader = rotator(_step, **options)
         stored = replace(reader.read(), replicas=reader.replicas())
-        decision = reader.next(stored)
+        decision = reader.next_step(stored)
     except _FAILURES as error:
         say(messages.error(error), err=True)
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""A pass: it reads, decides and does one step, and repeats this until there is no step to do now."""
+"""Runs passes: a pass reads the stored state, decides on one step and does it, until no step is due."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 
 MOST_STEPS = 40
-"""Most steps of a pass. A whole rotation has eight; with more, another program undoes the steps."""
+"""Most steps of a pass. A complete rotation has eight; if 40 are not enough, another program undoes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +79,9 @@ class Rotator:
     def read(self, forced: Bundle = frozenset()) -> Inputs:
         """Returns what is stored.
 
-        Reads the webhook configurations first and the authority last. A rotator that writes the former, by
-        their version, then knows an authority that is at least as new, and cannot undo what another rotator
-        with a newer authority has written meanwhile.
+        The order matters: the authority is read last, so it is at least as new as the webhook configurations,
+        whose patches test their resourceVersion. So a rotator with an old authority cannot overwrite the
+        caBundle of a newer one.
         """
         target = self.target
         hooks = tuple(
@@ -93,33 +93,36 @@ class Rotator:
         authority = self._secret(target.authority_secret, TRUSTED_SINCE, signs=True)
         return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced)
 
-    def next(self, stored: Inputs) -> NextStep:
-        """Returns the next step; before an old authority is removed, reads the leaves of the replicas."""
+    def next_step(self, stored: Inputs) -> NextStep:
+        """Returns the next step. Before an old authority is removed, reads what each replica serves."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replicas=self.replicas()))
         return decision
 
     def replicas(self) -> dict[str, Certificate]:
-        """Returns the leaf that each replica serves, by address."""
+        """Returns the certificate that each replica serves, by address."""
         slices = self.api.get(objects.endpoint_slices(self.target.namespace, self.target.service))
         return served(addresses(slices))
 
-    def run(self, *, authority: bool = False, leaf: bool = False) -> PassResult:
-        """Does one pass; on request replaces the present authority or leaf, even if it is valid.
+    def run(self, *, replace_authority: bool = False, replace_leaf: bool = False) -> PassResult:
+        """Does one pass; on request replaces the authority or the serving certificate, even if it is valid.
 
         Raises:
             ApiError: A step failed; those before it are done, and the next pass continues.
             CertificateError: A wanted certificate cannot be created.
         """
         stored = self.read()
-        replaced = [*([stored.authority] if authority else []), *([stored.serving] if leaf else [])]
+        replaced = [
+            *([stored.authority] if replace_authority else []),
+            *([stored.serving] if replace_leaf else []),
+        ]
         forced = frozenset(held.certificate for held in replaced if held.certificate)
         stored = replace(stored, forced=forced)
         steps: list[NextStep] = []
         conflicts = 0
         for _ in range(MOST_STEPS):
-            decision = self.next(stored)
+            decision = self.next_step(stored)
             if decision.action in {Action.KEEP, Action.WAIT}:
                 return PassResult(tuple(steps), decision, stored, conflicts)
             try:
@@ -141,7 +144,7 @@ class Rotator:
                 ca = {"ca.crt": bundle_pem(decision.bundle | {pair.certificate})}
                 self._write(stored.authority, _files(pair) | ca, {TRUSTED_SINCE: None})
             case Action.BUNDLE:
-                # A new authority in the bundle must be in every caBundle first.
+                # If the bundle grows, TRUSTED_SINCE goes: every caBundle must get the new authority first.
                 notes = {} if decision.bundle <= stored.bundle else {TRUSTED_SINCE: None}
                 self._write(stored.authority, {"ca.crt": bundle_pem(decision.bundle)}, notes)
             case Action.FORGET:
@@ -155,7 +158,7 @@ class Rotator:
             case Action.ISSUE:
                 pair = issue(stored.signer, now, wanted.leaf_lifetime, wanted.names)
                 self._write(stored.serving, _files(pair) | ca, {STORED_AT: now})
-            case Action.TAKE:  # unchanged bytes
+            case Action.TAKE:  # the bytes of the provided Secret, unchanged
                 raw = stored.provided.raw or {}
                 files = {key: file(raw, key) for key in ("tls.crt", "tls.key")}
                 self._write(stored.serving, files | ca, {STORED_AT: now})

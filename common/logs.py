@@ -44,10 +44,10 @@ def configure(form: str, program: str) -> None:
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a record as one line, with tracebacks indented: no value can look like another record."""
+    """Formats a record as one line, with tracebacks indented, so that a value cannot imitate a record."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
-        """Returns the line, with escapes for characters that end it or command a terminal."""
+        """Returns the line, with escapes for characters that end the line or control a terminal."""
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: ANN401, N802

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import yaml
 
+from common.familyrows import merged_row
 from common.files import content
-from common.inner import laid_over
 
 SUFFIXES: Final = (".yaml", ".yml")
 
@@ -83,7 +83,7 @@ def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, 
                     if isinstance(rows, dict)
                     else ((_identity(section, row), row) for row in rows)
                 ):
-                    there[name] = laid_over(there.get(name, {}), row) if isinstance(row, dict) else row
+                    there[name] = merged_row(there.get(name, {}), row) if isinstance(row, dict) else row
     except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"a file of the rule table is invalid: {type(error).__name__}: {error}") from error
     return table

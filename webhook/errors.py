@@ -14,16 +14,16 @@ REASONS: Final[Mapping[int, str]] = {
     405: "this path does not take this method",
     413: f"a body may have {limits.BODY} bytes at most",
     414: "the path and its parameters are too long",
-    417: "no expectation but 100-continue is met",
-    431: "the head is too long, or has too many fields",
+    417: "the only Expect header that is supported is 100-continue",
+    431: "the request header is too long, or has too many fields",
     500: "internal error, see the log of ultraserver-webhook",
-    501: "give a Content-Length; other encodings of a body are not accepted",
+    501: "send a Content-Length header; chunked bodies are not accepted",
 }
-"""Reasons of errors without their own."""
+"""The default texts, by HTTP status."""
 
 
 def reason_of(status: int) -> str:
-    """Returns the reason of an error without its own."""
+    """Returns the default text for a status."""
     return REASONS.get(status, HTTPStatus(status).phrase)
 
 

@@ -9,10 +9,10 @@ SHORT_REVIEW: Final = 64 * 1024
 """Most bytes of a review that is evaluated where it arrives, in a few milliseconds."""
 
 PREVIEW: Final = 1024 * 1024
-"""Most bytes of a preview's body, which keeps all its objects and texts in memory."""
+"""Most bytes in the body of a preview request, whose objects are all kept in memory."""
 
 PREVIEW_VALUES: Final = 7_500
-"""Most maps, lists, keys and words in a preview's text: about 120 jobs, which take 2 s with their Pods."""
+"""Most YAML nodes (maps, lists, keys, scalars) in a preview: about 120 jobs, or 2 s with their Pods."""
 
 PREVIEW_PODS: Final = 5_000
 """Most Pods in a preview over HTTP, which take half a second."""

@@ -177,14 +177,14 @@ def happen(world: World, event: str, part: float) -> timedelta:
             world.api.objects.pop(PROVIDED_SECRET, None)
         case "crash":
             crash_after(world.api, int(part * 5))
-            world.run(authority=part < 0.5, leaf=part >= 0.5)
+            world.run(replace_authority=part < 0.5, replace_leaf=part >= 0.5)
             world.api.before_write = None
             world.api.refuse = ""
         case "refuse":
             world.api.refuse = ["PATCH", "PUT", "GET", "tls"][int(part * 3.99)]
-            world.run(authority=part < 0.5)
+            world.run(replace_authority=part < 0.5)
             world.api.refuse = ""
-    return world.run(authority=event == "ca", leaf=event == "leaf")
+    return world.run(replace_authority=event == "ca", replace_leaf=event == "leaf")
 
 
 def provide(world: World, part: float) -> None:

@@ -57,7 +57,7 @@ def test_a_program_issues_keeps_and_logs(program: Program) -> None:
 def test_the_next_pass_is_when_something_is_due_if_that_is_before_the_interval() -> None:
     program = Program(Wanted(WANTED.names, settle=timedelta(seconds=20)))
     program.run()
-    program.run.rotator.run(authority=True)
+    program.run.rotator.run(replace_authority=True)
     assert 0 < program.run() <= 20
 
 

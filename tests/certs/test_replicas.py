@@ -78,7 +78,7 @@ def test_the_old_authority_stays_until_the_last_replica_has_moved(tmp_path: Path
     api, clock = installed(), Clock()
     rotator(api, clock).run()
     old = data(api.objects[f"{objects.secrets(NAMESPACE)}/tls"])
-    rotator(api, clock).run(authority=True)
+    rotator(api, clock).run(replace_authority=True)
     clock.forward(SETTLED)
     rotator(api, clock).run()
     slices = objects.endpoint_slices(NAMESPACE, "webhook")

@@ -37,7 +37,7 @@ def test_serving_pods_get_no_authority_key() -> None:
 def test_an_authority_is_replaced_in_steps_that_never_break_a_call() -> None:
     api, clock = ready()
     old = rotator(api, clock).read()
-    first = rotator(api, clock).run(authority=True)
+    first = rotator(api, clock).run(replace_authority=True)
     assert actions(first) == [Action.NEW_AUTHORITY, Action.TRUST, Action.PUBLISH, Action.NOTE]
     assert first.stored.serving.pair == old.serving.pair
     assert first.stored.bundle > old.bundle
@@ -49,7 +49,7 @@ def test_an_authority_is_replaced_in_steps_that_never_break_a_call() -> None:
 
 
 def test_two_who_ask_for_the_same_replace_it_once() -> None:
-    for what in ("authority", "leaf"):
+    for what in ("replace_authority", "replace_leaf"):
         api, clock = ready()
         other = rotator(api, clock)
         forced = {what: True}
@@ -69,20 +69,20 @@ def test_what_was_asked_for_is_done_after_a_lost_race() -> None:
     api, clock = ready()
     changed = {**api.objects[CA_SECRET], "immutable": False}
     api.before_write = lambda: api.put(CA_SECRET, changed)
-    outcome = rotator(api, clock).run(authority=True)
+    outcome = rotator(api, clock).run(replace_authority=True)
     assert (outcome.conflicts, actions(outcome)[0]) == (1, Action.NEW_AUTHORITY)
 
 
 def test_a_caBundle_that_loses_the_new_authority_restarts_the_settling_time() -> None:  # noqa: N802
     api, clock = ready()
-    rotator(api, clock).run(authority=True)
+    rotator(api, clock).run(replace_authority=True)
     clock.forward(WANTED.settle)
     api.put(MUTATING, configuration("mutating", "m"))
     outcome = rotator(api, clock).run()
     assert actions(outcome) == [Action.FORGET, Action.TRUST, Action.NOTE]
     assert outcome.last.until == clock() + WANTED.settle
     # Nor is an authority that is newer still trusted since then.
-    steps = actions(rotator(api, clock).run(authority=True))
+    steps = actions(rotator(api, clock).run(replace_authority=True))
     assert steps == [Action.NEW_AUTHORITY, Action.TRUST, Action.PUBLISH, Action.NOTE]
 
 
@@ -97,7 +97,7 @@ def test_two_first_passes_end_with_one_authority() -> None:
 def test_a_late_patch_does_not_undo_a_newer_bundle() -> None:
     api, clock = ready()
     api.put(MUTATING, configuration("mutating", "m"))  # so that there is something to patch
-    api.before_write = lambda: rotator(api, clock).run(authority=True)
+    api.before_write = lambda: rotator(api, clock).run(replace_authority=True)
     outcome = rotator(api, clock).run()
     assert outcome.conflicts == 1
     assert len(outcome.stored.authority.bundle) == 2
@@ -110,13 +110,13 @@ def test_a_leaf_of_the_old_authority_is_not_stored_when_a_newer_one_was_meanwhil
     api, clock = ready()
 
     def whole_rotation() -> None:
-        rotator(api, clock).run(authority=True)
+        rotator(api, clock).run(replace_authority=True)
         for _ in range(2):
             clock.forward(SETTLE)
             rotator(api, clock).run()
 
     api.before_write = whole_rotation
-    outcome = rotator(api, clock).run(leaf=True)
+    outcome = rotator(api, clock).run(replace_leaf=True)
     assert outcome.conflicts == 1
     assert len(outcome.stored.authority.bundle) == 1
     assert_whole(outcome.stored, clock)
@@ -127,7 +127,7 @@ def test_what_others_put_on_the_objects_stays() -> None:
     for path in (SECRET, CA_SECRET):
         api.objects[path]["metadata"] |= {"ownerReferences": [{"uid": "1"}], "annotations": {"a": "b"}}
         api.objects[path]["data"]["extra"] = "eA=="
-    rotator(api, clock).run(authority=True)
+    rotator(api, clock).run(replace_authority=True)
     clock.forward(SETTLE)
     rotator(api, clock).run()
     for path in (SECRET, CA_SECRET):

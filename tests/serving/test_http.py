@@ -91,7 +91,7 @@ def test_requests_outside_the_limits_are_refused_with_a_reason_as_json_and_close
     assert head.split(b" ", 2)[1] == status
     assert b"Content-Type: application/json" in head
     assert document["code"] == code_of(int(status))
-    own = {"give a Content-Length; chunked bodies are not accepted", "the head is too long"}
+    own = {"send a Content-Length header; chunked bodies are not accepted", "the request header is too long"}
     assert document["error"] in {*REASONS.values(), *own}
 
 

@@ -15,7 +15,7 @@ from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {
     "mutate": handlers.mutate,
-    "launcher": handlers.mutate,  # for Pods that would fail without it
+    "launcher": handlers.mutate,  # its own path, because the registration for launchers always fails closed
     "verify": handlers.verify,
     "require": handlers.require,
     "rules": handlers.rule_table,

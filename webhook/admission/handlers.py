@@ -75,9 +75,9 @@ require: Final[Handler] = partial(verify, refuse=True)
 
 
 def _lacking(outcome: Outcome) -> list[Operation]:
-    """Returns the operations that a mutated object would not need.
+    """Returns the changes that an object lacks which mutation should have changed.
 
-    Another record does not count: the API server writes its defaults into additions to objects of its own
+    A changed record does not count: the API server writes its defaults into additions to objects of its own
     kinds, which then look like the user's. An existing record is from mutation, or the guard refuses it.
     """
     operations = outcome.operations

@@ -45,10 +45,10 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
     opt_in = f"; {keys.INJECT} opts it in"
     if elsewhere := _elsewhere(job, groups):
         return False, elsewhere + opt_in
-    if need := next(filter(None, [group.needs_node for group in groups]), None):
+    if need := next(filter(None, [group.node_reason for group in groups]), None):
         return True, f"its workers {need}"
     selected = any(group.selects_type for group in groups)
-    if other := next(filter(None, [group.asks_for for group in groups]), None):
+    if other := next(filter(None, [group.requested_resource for group in groups]), None):
         least = job.family.whole_node[other].at_least
         less = any(0 < group.amounts.get(other, 0) < 1000 * least for group in groups)
         if less or not selected:
@@ -56,7 +56,7 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
             return False, f"its workers ask for {than}{opt_in}"
     if selected:
         return True, "its workers select an UltraServer instance type"
-    if why := next(filter(None, [group.claims_less for group in groups]), None):
+    if why := next(filter(None, [group.partial_claim_reason for group in groups]), None):
         return False, cut(f"its workers {why}") + opt_in
     devices, without = job.family.whole_node, no_device(job.table)
     requests = (group.requested(name) for group in groups for name in group.amounts if name in devices)

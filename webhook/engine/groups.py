@@ -152,7 +152,7 @@ class Group:
         return next((claim for claim in self.claims if claim.shared), None)
 
     @cached_property
-    def asks_for(self) -> str | None:
+    def requested_resource(self) -> str | None:
         """The first of the family's resources that a pod requests, in any amount."""
         for name in self.family.whole_node if self.amounts else ():
             if self.amounts.get(name):
@@ -176,14 +176,14 @@ class Group:
         return field_name((*self.path, "spec", "resources")), None
 
     @cached_property
-    def needs_node(self) -> str | None:
+    def node_reason(self) -> str | None:
         """Why a pod takes a whole node, by its requests or claims; None if it does not.
 
         Also None if pods share a claim in addition: its devices may be on another node.
         """
-        return self.needs_node_of(self.family)
+        return self.node_reason_of(self.family)
 
-    def needs_node_of(self, family: Family) -> str | None:
+    def node_reason_of(self, family: Family) -> str | None:
         """Returns the same for the machines of a family."""
         for name, whole in family.whole_node.items():
             if takes(self.amounts, name, whole.at_least, whole.at_most):
@@ -196,7 +196,7 @@ class Group:
         return None
 
     @property
-    def claims_less(self) -> str | None:
+    def partial_claim_reason(self) -> str | None:
         """Why a pod's claims are less than a whole node; None if it has none, or claims a node."""
         if claim := self.shared_claim:
             return f"share the claim {claim.name}: for a node each, use a resourceClaimTemplateName"
@@ -212,7 +212,7 @@ class Group:
     @cached_property
     def devices(self) -> Devices:
         """How a pod gets its devices."""
-        if self.asks_for:
+        if self.requested_resource:
             own: Devices = "requested"
         elif any(claim.takes and claim.takes.node_config for claim in self.claims):
             own = "configured"

@@ -81,7 +81,7 @@ class Job:
 
     @cached_property
     def text(self) -> bytes | None:
-        """The object as JSON (`quick`): a word that is not in it is in no field."""
+        """The object as JSON (`quick`), to skip a search: a word that is not in it is in no field."""
         return quick(self.object)
 
     @cached_property
@@ -205,7 +205,7 @@ def family_of(table: Table, groups: Sequence[Group]) -> Family:
         return table.on[0]
 
     def preference(family: Family) -> tuple[bool, bool, bool]:
-        needs = any(group.needs_node_of(family) or group.selects_type_of(family) for group in groups)
+        needs = any(group.node_reason_of(family) or group.selects_type_of(family) for group in groups)
         some = any(group.amounts.get(name) for group in groups for name in family.whole_node)
         return bool(open_types(table, family, groups)), needs, some
 
@@ -213,7 +213,7 @@ def family_of(table: Table, groups: Sequence[Group]) -> Family:
 
 
 def at_once(groups: Iterable[Group]) -> int:
-    """Returns how many pods of some groups exist at once."""
+    """Returns how many pods of some groups exist at once: `later` groups follow when the others ended."""
     first = later = 0
     for group in groups:
         first, later = (first, later + group.replicas) if group.later else (first + group.replicas, later)

@@ -81,8 +81,8 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
 
 def _takers(groups: Sequence[Group], *, opted: bool) -> Sequence[Group]:
     """Returns the groups that take nodes for their devices; all of them for a job that is opted in."""
-    takers = [group for group in groups if group.needs_node or group.selects_type]
-    return takers or ([group for group in groups if group.asks_for] or groups if opted else ())
+    takers = [group for group in groups if group.node_reason or group.selects_type]
+    return takers or ([group for group in groups if group.requested_resource] or groups if opted else ())
 
 
 def _count(group: Group, obj: Json, before: dict[bool, int], *, takes_devices: bool) -> None:

@@ -41,7 +41,7 @@ def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
             chosen = group.selection
             # The number of values of a label that the pods need.
-            least = {keys.HOSTNAME: group.replicas} if group.needs_node else {}
+            least = {keys.HOSTNAME: group.replicas} if group.node_reason else {}
             if shape.topology_key:
                 least[shape.topology_key] = -(-group.replicas // shape.node_config)
             own = {key: () for key in least if key in chosen.selector}
@@ -83,7 +83,7 @@ def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[s
         wider = kind == "podAntiAffinity" and size > 1 and matches(key, _WIDER)
         if parted[kind] and (wider or key == shape.topology_key):
             yield f"{size} of its workers cannot have one {shape.topology_key} to themselves by {at}"
-        elif own and kind == "podAffinity" and key == keys.HOSTNAME and group.needs_node and job.nodes > 1:
+        elif own and kind == "podAffinity" and key == keys.HOSTNAME and group.node_reason and job.nodes > 1:
             yield f"its workers need a node each, and have to share one by {at}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from common.inner import INNER, known_rows
+from common.familyrows import KEY_OF_LIST, with_keys
 from common.pointers import field_name
 from common.texts import did_you_mean
 from webhook.documents import Document
@@ -114,12 +114,12 @@ def strays(base: Draft, over: Document) -> Iterator[Problem]:
     """Yields a problem for each row that changes a row which the table below does not have."""
     for path in _lists(over):
         kind = str(path[-1])
-        by, needed = (INNER[kind], WITHIN[kind]) if path[1:] else ("name", ROWS[kind])
+        by, needed = (KEY_OF_LIST[kind], WITHIN[kind]) if path[1:] else ("name", ROWS[kind])
         below = get(base.raw, path)
         if path[1:]:
             own = get(over.value, path[:2])["name"]
             there = [family for family in base.raw["families"] if family["name"] == own]
-            below = known_rows(there[0].get(path[-1], []) if there else (), get(over.value, path), by)
+            below = with_keys(there[0].get(path[-1], []) if there else (), get(over.value, path), by)
         known = {row[by] for row in below}
         for at, row in enumerate(get(over.value, path)):
             name, where = row[by], (*path, at)
@@ -163,10 +163,10 @@ def _inner(
     below = next((n for n, row in enumerate(base.raw["families"]) if row["name"] == family["name"]), None)
     old = {} if below is None else base.raw["families"][below]
     changed = [where for document, where in written if document is over]
-    for key, by in INNER.items():
+    for key, by in KEY_OF_LIST.items():
         there = _rows(base, "families", below, key) if below is not None else []
         new = [row for where in changed for row in _rows(Draft(over.value, (over,)), *where, key)]
-        keyed = known_rows([row for row, _ in there], [row for row, _ in new], by)
+        keyed = with_keys([row for row, _ in there], [row for row, _ in new], by)
         known = [(row, written) for row, (_, written) in zip(keyed, there, strict=True)]
         if rows := _laid(known, new, by, first=True):
             family[key] = [value for value, _ in rows]

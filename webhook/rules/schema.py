@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, core_schema
 
-from common.inner import INNER
+from common.familyrows import KEY_OF_LIST
 from common.texts import did_you_mean
 from webhook.documents import read_documents
 from webhook.objects.paths import ObjectPath
@@ -72,8 +72,8 @@ def _may_lack(path: Path, key: str) -> bool:
     if not path:
         return key not in {"apiVersion", "kind"}
     of = str(path[-2]) if len(path) % 2 == 0 else ""
-    is_row = of in (INNER if path[2:] else ROWS)
-    return path == ("candidates",) or (path[0] in ROWS and is_row and key != INNER.get(of, "name"))
+    is_row = of in (KEY_OF_LIST if path[2:] else ROWS)
+    return path == ("candidates",) or (path[0] in ROWS and is_row and key != KEY_OF_LIST.get(of, "name"))
 
 
 def _explained(raw: Json, broken: ValidationError) -> Found:
@@ -300,7 +300,7 @@ def _only_in_whole_tables(table: dict[str, Any]) -> dict[str, Any]:
             items = _taken_out(form, (name, 0))
             inner = {
                 key: forms(form["properties"][key]["items"], table)[-1]
-                for key in INNER
+                for key in KEY_OF_LIST
                 if key in form["properties"]
             }
             rows = {key: {"items": _taken_out(of_row, (name, 0, key, 0))} for key, of_row in inner.items()}

@@ -113,7 +113,7 @@ class Peer:
         self.expect()
         self._peers.hold(self, len(data))
         if self.request is None and self.held > self._limits.head:
-            raise RefusedError(431, "the head is too long")
+            raise RefusedError(431, "the request header is too long")
         return data
 
     def expect(self) -> None:

@@ -36,9 +36,10 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 _TURN_SECONDS = 0.25
 """Interval of the checks of deadlines, and of gunicorn's heartbeat."""
-_LINE_SECONDS = 0.01  # between requests that arrive before the last answer; each takes a millisecond or two
+_PIPELINED_PAUSE = 0.01
+"""Seconds after a pipelined request, which take turns: no API server sends one before it has its answer."""
 _ACCEPTS_A_TURN = 16
-"""Pause after new connections, so that a flood of them leaves time for the existing ones."""
+"""Most connections that are accepted at a time, so that a flood of them leaves time for the existing ones."""
 
 _FAILED: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 _STATUSES: Final = {
@@ -69,7 +70,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
 
     def run(self) -> None:
         """Serves until a signal, then finishes the requests that have begun."""
-        self.peers, self.line = Peers(self.app.limits), BoundedSemaphore()
+        self.peers, self.pipelined = Peers(self.app.limits), BoundedSemaphore()
         self.apps: dict[Listener, WsgiApp] = self.wsgi
         self.wsgi = self._call
         servers = [
@@ -88,7 +89,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         limits, begun = self.peers.limits, time.monotonic()
         self.last_request = begun
         while len(self.peers) and (now := time.monotonic()) - begun < limits.graceful_seconds:
-            # Until then a request may be on its way: an API server that has many uses its oldest connections.
+            # A request may still arrive: an API server with many idle connections reuses the oldest ones.
             if now - self.last_request > limits.linger_seconds:
                 self.peers.end_idle()
             self._turn()
@@ -124,21 +125,19 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             RefusedError: Its body exceeds the limits.
         """
         if isinstance(req.body.reader, ChunkedReader):
-            raise RefusedError(411, "give a Content-Length; chunked bodies are not accepted")
+            raise RefusedError(411, reason_of(501))
         if req.body.reader.length > self.peers.limits.body:
             raise RefusedError(413, f"a body may have {self.peers.limits.body} bytes at most")
         sock.request = req
         sock.expect()
         super().handle_request(listener_name, req, sock, addr)
-        hurries = (
-            req.unreader.buf.getbuffer().nbytes or sock.has_more()
-        )  # no API server sends before it has its answer
+        is_pipelined = req.unreader.buf.getbuffer().nbytes or sock.has_more()
         sock.flush()
         sock.wait()
         gevent.sleep(0)
-        if hurries:
-            with self.line:
-                gevent.sleep(_LINE_SECONDS)
+        if is_pipelined:
+            with self.pipelined:
+                gevent.sleep(_PIPELINED_PAUSE)
 
     def _call(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Calls the application of the listener after the whole body has arrived."""
