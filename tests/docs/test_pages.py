@@ -17,7 +17,7 @@ from webhook.documents import read_documents
 from webhook.engine.outcome import Kind
 from webhook.engine.reading import kind_of
 from webhook.preview.run import preview
-from webhook.rows.placeholders import DEVICES, FAULT, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS
+from webhook.rows.placeholders import DEVICES, FAULT, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS, UNITS
 from webhook.rules.load import load_default
 
 WORDS = 20_000
@@ -179,7 +179,7 @@ def test_the_document_lists_every_placeholder() -> None:
     (table,) = re.findall(r"^\| placeholder \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     listed = {name for row in table.splitlines() for name in re.findall(r"\$\(([^)]+)\)", row.split("|")[1])}
     of_role = {f"ROLE.{name}" for name in (*ROLE, *ROLE_MAPS)}
-    assert listed == {*JOB, *PLACE, *DEVICES, *FAULT, *SCRIPTS, *NAMED, *of_role}
+    assert listed == {*JOB, *PLACE, *DEVICES, *FAULT, *SCRIPTS, *UNITS, *NAMED, *of_role}
 
 
 @pytest.mark.parametrize("document", WRITTEN)

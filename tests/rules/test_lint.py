@@ -76,6 +76,14 @@ LINT: dict[str, tuple[str, Expected]] = {
         ),
         [(7, "workloads[0].groups[0].number.completionMode.default", "cannot quote a placeholder")],
     ),
+    "a placeholder that the condition on a template cannot have": (
+        RULE.replace("worker", "worker, template: {/spec/a: $(job.peers)}") + "    warn: w\n",
+        [(7, "rules[0].match.template[0]", "unknown placeholder $(job.peers); known here are family.name")],
+    ),
+    "labels of units in a message": (
+        RULE + "    warn: $(units.own)\n",
+        [(8, "rules[0].warn", "unknown placeholder $(units.own)")],
+    ),
     "a topology key where a shape has none": (
         RULE + "    warn: $(shape.topologyKey)\n",
         [(8, "rules[0].warn", "shape single-node has no topologyKey: match `shape` more narrowly")],

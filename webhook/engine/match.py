@@ -1,13 +1,14 @@
 """Matches rules with jobs. If a rule does not match, the reason names the first condition that failed."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 from common.texts import cut
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault, RuleOutcome, State
-from webhook.engine.values import of_template
+from webhook.engine.values import labels_of_units, of_template
 from webhook.objects.templates import has_volume, mounts_otherwise
 from webhook.objects.tree import Json
 from webhook.rows.table import LAST, Rule
@@ -137,10 +138,16 @@ def _no_value(lacking: Collection[str]) -> str:
 def match_rule(rule: Rule, job: Job, values: Values) -> Match | str:
     """Returns the match of a rule, or the reason why it does not match."""
     match = rule.match
+    filled: Mapping[str, Json] = {}
+    if match.template and match.template.quotes:
+        filled = {**values(), **labels_of_units(job)}
+        if lacking := match.template.quotes.difference(filled):
+            return _no_value(lacking)
+        match = replace(match, template=match.template.filled(filled))
     groups = _matching_groups(match, job) if match.known_later else job.of[match.role]
     if isinstance(groups, str):
         return groups
-    filled = values()
+    filled = filled or values()
     if match.unsupported_count:
         filled = {**filled, **groups[0].unsupported(match.unsupported_count.value)}
     if match.fault:

@@ -36,6 +36,19 @@ def placeholder_values(job: Job) -> dict[str, Json]:
     return values
 
 
+def labels_of_units(job: Job) -> dict[str, Json]:
+    """Returns the values of the placeholders for labels of units."""
+    if not job.shape:
+        return {}
+    sizes = {"units.belowBlock": job.shape.node_config, "units.belowJob": job.nodes}
+    units = {name: [unit for unit in job.family.units if unit.most < size] for name, size in sizes.items()}
+    units["units.own"] = [unit for unit in job.family.units if unit.label == job.shape.topology_key]
+    return {
+        name: [label for unit in some for label in (unit.label, *unit.other_labels)]
+        for name, some in units.items()
+    }
+
+
 def of_template(group: Group, own: Mapping[str, str]) -> dict[str, Json]:
     """Returns the values of placeholders of a rule's own role, `Rule.own`, in one of its templates."""
     values = {whole: _of_main(group, name) for whole, name in own.items()}

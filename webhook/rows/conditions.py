@@ -6,7 +6,7 @@ what a condition may read of a job or a group; `webhook.engine` has the classes 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
 
@@ -18,6 +18,7 @@ from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import Selection, admits, containers, matches, takes
 from webhook.objects.tree import Json, Path, map_at, shown, text_of
 from webhook.rows.families import Family, Fitted
+from webhook.rows.placeholders import names, spliced
 from webhook.rows.selectors import Selector
 from webhook.rows.shapes import Shape
 from webhook.rows.workloads import Workload
@@ -299,7 +300,26 @@ class InTemplate(
         one_or_more(Annotated[Mapping[Pointer, Texts], Limits(min_length=1)]),
     ],
 ):
-    """Values by JSON pointer into the template; globs, Exists or DoesNotExist."""
+    """Values by JSON pointer into the template; globs, Exists, DoesNotExist, or placeholders."""
+
+    @property
+    def texts(self) -> list[str]:
+        """Its values."""
+        return [text for places in self.value for allowed in places.values() for text in allowed]
+
+    @cached_property
+    def quotes(self) -> frozenset[str]:
+        """The placeholders of its values."""
+        return frozenset(names(self.texts))
+
+    def filled(self, values: Mapping[str, Json]) -> "InTemplate":
+        """Returns the condition with the values of placeholders."""
+        return InTemplate(
+            tuple(
+                {place: tuple(spliced(allowed, values)) for place, allowed in places.items()}
+                for places in self.value
+            )
+        )
 
     def failed(self, group: Group, whose: str) -> str | None:
         why = ""

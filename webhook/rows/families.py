@@ -16,6 +16,7 @@ from webhook.rows.written import (
     Positive,
     Range,
     Row,
+    Texts,
     Unique,
     Whole,
     as_range,
@@ -48,6 +49,7 @@ class Unit(Row):
         label: The node label whose value they share. Empty, in a family that is off: that of the unit which a
             table with ``extends`` lays over it.
         nodes: How many there are.
+        other_labels: Other labels that have the same nodes, such as a level of Kueue's Topology.
         usable: How many of them a job can count on. Default: all.
         names: What previews call one of them, and several.
     """
@@ -56,6 +58,7 @@ class Unit(Row):
     nodes: Positive
     usable: Given[Positive] = None
     names: Given[Annotated[tuple[str, ...], Limits(min_length=2, max_length=2)]] = None
+    other_labels: Texts = ()
 
     @property
     def most(self) -> int:

@@ -4,7 +4,7 @@ There is no expression language.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Final
@@ -103,6 +103,13 @@ FAULT: Final[dict[str, str]] = {
 }
 """Placeholders of rules that match ``fault``. All are text."""
 
+UNITS: Final[dict[str, str]] = {
+    "units.own": "the labels of the job's unit",
+    "units.belowBlock": "those of units with fewer nodes than a block of the job",
+    "units.belowJob": "those of units with fewer nodes than the job",
+}
+"""Placeholders of the values of ``match.template``. All are lists."""
+
 SCRIPTS: Final = ("script.wait", "script.init")
 """The text of ``webhook/initscript``."""
 
@@ -113,13 +120,23 @@ def names(node: Json) -> Iterator[str]:
     return (match[2] for text in texts for match in PATTERN.finditer(text) if not match[1])
 
 
-def quoting(node: Json, texts: Mapping[str, str]) -> Json:
+def quoting(node: Json, texts: Mapping[str, Json]) -> Json:
     """Returns a tree with some placeholders replaced by texts, whose own placeholders stay."""
     if isinstance(node, str):
         return PATTERN.sub(lambda match: match[0] if match[1] else texts.get(match[2], match[0]), node)
     if isinstance(node, dict):
         return {key: quoting(value, texts) for key, value in node.items()}
     return [quoting(value, texts) for value in node] if isinstance(node, list) else node
+
+
+def spliced(texts: Iterable[str], values: Mapping[str, Json]) -> Iterator[str]:
+    """Yields texts with placeholders filled in; one for each element of a list."""
+    for text in texts:
+        lists = [(name, values[name]) for name in names(text) if isinstance(values.get(name), list)]
+        for name, items in lists:
+            yield from (quoting(text, {name: item}) for item in items)
+        if not lists:
+            yield quoting(text, values)
 
 
 Filling = Callable[[Mapping[str, Json]], Json]

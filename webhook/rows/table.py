@@ -210,7 +210,10 @@ class Rule(Row):
         """The placeholders of its condition, messages and fragment."""
         free = self.match.mount_free
         parts = (free.mount if free else {}, self.add, self.warn or "", self.deny or "", self.unplaced or "")
-        return frozenset(name for part in parts for name in names(part))
+        template = self.match.template
+        return frozenset(name for part in parts for name in names(part)) | (
+            template.quotes if template else set()
+        )
 
     @cached_property
     def own(self) -> Mapping[str, str]:

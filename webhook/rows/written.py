@@ -78,7 +78,7 @@ def _not_reserved(role: str) -> str:
     return role
 
 
-RESERVED = ("any", "devices", "family", "fault", "job", "shape", "field", "value", "script", "place")
+RESERVED = ("any", "devices", "family", "fault", "job", "shape", "field", "value", "script", "place", "units")
 
 _POINTER = "(/([^~/]|~[01])+)+"
 _POINTED = "A JSON pointer (RFC 6901); LIST[KEY=VALUE] selects an element of a list, LIST[*] every one."

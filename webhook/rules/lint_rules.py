@@ -20,6 +20,7 @@ from webhook.rows.placeholders import (
     ROLE,
     ROLE_MAPS,
     SCRIPTS,
+    UNITS,
     names,
 )
 from webhook.rows.policies import Mode
@@ -160,15 +161,18 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
         )
         # For kinds without a quoted value it is skipped, with a reason.
         allowed |= set.union(*offered)
-    match = {"mountFree": rule.match.mount_free.mount} if rule.match.mount_free else {}
+    mount, template = rule.match.mount_free, rule.match.template
+    match = {"mountFree": mount.mount if mount else {}, "template": template.texts if template else []}
     messages = {"warn": rule.warn, "deny": rule.deny, "unplaced": rule.unplaced}
     parts = {"match": match, "add": rule.add, **messages}
+    in_template = {*UNITS, *(name for name in allowed if name.startswith(("shape.", "family.", "value.")))}
     for path, text in ((path, text) for path, text in nodes(parts, at) if isinstance(text, str)):
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:
-            if quoted not in allowed:
+            known = in_template if path[2:4] == ("match", "template") else allowed
+            if quoted not in known:
                 add = quoted.startswith("value.") and f"; add {quoted[6:]} to values"
-                near = did_you_mean(quoted, sorted(allowed)) or add or f"; known here are {listed(allowed)}"
+                near = did_you_mean(quoted, sorted(known)) or add or f"; known here are {listed(known)}"
                 yield path, f"unknown placeholder $({quoted}){near}"
             elif quoted == "shape.topologyKey":
                 # A shape that itself lacks a key is reported once, there.

@@ -203,7 +203,8 @@ def _with_values(table: Table) -> Table:
         if free:
             path, name = (quoting(text, known) for text in (free.mount_path, free.name))
             free = replace(free, mount_path=path, name=name)
-        match = replace(rule.match, mount_free=free)
+        template = rule.match.template
+        match = replace(rule.match, mount_free=free, template=template and template.filled(known))
         return replace(rule, match=match, **quoted)
 
     def with_defaults(workload: Workload) -> Workload:
