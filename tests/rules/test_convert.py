@@ -23,6 +23,7 @@ from webhook.engine import admit
 from webhook.engine.outcome import Request
 from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import map_at
+from webhook.rows.conditions import Annotations
 from webhook.rows.families import Unit
 from webhook.rows.table import Rule, Table
 from webhook.rows.written import Range
@@ -121,9 +122,22 @@ def test_files_that_the_chart_of_the_release_laid_over_the_packaged_table_are_as
             assert (without_texts(then), then.workloads) == (without_texts(now), now.workloads), name
 
 
+TOPOLOGIES = {
+    f"kueue.x-k8s.io/podset-{of}-topology": ("",)
+    for of in ("required", "preferred", "unconstrained", "slice-required")
+}
+ANY_TOPOLOGY = {"kueue.x-k8s.io/podset-*-topology": ("",)}
+
+
 def without_texts(table: Table) -> list[Rule]:
-    """Returns the rules of a table with the same reason and warning: their words may change."""
-    return [replace(rule, reason="a reason", warn=rule.warn and "a warning") for rule in table.rules]
+    """Returns the rules with the same reason and warning, and with one condition on Kueue's topologies."""
+    rules = [replace(rule, reason="a reason", warn=rule.warn and "a warning") for rule in table.rules]
+    for at, rule in enumerate(rules):
+        named = rule.match.annotations.value if rule.match.annotations else {}
+        if named.items() >= TOPOLOGIES.items():
+            rest = {key: value for key, value in named.items() if key not in TOPOLOGIES}
+            rules[at] = replace(rule, match=replace(rule.match, annotations=Annotations(rest | ANY_TOPOLOGY)))
+    return rules
 
 
 MINE = """\

@@ -1,10 +1,11 @@
 """Paths in objects of a kind: JSON pointers that may also select one list element by a key, or all of them.
 
 ``/spec/replicatedJobs[name=workers]/template`` is the template of the replicated job with the ``name``
-``workers``, at any position in the list; ``/spec/replicatedJobs[*]/template`` are those of all. They become
-concrete paths, with list indices, in an object.
+``workers``, at any position in the list; ``/spec/replicatedJobs[*]/template`` are those of all. In a key of a
+map, ``*`` is a wildcard. They become concrete paths, with list indices, in an object.
 """
 
+import fnmatch
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -50,8 +51,8 @@ class ObjectPath:
 
     @cached_property
     def _plain(self) -> Path | None:
-        """The one path in all objects; None if it selects an element of a list."""
-        steps = tuple(part for part in self.parts if not isinstance(part, Select))
+        """The one path in all objects; None if it selects an element of a list, or keys of a map."""
+        steps = tuple(part for part in self.parts if not isinstance(part, Select) and "*" not in part)
         return steps if len(steps) == len(self.parts) else None
 
     def find_all(self, obj: Json) -> Iterator[Path]:
@@ -118,6 +119,10 @@ def _paths(node: Json, parts: tuple[str | int | Select, ...], path: Path) -> Ite
             rest = parts[index + 1 :]
             for place in _selected(node, part, rest):
                 yield from _paths(node[place], rest, (*path, place))
+            return
+        if isinstance(part, str) and "*" in part:
+            for key in fnmatch.filter(node if isinstance(node, dict) else (), part):
+                yield from _paths(node[key], parts[index + 1 :], (*path, key))
             return
         path, node = (*path, part), get(node, (part,))
     yield path

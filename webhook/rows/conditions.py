@@ -4,6 +4,7 @@ A class is one key: its docstring is the key's description, and `Match` has a fi
 what a condition may read of a job or a group; `webhook.engine` has the classes behind them.
 """
 
+import fnmatch
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -300,7 +301,10 @@ class InTemplate(
         one_or_more(Annotated[Mapping[Pointer, Texts], Limits(min_length=1)]),
     ],
 ):
-    """Values by JSON pointer into the template; globs, Exists, DoesNotExist, or placeholders."""
+    """Values by JSON pointer into the template; globs, Exists, DoesNotExist, or placeholders.
+
+    In a pointer, ``*`` is a wildcard. E.g. {/spec/resourceClaims: Exists}.
+    """
 
     @property
     def texts(self) -> list[str]:
@@ -380,21 +384,22 @@ class Fields(
 
 
 class Labels(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Values of the job's labels; globs, Exists or DoesNotExist."""
+    """Values of the job's labels; globs, Exists or DoesNotExist. In a key, ``*`` is a wildcard."""
 
     kind: ClassVar = "label"
 
     def failed(self, job: Job) -> str | None:
         marks = map_at(job.object, ("metadata", f"{self.kind}s"))
         for key, allowed in self.value.items():
-            value = marks.get(key, "")
+            name = next(filter(marks.get, fnmatch.filter(marks, key)), key) if "*" in key else key
+            value = marks.get(name, "")
             if not matches(text_of(value), allowed):
-                return f"{self.kind} {key} is {shown(value, 40)}, not {either(allowed)}"
+                return f"{self.kind} {name} is {shown(value, 40)}, not {either(allowed)}"
         return None
 
 
 class Annotations(Labels):
-    """Values of the job's annotations; globs, Exists or DoesNotExist."""
+    """Values of the job's annotations, written like labels."""
 
     kind = "annotation"
 
