@@ -251,7 +251,13 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a size that is not made of whole units": (
         SHAPE + "        workers: 6\n" + FOUR,
-        [(8, "families[0].shapes[0].workers", "6 is not made of units of 4 (nodeConfig)")],
+        [
+            (
+                8,
+                "families[0].shapes[0].workers",
+                "6 workers do not fill blocks of 4 (nodeConfig); for jobs on a part of a unit, write",
+            )
+        ],
     ),
     "a size that one unit cannot hold": (
         SHAPE + "        workers: 8\n" + FOUR + "        together: required\n",

@@ -29,7 +29,11 @@ def choose_shape(job: Job) -> Fitted:
             if size := shape.size(nodes):
                 return family.fitted(shape, size)
         rows = ", ".join(f"{shape.name} ({shape.workers})" for shape in family.shapes)
-        raise JobError(f"no shape of the rule table fits {nodes} workers; it has {rows}")
+        workers = f"{nodes} worker{'s' * (nodes != 1)}"
+        raise JobError(
+            f"no shape of the rule table fits {workers}; family {family.name} has {rows}: use such a number, "
+            "or add a shape"
+        )
     place, value = wanted
     known = sorted({str(shape.node_config) for shape in family.shapes}, reverse=True)
     of_value = [shape for shape in family.shapes if shape.may_have("nodeConfig", [value])]

@@ -177,7 +177,8 @@ def _sizes(shape: Shape, at: Path) -> Found:
         config.least == config.most
         and (workers.step if workers.most == inf else workers.least) % config.least
     ):
-        yield (*at, "workers"), f"{workers} is not made of units of {config} (nodeConfig)"
+        way_out = f"; for jobs on a part of a unit, write nodeConfig: {workers}" if workers.most < inf else ""
+        yield (*at, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
     elif shape.together == "required" and config.most > 1 and workers.most > config.most:
         yield (*at, "together"), f"one unit of {config} cannot hold {workers}: use preferred"
 
