@@ -5,10 +5,10 @@ from typing import Final
 
 from common.times import time_of
 from kube.api import Object
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case, Finding, starts
 from kubectl_ultraserver.objects import at, holds, maps, metadata, name_of, number, text
 from kubectl_ultraserver.scheduling import GRACE
-from kubectl_ultraserver.verify import few
 
 WAIT: Final = "wait-hostfilename"
 """The launcher's first init container: it waits until all workers answer."""
@@ -29,26 +29,25 @@ def missing(case: Case) -> Iterator[Finding]:
     created = time_of(metadata(case.job).get("creationTimestamp"))
     if case.job and not case.pods and not at(case.job, "status"):
         kind = text(case.job, "kind")
-        operator = OPERATORS.get(kind, f"the controller of {kind}s")
+        operator = OPERATORS.get(kind, messages.controller(kind))
         if events or (created and case.fleet.now - created > GRACE):
-            text_ = "has not acted on the job: it has no status"
-            remedy = "" if events else f"kubectl get deployments -A: does {operator} run?"
-            yield Finding("operator", operator, text_, events, remedy)
+            remedy = "" if events else messages.find_operator(operator)
+            yield Finding("operator", operator, messages.NO_STATUS, events, remedy)
         else:
-            yield Finding("operator", operator, "may not have read the new job yet")
+            yield Finding("operator", operator, messages.JOB_IS_NEW)
         return
     there = {worker.number for worker in case.workers}
     numbered = case.place is not None and case.place.index is not None and len(case.jobs) == 1
     absent = [str(number) for number in range(case.wanted) if number not in there] if numbered else []
-    which = f": there is no number {few(absent)}" if absent else ""
-    text_ = f"{len(case.workers)} of {case.wanted} workers exist{which}"
-    remedy = f"kubectl -n {case.namespace} describe {case.kind} {case.called.name}; a quota, perhaps"
+    text_ = messages.exist(len(case.workers), case.wanted, absent)
+    remedy = messages.describe_job(case.namespace, f"{case.kind} {case.called.name}")
     yield Finding("job", case.called.name, text_, events, "" if events else remedy)
 
 
 def _event_line(event: Object) -> str:
     about = event.get("involvedObject")
-    return f"{at(about, 'kind')} {at(about, 'name')}: {event.get('reason')}: {text(event, 'message')}"
+    names = at(about, "kind"), at(about, "name")
+    return messages.event_about(*names, event.get("reason"), text(event, "message"))
 
 
 def unstarted(case: Case) -> Iterator[Finding]:
@@ -56,15 +55,14 @@ def unstarted(case: Case) -> Iterator[Finding]:
     pods: dict[tuple[str, str], list[str]] = {}
     for pod in case.pods:
         if metadata(pod).get("deletionTimestamp"):
-            node = text(pod, "spec", "nodeName") or "none"
-            key = ("", f"terminating since {metadata(pod)['deletionTimestamp']}, on node {node}")
-            pods.setdefault(key, []).append(name_of(pod))
+            since, node = text(pod, "metadata", "deletionTimestamp"), text(pod, "spec", "nodeName")
+            pods.setdefault(("", messages.terminating(since, node)), []).append(name_of(pod))
         for status in _statuses(pod):
             name = text(status, "name")
             if name not in (WAIT, INIT) and (why := _why(status)):
                 pods.setdefault((name, why), []).append(name_of(pod))
     for (container, why), names in pods.items():
-        yield Finding("pod", names[0], f"{few(names)}: {f'container {container} ' if container else ''}{why}")
+        yield Finding("pod", names[0], messages.of_pods(names, messages.of_container(container, why)))
 
 
 def launcher(case: Case) -> Iterator[Finding]:
@@ -74,12 +72,11 @@ def launcher(case: Case) -> Iterator[Finding]:
     pods = case.launchers
     policy = text(case.job, "spec", "launcherCreationPolicy")
     if not pods and case.pods and policy == "WaitForWorkersReady" and unready:
-        why = "created when all workers are Ready (launcherCreationPolicy)"
-        yield Finding("pod", unready[0], f"the launcher is {why}: not yet {few(unready)}")
+        yield Finding("pod", unready[0], messages.launcher_waits_for_ready(unready))
     elif not pods and case.pods:
         name = f"{case.called.name}-launcher"
         if events := tuple(map(_event_line, case.events_about([name]))):
-            yield Finding("job", name, "the launcher is not created", events)
+            yield Finding("job", name, messages.NO_LAUNCHER, events)
     for pod in pods[-1:]:
         for status in _statuses(pod):
             if status.get("name") in (WAIT, INIT):
@@ -87,23 +84,21 @@ def launcher(case: Case) -> Iterator[Finding]:
 
 
 def _init(pod: Object, status: Object, unready: list[str]) -> Iterator[Finding]:
-    name, container = name_of(pod), status.get("name")
+    name, container = name_of(pod), text(status, "name")
     ended = at(status, "state", "terminated") or at(status, "lastState", "terminated")
     running = at(status, "state", "running") is not None
     message = tuple(text(ended, "message").strip().splitlines())
-    logs = f"kubectl -n {metadata(pod).get('namespace')} logs {name} -c {container}"
+    logs = messages.container_logs(text(pod, "metadata", "namespace"), name, container)
     failed = ended is not None and at(ended, "exitCode") != 0
     if failed and at(ended, "finishedAt"):
-        times = number(status, "restartCount")
-        again = f", {times} restarts" if times else ""
-        text_ = f"init container {container} failed with exit code {at(ended, 'exitCode')}{again}"
+        text_ = messages.init_failed(container, at(ended, "exitCode"), number(status, "restartCount"))
         yield Finding("pod", name, text_, message, "" if message else logs)
     if container == WAIT and unready and (running or failed):
-        yield Finding("pod", unready[0], f"the launcher waits for its workers: not Ready are {few(unready)}")
+        yield Finding("pod", unready[0], messages.launcher_waits(unready))
     elif running and not failed:
-        yield Finding("pod", name, f"init container {container} is running", (), logs)
+        yield Finding("pod", name, messages.init_container(container, messages.RUNNING), (), logs)
     elif not failed and (why := _why(status)):
-        yield Finding("pod", name, f"init container {container} {why}")
+        yield Finding("pod", name, messages.init_container(container, why))
 
 
 def _statuses(pod: Object) -> Iterator[Object]:
@@ -117,10 +112,8 @@ def _why(status: Object) -> str:
     last = at(status, "lastState", "terminated")
     reason = text(waiting, "reason")
     if reason and reason not in USUAL:
-        code = at(last, "exitCode")
-        before = f" (it ended before with exit code {code}: {at(last, 'reason')})" if code else ""
-        return f"is waiting: {reason}: {text(waiting, 'message')}".rstrip(": ") + before
+        before = at(last, "exitCode"), at(last, "reason")
+        return messages.container_waits(reason, text(waiting, "message"), *before)
     if ended and at(ended, "exitCode") != 0:
-        cause = f"{at(ended, 'exitCode')}: {at(ended, 'reason')}: {text(ended, 'message')}"
-        return f"ended with exit code {cause}".rstrip(": ")
+        return messages.container_ended(at(ended, "exitCode"), at(ended, "reason"), text(ended, "message"))
     return ""

@@ -14,6 +14,7 @@ from common.quantities import thousandths
 from common.texts import printable
 from contract.keys import ADDED, ADDED_TO_POD, JOB
 from kube.api import Object
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.objects import NAME, at, labels, mapped, maps, name_of, templates, text, unmet
 
@@ -73,7 +74,7 @@ class DryRun:
         both = (("namespaceSelector", where, self.space), ("objectSelector", "it", self.received))
         for selector, who, labelled in both:
             if labelled and (why := unmet(mapped(hook, selector), labels(labelled))):
-                return f"{who} is excluded by its {selector}: label {why}"
+                return messages.excluded(who, selector, why)
         return ""
 
 
@@ -84,13 +85,12 @@ def explain(dry: DryRun) -> list[Finding]:
         return _refused(dry)
     differences = tuple(unlike(dry))
     if there - {table}:
-        what = f"its replicas answer by table {', '.join(sorted(there))}; the preview service by {table}"
-        remedy = "wait a minute if the table was just changed; else kubectl ultraserver check"
-        return [Finding("webhook", NAME, what, differences, remedy)]
+        what = messages.other_tables(sorted(there), table)
+        return [Finding("webhook", NAME, what, differences, messages.WAIT_FOR_TABLE)]
     if not there and (denials or differences):
-        return list(_idle(dry, f"though the rule table would {'refuse' if denials else 'change'} it"))
+        return list(_idle(dry, messages.though(refuse=bool(denials))))
     names = ", ".join(text(hook, "name") for hook in dry.matching(ours=False))
-    cause = "changed a field that this one sets; or a policy did"
+    cause = messages.OTHER_WRITER
     return [Finding("webhook", names or "unknown", cause, differences)] if differences else []
 
 
@@ -99,10 +99,9 @@ def _refused(dry: DryRun) -> list[Finding]:
     if denials and dry.refusal.endswith("; ".join(denials)):
         return []
     ours = any(f'webhook "{text(hook, "name")}" denied' in dry.refusal for hook in dry.hooks(ours=True))
-    other = ", by another table: that of the preview service would not" if ours else ""
     taken = dry.refusal.endswith("already exists")
-    remedy = "kubectl ultraserver why, for the existing one; or another name" if taken else ""
-    return [Finding("program", "kube-apiserver", f"refuses it{other}: {dry.refusal}", (), remedy)]
+    remedy = messages.ANOTHER_NAME if taken else ""
+    return [Finding("program", "kube-apiserver", messages.refused(dry.refusal, ours=ours), (), remedy)]
 
 
 def _idle(dry: DryRun, would: str) -> Iterator[Finding]:
@@ -110,17 +109,15 @@ def _idle(dry: DryRun, would: str) -> Iterator[Finding]:
     left, hooks = dry.matching(ours=True), dry.hooks(ours=True)
     sent = next(filter(dry.covers, hooks), None)
     if dry.registrations is None:
-        why = "its registration may not be read (mutatingwebhookconfigurations)"
-        yield Finding("webhook", NAME, f"did nothing, {would}: {why}")
+        why = messages.UNREADABLE_REGISTRATION
+        yield Finding("webhook", NAME, messages.did_nothing(would, why))
     elif not hooks:
-        why = f"no MutatingWebhookConfiguration is called {NAME}"
-        yield Finding("webhook", NAME, f"is not called, {would}: {why}")
+        yield Finding("webhook", NAME, messages.is_not_called(would, messages.NO_REGISTRATION))
     elif not sent:
-        why = f"no rule of its registration is for {'.'.join(filter(None, reversed(dry.resource)))}"
-        remedy = "set the value kinds, see docs/kinds.md"
-        yield Finding("webhook", NAME, f"is not called, {would}: {why}", (), remedy)
+        why = messages.no_rule(".".join(filter(None, reversed(dry.resource))))
+        yield Finding("webhook", NAME, messages.is_not_called(would, why), (), messages.SET_KINDS)
     elif not left:
-        yield Finding("webhook", text(sent, "name"), f"is not called, {would}: {dry.unmet(sent)}")
+        yield Finding("webhook", text(sent, "name"), messages.is_not_called(would, dry.unmet(sent)))
     for hook in left:
         yield _silent(dry, hook, would)
 
@@ -128,14 +125,13 @@ def _idle(dry: DryRun, would: str) -> Iterator[Finding]:
 def _silent(dry: DryRun, hook: Object, would: str) -> Finding:
     """Returns the possible reasons why a webhook that matches the object added nothing."""
     conditions = maps(hook, "matchConditions")
-    reasons = ["a match condition excludes it"] if conditions else []
+    reasons = [messages.BY_CONDITION] if conditions else []
     if text(hook, "failurePolicy") == "Ignore":
-        reasons.append("it did not answer, and its failurePolicy is Ignore")
-    reasons.append("its replicas have another table")
-    reasons += [f"{text(each, 'name')} undid its changes" for each in dry.matching(ours=False)]
+        reasons.append(messages.NO_ANSWER)
+    reasons.append(messages.OTHER_TABLE)
+    reasons += [messages.undone(text(each, "name")) for each in dry.matching(ours=False)]
     details = tuple(f"{text(one, 'name')}: {' '.join(text(one, 'expression').split())}" for one in conditions)
-    why = f"did nothing, {would}: {'; or '.join(reasons)}"
-    remedy = "kubectl ultraserver check: do its replicas answer, and by which table?"
+    why, remedy = messages.did_nothing(would, messages.any_of(reasons)), messages.ASK_CHECK
     return Finding("webhook", text(hook, "name"), why, details, remedy)
 
 
@@ -167,7 +163,7 @@ def unlike(dry: DryRun) -> Iterator[str]:
         if isinstance(around, list):  # its items may be in another order
             there = next((one for one in around if _covers(one, wanted or before)), None)
         if path[-1] not in RECORDS and not (there is None if wanted is None else _covers(there, wanted)):
-            yield f"{change['path']}: {_shown(there)}, not {_shown(wanted)}"
+            yield messages.differs(change["path"], _shown(there), _shown(wanted))
 
 
 def _covers(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON
@@ -182,5 +178,7 @@ def _covers(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON
 
 def _shown(value: Any) -> str:  # noqa: ANN401 - JSON
     return (
-        "nothing" if value is None else printable(json.dumps(value, sort_keys=True, ensure_ascii=False), 80)
+        messages.NOTHING
+        if value is None
+        else printable(json.dumps(value, sort_keys=True, ensure_ascii=False), 80)
     )

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import jsonpatch
 
 from contract.place import ContractError, Place, Placer, read
 from kube.api import Object
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.objects import at, metadata
@@ -36,13 +37,6 @@ class Fit(NamedTuple):
     pods: tuple[Pod, ...] = ()
 
 
-_OUTCOMES: Final = {
-    Placer.WHOLE_JOB: "would get",
-    Placer.SCHEDULER: "the scheduler chooses; there is room, for example",
-    Placer.KUEUE: "Kueue admits it first; there is room, for example",
-}
-
-
 def fit(
     case: Case,
     parts: Iterable[Object],
@@ -67,18 +61,16 @@ def fit(
         return None
     gate, keys, fleet = place.placer is Placer.WHOLE_JOB, {pod.key for pod in own}, case.fleet
     others = (pod for pod in fleet.pods if gate or not pod.gated)
-    note = (f"note: {fleet.unseen}",) if fleet.unseen else ()
+    note = (messages.note(fleet.unseen),) if fleet.unseen else ()
     decision = decision_of(case.fleet, [*others, *earlier, *own], reserves=gate)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
             why, details = reason(case, decision, waiting)
-            return Fit(fits=False, units=(), text=f"would wait: {why}", details=details + note, pods=own)
+            return Fit(fits=False, units=(), text=messages.would_wait(why), details=details + note, pods=own)
     openings = (opening for opening in decision.openings if opening.job.key in keys)
     units = tuple(dict.fromkeys(unit for opening in openings for unit in opening.units))
     stopped = silence(case.lease, case.fleet.now) if gate else ""
-    result = f"{_OUTCOMES[place.placer]} {' '.join(units)}" + (
-        f"; the placement program {stopped}" if stopped else ""
-    )
+    result = messages.fits(place.placer, units, stopped)
     return Fit(fits=not stopped, units=units, text=result, details=note, pods=own)
 
 
@@ -127,7 +119,6 @@ def _requesting(member: Member, templates: Mapping[str, Object]) -> Pod:
     """Returns the pod of a member, with the devices of its claims among its own requests."""
     pod = member.pod
     missing = next((template for template, _ in pod.claims if template and template not in templates), "")
-    way_out = f"there is no ResourceClaimTemplate {missing} in namespace {pod.namespace}: create it"
-    why = way_out if missing else member.problem
+    why = messages.no_template(missing, pod.namespace) if missing else member.problem
     fault = pod.fault or (("place", why) if why else None)
     return replace(pod, demand=member.demand, claims=pod.claims if fault else (), fault=fault)

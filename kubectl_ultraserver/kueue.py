@@ -3,11 +3,11 @@
 The fields are those of Kueue 0.15 (``apis/kueue/v1beta2``); ``v1beta1`` has the same ones.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Final
 
 from kube.api import Object
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import at, condition, holds, labels, maps, metadata, name_of, text
@@ -16,9 +16,6 @@ QUEUE: Final = "kueue.x-k8s.io/queue-name"
 """Label of a job that waits in a LocalQueue."""
 GATES: Final = "kueue.x-k8s.io/"
 """Prefix of Kueue's scheduling gates."""
-_TOPOLOGY: Final = (
-    "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken"
-)
 
 
 def owned(workload: Object, called: JobName, uid: object = None) -> bool:
@@ -40,18 +37,15 @@ def queued(case: Case) -> Iterator[Finding]:
         return
     if not queue:
         policy = "runPolicy" if at(case.job, "spec", "runPolicy", "suspend") else ""
-        release = {"spec": {policy: {"suspend": False}} if policy else {"suspend": False}}
         field = f"spec.{policy}.suspend" if policy else "spec.suspend"
-        called = f"{case.kind} {case.called.name}"
-        remedy = f"kubectl -n {case.namespace} patch {called} --type merge -p '{json.dumps(release)}'"
-        text_ = f"is suspended ({field}), and by no queue"
-        yield Finding("job", case.called.name, text_, (), remedy)
+        remedy = messages.resume(case.namespace, f"{case.kind} {case.called.name}", policy)
+        yield Finding("job", case.called.name, messages.suspended(field), (), remedy)
     elif not case.kueue:
-        yield Finding("queue", queue, "is named by the job, but Kueue is not installed in this cluster")
+        yield Finding("queue", queue, messages.NO_KUEUE)
     else:
         group = text(case.job.get("apiVersion")).partition("/")[0]
-        remedy = f"check that Kueue runs and that its integrations list {group}/{case.kind}"
-        yield Finding("queue", queue, "has no Workload for the job yet", (), remedy)
+        remedy = messages.integrations(f"{group}/{case.kind}")
+        yield Finding("queue", queue, messages.NO_WORKLOAD, (), remedy)
 
 
 def _held(case: Case, workload: Object) -> Iterator[Finding]:
@@ -61,22 +55,21 @@ def _held(case: Case, workload: Object) -> Iterator[Finding]:
         return
     queue = text(workload, "spec", "queueName")
     before = condition(workload, "Evicted") if holds(workload, "Evicted") else {}
-    evicted = f"evicted: {before.get('reason')}: {text(before.get('message'))}".rstrip(": ")
+    evicted = messages.kueue_evicted(before.get("reason"), text(before.get("message")))
     details = (evicted,) if before else ()
     if at(workload, "spec", "active") is False:
-        yield Finding("queue", queue, f"Workload {name_of(workload)} is deactivated (spec.active)", details)
+        yield Finding("queue", queue, messages.deactivated(name_of(workload)), details)
     elif reserved:
         checks = [
-            f"admission check {check.get('name')}: {check.get('state')}: {text(check.get('message'))}"
+            messages.admission_check(check.get("name"), check.get("state"), text(check.get("message")))
             for check in maps(workload, "status", "admissionChecks")
             if check.get("state") != "Ready"
         ]
-        why = "has reserved the job's quota, and waits for admission checks"
-        yield Finding("queue", queue, why, (*checks, *details))
+        yield Finding("queue", queue, messages.WAITS_FOR_CHECKS, (*checks, *details))
     else:
-        why = text(condition(workload, "QuotaReserved"), "message") or "has not looked at the job yet"
+        why = text(condition(workload, "QuotaReserved"), "message") or messages.NOT_SEEN
         # For both Kueue reports that the quota is not reserved; if nodes are missing it names the topology.
         lack = 'topology "' in why
-        describe = f"kubectl -n {case.namespace} describe localqueue {queue}"
-        what, remedy = ("nodes", _TOPOLOGY) if lack else ("quota", describe)
-        yield Finding("queue", queue, f"waits for {what}: {why}", details, remedy)
+        describe = messages.describe_queue(case.namespace, queue)
+        what, remedy = ("nodes", messages.TOPOLOGY) if lack else ("quota", describe)
+        yield Finding("queue", queue, messages.waits_in_queue(what, why), details, remedy)

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from common.output import progress
 from kube.api import ForbiddenError, Object, leases
 from kube.rest import RestApi
-from kubectl_ultraserver import service
+from kubectl_ultraserver import messages, service
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.kueue import owned
@@ -35,7 +35,6 @@ RULES: Final = f"/api/v1/namespaces/{NAME}/configmaps/{NAME}-rules"
 """The ConfigMap with the installation's rule table."""
 LEASE: Final = f"{leases(NAME)}/{COMPONENT}"
 """The Lease of the installation's placement program."""
-ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
 
 
 class UnknownJobError(Exception):
@@ -66,7 +65,7 @@ class Lister:
         fleet = Fleet(topology, (), table=self.table, inventory=inventory, now=datetime.now(UTC))
         names = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
         listed, forbidden = self._pods(LIVE, lambda raw: _on(raw, names))
-        unseen = f"pods of other namespaces were not looked at: {forbidden}" if forbidden else unseen
+        unseen = messages.other_pods_unseen(forbidden) if forbidden else unseen
         pods = tuple(pod for pod, _ in listed)
         owners = {pod.uid: owner for pod, owner in listed if owner}
         return replace(fleet, pods=pods, owners=owners, unseen=unseen)
@@ -86,7 +85,7 @@ class Lister:
         try:
             return Inventory(*(self._read(path, read) for path, read in READERS.items())), ""
         except ForbiddenError as error:
-            return Inventory(), f"claimed devices were not looked at: {error}"
+            return Inventory(), messages.claims_unseen(error)
 
     def _read(self, path: str, read: Callable[[Object], T | None]) -> dict[tuple[str, str], T]:
         """Returns what ``read`` keeps of a collection, by namespace and name."""
@@ -103,7 +102,7 @@ class Lister:
         job = self._job(called)
         pods = [pod for pod in self.items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
         if job is None and not pods and not any(owned(one, called) for one in self._workloads()):
-            raise UnknownJobError(f"there is no job {called} in namespace {self.namespace}")
+            raise UnknownJobError(messages.no_job(called, self.namespace))
         return Case(called, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet())
 
     def explained(self, case: Case) -> Case:
@@ -255,4 +254,4 @@ def _needs(what: str) -> Iterator[None]:
         yield
     except ForbiddenError as error:
         reason = str(error).partition(": 403 ")[2] or str(error)
-        raise ForbiddenError(f"cannot {what}: {reason}; it needs the right to {what}: {ROLE}") from error
+        raise ForbiddenError(messages.lacks_right(what, reason)) from error

@@ -11,7 +11,7 @@ from common.output import style
 from common.texts import folded, printable
 from kube.api import ForbiddenError, Object
 from kube.rest import loaded
-from kubectl_ultraserver import service
+from kubectl_ultraserver import messages, service
 from kubectl_ultraserver.dryrun import DryRun, explain
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fit import Fit, fit
@@ -85,7 +85,7 @@ class Previewer(Lister):
         kinds = (each for each in maps(served, "resources") if "/" not in text(each, "name"))
         resource = next((each for each in kinds if each.get("kind") == kind), None)
         if resource is None:
-            return replace(dry, refusal=f"it serves no {kind} of {version}; is the CRD installed?")
+            return replace(dry, refusal=messages.not_served(kind, version))
         plural = text(resource, "name")
         path = f"{root}/namespaces/{there}/{plural}" if resource.get("namespaced") else f"{root}/{plural}"
         status, answer = self.api.try_create(path, obj)
@@ -105,7 +105,7 @@ class Previewer(Lister):
         try:
             answer = service.item(self.api, job, pods="true", namespace=dry.namespace)
         except service.OffError as error:
-            return Fit(fits=False, units=(), text=f"is not known: {error}")
+            return Fit(fits=False, units=(), text=messages.fit_unknown(error))
         return fit(case, answer["pods"], self._earlier, self._priorities, self._templates(dry.namespace))
 
     @cached_property

@@ -8,8 +8,8 @@ from typing import Final
 from common.times import about, clock
 from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
+from kubectl_ultraserver.messages import few
 from kubectl_ultraserver.scheduling import scene_of, silence
-from kubectl_ultraserver.verify import few
 from placement.decide.cluster import shown
 from placement.decide.forecast import Start, forecast
 from placement.decide.jobs import Job

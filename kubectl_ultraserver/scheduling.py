@@ -13,11 +13,11 @@ from common.times import time_of
 from contract.keys import GATE
 from contract.place import Placer
 from kube.api import Object
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.kueue import GATES as KUEUES
-from kubectl_ultraserver.objects import NAME, at, condition, name_of, text
-from kubectl_ultraserver.verify import few
+from kubectl_ultraserver.objects import at, condition, name_of, text
 from placement.decide.choose import Ranking
 from placement.decide.forecast import Scene
 from placement.decide.plan import Decision, Tuning, Waiting
@@ -43,8 +43,8 @@ def unplaced(case: Case) -> Iterator[Finding]:
         if pod.gates and not pod.gated:
             foreign.setdefault(pod.gates[0], []).append(pod.name)
     for gate, names in foreign.items():
-        who = "Kueue" if gate.startswith(KUEUES) else "its owner"
-        yield Finding("pod", names[0], f"{few(names)}: scheduling gate {gate}, which {who} must remove")
+        why = messages.foreign_gate(names, gate, kueue=gate.startswith(KUEUES))
+        yield Finding("pod", names[0], why)
     free = {pod.name for pod in pods if not pod.gates}
     lacking = [worker for worker in case.workers if worker.name in free]
     if lacking:
@@ -52,7 +52,7 @@ def unplaced(case: Case) -> Iterator[Finding]:
     launchers = [raw for raw in case.launchers if name_of(raw) in free]
     for raw in launchers if not lacking else ():
         why = text(condition(raw, "PodScheduled"), "message")
-        yield Finding("pod", name_of(raw), f"the launcher has no node: {why or 'it was not looked at yet'}")
+        yield Finding("pod", name_of(raw), messages.launcher_without_node(why))
 
 
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
@@ -60,28 +60,26 @@ def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     keys = {pod.key for pod in pods}
     decision = decision_of(case.fleet, [*case.fleet.pods, *_ended(case)])
     events = case.events_about([pod.name for pod in pods], component=COMPONENT)
-    messages = dict.fromkeys(text(event, "message") for event in events)
+    texts = dict.fromkeys(text(event, "message") for event in events)
     silent = silence(case.lease, case.fleet.now)
     for waiting in decision.waiting:
         if waiting.job.key in keys:
             why, details = reason(case, decision, waiting)
-            yield Finding("program", COMPONENT, f"does not admit the job: {why}", details)
+            yield Finding("program", COMPONENT, messages.not_admitted(why), details)
     age = case.fleet.now - min(pod.created for pod in pods)
     for opening in decision.openings:
         if opening.job.key not in keys:
             continue
-        there = " ".join(opening.units) or "where its workers are"
+        there = opening.units
         if silent:
-            yield Finding("program", COMPONENT, f"would admit the job to {there}")
+            yield Finding("program", COMPONENT, messages.would_admit(there))
         elif age < GRACE:
-            yield Finding("program", COMPONENT, f"is about to admit the job to {there}")
+            yield Finding("program", COMPONENT, messages.will_admit(there))
         else:
-            details = tuple(f"its last Event: {message}" for message in messages)
-            text_ = f"could admit the job to {there}, and has not: it has stalled, or decides otherwise"
-            remedy = f"kubectl -n {NAME} logs deployment/{COMPONENT}"
-            yield Finding("program", COMPONENT, text_, details, remedy)
+            details = tuple(map(messages.last_event, texts))
+            yield Finding("program", COMPONENT, messages.could_admit(there), details, messages.LOGS)
     if silent:
-        yield Finding("program", COMPONENT, silent, (), f"kubectl -n {NAME} get pods")
+        yield Finding("program", COMPONENT, silent, (), messages.GET_PODS)
 
 
 def silence(lease: Object | None, now: datetime) -> str:
@@ -92,11 +90,10 @@ def silence(lease: Object | None, now: datetime) -> str:
         now: The time.
     """
     if lease is None:
-        return "does not run: it has no Lease, and pods with its gate wait"
+        return messages.NO_LEASE
     renewed = time_of(at(lease, "spec", "renewTime"))
     if renewed and now - renewed > SILENT:
-        holder = text(lease, "spec", "holderIdentity") or "no holder"
-        return f"does not run: its Lease was last renewed at {renewed:%H:%M:%S} UTC by {holder}"
+        return messages.old_lease(renewed, text(lease, "spec", "holderIdentity"))
     return ""
 
 
@@ -110,15 +107,14 @@ def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
         if worker.claims and (problem := case.problem(worker)):
             why = problem
         elif scheduled.get("status") == "False":
-            why = text(scheduled, "message") or text(scheduled, "reason") or "no reason given"
+            why = text(scheduled, "message") or text(scheduled, "reason") or messages.NO_REASON
         else:
-            new = case.fleet.now - worker.created < GRACE
-            why = f"scheduler {who} has not looked at it" + ("" if new else ": is it running?")
+            why = messages.not_scheduled(who, new=case.fleet.now - worker.created < GRACE)
         reasons.setdefault(why, []).append(worker.name)
     for why, names in reasons.items():
         events = (event for event in case.events_about(names) if text(event, "reason") == UNMADE)
         details = tuple(dict.fromkeys(text(event, "message") for event in events))
-        yield Finding("pod", names[0], f"{few(names)}: {why}", details)
+        yield Finding("pod", names[0], messages.of_pods(names, why), details)
     for job in dict.fromkeys(worker.job for worker in lacking):
         yield from _unplaced(case, case.jobs[job])
 
@@ -144,9 +140,7 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
             yield Finding("ultraserver", case.called.name, *reason(case, decision, waiting))
     for opening in decision.openings:
         if opening.job.key in keys:
-            there = " ".join(opening.units) or "where the others are"
-            text_ = f"by nodes and devices there is room for it: {there}; its pods wait for another reason"
-            yield Finding("ultraserver", case.called.name, text_)
+            yield Finding("ultraserver", case.called.name, messages.room(opening.units))
 
 
 def _ended(case: Case) -> Iterator[Ended]:
@@ -175,8 +169,7 @@ def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple
     lines = [f"{unit}: {cause.detail}" for unit, cause in by_unit]
     if job.place.size > 1:
         lines += [
-            f"node {node.name}: in no working UltraServer, label {job.place.unit} is "
-            f"{node.labels.get(job.place.unit) or 'missing'}"
+            messages.node_outside(node.name, job.place.unit, node.labels.get(job.place.unit))
             for node in fleet.topology.nodes.values()
             if fleet.has(node) and node.unit(job.place.unit) is None
         ]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.fleet import Fleet, node_number
 from placement.decide.fit import unusable
 from placement.messages import node_is
@@ -77,7 +78,7 @@ class Server:
         missing = sum(spot.state == MISSING for spot in self.spots)
         lines = [node_is(spot.node, spot.state) for spot in self.spots if spot.node and not spot.healthy]
         lines += [f"{missing} of {len(self.spots)} nodes missing"] if missing else []
-        return lines if self.id else [*lines, f"node {self.spots[0].node} is in no working UltraServer"]
+        return lines if self.id else [*lines, messages.outside(self.spots[0].node)]
 
 
 def is_selected(

@@ -6,15 +6,10 @@ from typing import Final
 
 from kube.api import ApiError, Object
 from kube.rest import RestApi, decoded, loaded, with_query
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.objects import NAME, maps
 
 SERVICE: Final = f"/api/v1/namespaces/{NAME}/services/{NAME}-preview:http/proxy"
-_REMEDIES: Final = {
-    403: "an administrator can give you the Role of docs/preview.md",
-    404: "install the chart with the value preview: true",
-    503: f"see kubectl --namespace {NAME} get deployment {NAME}-preview",
-}
-_REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
 
 
 class OffError(ApiError):
@@ -28,10 +23,8 @@ class RefusedError(Exception):
 def reason(status: int, answer: Object) -> str:
     """Returns why the service, or the API server before it, did not answer, and what to do."""
     if "error" in answer:
-        remedy = "an administrator can add the name of the API server to the chart's value previewHosts"
-        advice = f"; {remedy}" if status == HTTPStatus.FORBIDDEN else ""
-        return f"the preview service refuses ({status}): {answer['error']}{advice}"
-    return f"the API server answers {status}: {answer.get('message')}; {_REMEDIES.get(status, _REMEDY)}"
+        return messages.service_refuses(status, answer["error"], forbidden=status == HTTPStatus.FORBIDDEN)
+    return messages.api_server_answers(status, answer.get("message"))
 
 
 def ready(api: RestApi) -> Object:
@@ -73,5 +66,5 @@ def item(api: RestApi, obj: Object, **parameters: str) -> Object:
     try:
         answer = loaded(ask(api, json.dumps(obj).encode(), format="json", **parameters))
     except RefusedError as error:
-        raise OffError(f"the preview service cannot read it: {error}") from error
+        raise OffError(messages.service_cannot_read(error)) from error
     return maps(answer, "items")[0]

@@ -10,9 +10,10 @@ from common.texts import columns, printable
 from common.times import clock
 from kubectl_ultraserver.check.line import Line, Status
 from kubectl_ultraserver.findings import Finding
+from kubectl_ultraserver.messages import few
 from kubectl_ultraserver.queue import Entry, Queue
 from kubectl_ultraserver.servers import MISSING, Server, Spot, counts
-from kubectl_ultraserver.verify import Verification, few
+from kubectl_ultraserver.verify import Verification
 from placement.messages import STUCK
 
 COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")

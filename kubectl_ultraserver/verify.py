@@ -3,10 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from contract.keys import HOSTNAME, PLACE
+from contract.keys import HOSTNAME
 from contract.place import Place
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import MODE, node_number
 from placement.decide.topology import Unit
@@ -17,19 +19,6 @@ TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
 """Words of the mode label for a node config: the config itself, or the driver's enum
 (1 = X4, 2 = X2H, 3 = X2V, 4 = X1). ``1_2_4`` in the document can be read as both, so a node lacks a config
 only if it does in both readings."""
-
-TEXTS: Final = {
-    "place": "has no readable placement annotation",
-    "waiting": "waiting for nodes",
-    "straddles": "straddles UltraServers",
-    "shares": "shares an UltraServer with another job",
-    "node": "is on nodes that cannot work together",
-    "claim": "cannot work with its device claims",
-}
-"""The kinds of `Fault` in a sentence."""
-
-NAMED: Final = 4
-"""Most pods that a text names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +45,7 @@ class Fault:
     """Something that keeps a job from being placed whole.
 
     Attributes:
-        kind: One of `TEXTS`.
+        kind: One of `messages.VERDICTS`.
         text: A sentence with names.
         name: The name of the job, pod, UltraServer or node.
     """
@@ -100,15 +89,14 @@ def verify(case: Case) -> Verification:
     problems = (*unknown(case), *waiting(case), *misplaced(case))
     place = case.place
     if place is None:
-        text = "cannot tell whether it is placed whole"
+        text = messages.UNKNOWN
     elif problems:
-        kinds = list(dict.fromkeys(problem.kind for problem in problems))
-        text = f"not placed whole: {', '.join(TEXTS[kind] for kind in kinds)}"
+        text = messages.not_whole(dict.fromkeys(problem.kind for problem in problems))
     else:
         count = len({_unit(case, worker, place) for worker in case.workers})
         parts = case.fleet.table.units.of(place.unit).divides
         what = units(count, place.size, parts=parts).replace("free ", "").replace("whole ", "")
-        text = f"placed whole: {len(case.workers)} workers on {what}, as node config {place.size} needs"
+        text = messages.whole(len(case.workers), what, place.size)
     return Verification(case.title, text, problems, tuple(rows(case)), case.fleet.unseen)
 
 
@@ -134,23 +122,21 @@ def unknown(case: Case) -> Iterator[Fault]:
     """Yields problems of workers without a placement annotation, which the webhook did not change."""
     lacking = [worker.name for worker in case.workers if worker.place is None and not case.problem(worker)]
     if case.place is None or lacking:
-        who = f"{few(lacking)}: " if case.place else ""
-        text = f"{who}no annotation {PLACE}: the webhook did not change it"
+        text = messages.unmarked(lacking if case.place else ())
         yield Fault("place", text, lacking[0] if lacking else case.called.name)
     for worker in case.workers:
         if problem := case.problem(worker):
             kind = "claim" if worker.place else "place"
-            yield Fault(kind, f"{worker.name}: {problem}", worker.name)
+            yield Fault(kind, messages.of_pods([worker.name], problem), worker.name)
 
 
 def waiting(case: Case) -> Iterator[Fault]:
     """Yields problems of workers without a node, and of those that do not exist."""
     lacking = [worker.name for worker in case.workers if not worker.node]
     if lacking:
-        text = f"{len(lacking)} of {case.wanted} workers have no node: {few(lacking)}"
-        yield Fault("waiting", text, lacking[0])
+        yield Fault("waiting", messages.without_node(lacking, case.wanted), lacking[0])
     if len(case.workers) < case.wanted or not case.wanted:
-        text = f"{len(case.workers)} of {case.wanted} workers exist" if case.wanted else "it has no workers"
+        text = messages.exist(len(case.workers), case.wanted) if case.wanted else messages.NO_WORKERS
         yield Fault("waiting", text, case.called.name)
 
 
@@ -173,24 +159,17 @@ def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fau
             homes[home].append(worker)
     for node, count in Counter(worker.node for worker in workers if worker.node).items():
         if count > 1 and place.size > 1:
-            yield Fault("straddles", f"node {node} has {count} of its workers, and may have one", node)
+            yield Fault("straddles", messages.crowded_node(node, count), node)
     # A job that still waits may have blocks that are not full yet, but not more than it needs.
     complete = sum(map(len, homes.values())) == place.workers
     spread = place.size > 1 and (complete or len(homes) > -(-place.workers // place.size))
     for home, there in sorted(homes.items()):
         if spread and len(there) != place.size:
-            names = few([worker.name for worker in there])
-            needs = f"node config {place.size} needs {place.size}: {names}"
-            yield Fault("straddles", f"{home} has {len(there)} of its workers, and {needs}", home)
+            names = [worker.name for worker in there]
+            yield Fault("straddles", messages.partial_block(home, names, place.size), home)
         unit = case.fleet.topology.unit(place.unit, home)
         if unit and not case.fleet.table.units.of(place.unit).shared:
             yield from _shared(case, workers, unit, place.size)
-
-
-def few(names: list[str]) -> str:
-    """Returns some names, and the number of the others."""
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _unit(case: Case, worker: Pod, place: Place) -> str | None:
@@ -199,39 +178,36 @@ def _unit(case: Case, worker: Pod, place: Place) -> str | None:
 
 
 def _bad_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
-    node, where = case.node(worker), f"{worker.name} is on node {worker.node}"
+    node, where = case.node(worker), partial(messages.on_node, worker.name, worker.node)
     if node is None:
-        yield Fault("node", f"{where}, which does not exist any more", worker.node)
+        yield Fault("node", where(messages.NODE_GONE), worker.node)
         return
     if not node.ready:  # on a cordoned node its pods still run
-        yield Fault("node", f"{where}, which is not ready", node.name)
+        yield Fault("node", where(messages.NODE_NOT_READY), node.name)
     if place is None:
         return
     if place.unit != HOSTNAME and node.unit(place.unit) is None:
         server, number = node.labels.get(place.unit), node_number(node, place.unit)
-        values = f"label {place.unit} is {server or 'missing'}, node id {number or 'missing'}"
-        hint = "" if server else "; labels come from the device plugin, the DRA driver or you"
-        yield Fault("node", f"{where}, which is in no working UltraServer: {values}{hint}", node.name)
+        yield Fault("node", where(messages.no_unit(place.unit, server, number)), node.name)
     mode = node.labels.get(MODE)
     if mode and place.size in TOKENS and not TOKENS[place.size] & set(mode.split("_")):
-        yield Fault("node", f"{where}, whose mode {mode} has no node config {place.size}", node.name)
+        yield Fault("node", where(messages.other_mode(mode, place.size)), node.name)
 
 
 def _bad_claim(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
     for name, mode in case.fleet.claimed_configs(worker).items():
         if place and mode not in (0, place.size):
-            text = f"{worker.name} has its devices by {name}, with node config {mode}"
-            yield Fault("claim", f"{text}; the job has {place.size}", worker.name)
+            yield Fault("claim", messages.other_claim(worker.name, name, mode, place.size), worker.name)
 
 
 def _shared(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Fault]:
     """Yields problems of other jobs in a unit; jobs that need a part of a node may share one."""
     own, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
-    others: dict[str, str] = {}
+    others: dict[str, tuple[str, str]] = {}
     for node in unit.nodes:
         for holder, pods in case.fleet.holders.get(node.name, {}).items():
             whole = size > 1 or any(one.pod.loose or (one.place and one.place.size > 1) for one in pods)
             if whole and not any(one.pod.uid in uids or one.key in own for one in pods):
-                others.setdefault(holder, f"{pods[0].pod.name if pods else 'devices'} on node {node.name}")
+                others.setdefault(holder, (pods[0].pod.name if pods else "devices", node.name))
     for holder, where in others.items():
-        yield Fault("shares", f"{unit.id} is shared with {holder} ({where})", unit.id)
+        yield Fault("shares", messages.shared(unit.id, holder, *where), unit.id)

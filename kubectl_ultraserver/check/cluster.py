@@ -6,9 +6,9 @@ from typing import Final
 from kube.api import Object
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, release
 from kubectl_ultraserver.fleet import Fleet
+from kubectl_ultraserver.messages import few
 from kubectl_ultraserver.objects import NAME, labels, text
 from kubectl_ultraserver.servers import servers
-from kubectl_ultraserver.verify import few
 from placement.observe.model import Node
 
 NEEDS: Final = "install.md#requirements"

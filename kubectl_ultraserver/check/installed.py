@@ -14,9 +14,9 @@ from kube.api import Object
 from kubectl_ultraserver.check.cluster import NEEDS
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, program
 from kubectl_ultraserver.findings import Case
+from kubectl_ultraserver.messages import few
 from kubectl_ultraserver.objects import NAME, at, condition, labels, maps, name_of, templates, text, unmet
 from kubectl_ultraserver.scheduling import silence
-from kubectl_ultraserver.verify import few
 from kubectl_ultraserver.why import unmutated
 from placement.observe.model import COMPONENT
 

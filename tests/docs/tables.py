@@ -67,6 +67,10 @@ OTHER_CODES = {
 ### Steps of the certificate program
 
 The log, `status` and the metric `steps` of the [certificate program](certificates.md) name them.""",
+    "verdicts": """\
+### Problems of a job that is not placed whole
+
+`kubectl ultraserver verify JOB -o json` has them as `kind` under `problems`.""",
 }
 """The introductions to the codes that are not of warnings and denials."""
 

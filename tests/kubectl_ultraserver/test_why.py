@@ -391,7 +391,7 @@ def dead(choice: str = "", **known: Any) -> Finding:
 
 def test_a_job_that_waits_for_a_failed_node_is_shown_how_it_could_leave() -> None:
     finding = dead()
-    assert finding.text == "leaves the job on n1-1, n1-2: it waits for the node"
+    assert finding.text == "keeps the job on n1-1, n1-2, and waits for the node"
     assert finding.remedy.endswith("ultraserver-webhook.io/on-node-failure: move")
 
 

@@ -1,0 +1,219 @@
+"""The texts of the plugin; other tests compare kinds and names, and the facts that a text has."""
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from contract.place import Placer
+from kubectl_ultraserver import messages
+from tests.docs.tables import meanings
+
+ERROR = ValueError("e")
+NOON = datetime(2026, 11, 28, 12, tzinfo=UTC)
+SIX = ["a", "b", "c", "d", "e", "f"]
+INJECT = "ultraserver-webhook.io/inject"
+MOVE = "ultraserver-webhook.io/on-node-failure"
+PORT_FORWARD = (
+    "try kubectl --namespace ultraserver-webhook port-forward service/ultraserver-webhook-preview 8080:http"
+)
+ROLE = "docs/kubectl.md has a ClusterRole with all that it needs"
+HOSTS = "an administrator can add the name of the API server to the chart's value previewHosts"
+HINT = "labels come from the device plugin, the DRA driver or you"
+
+TEXTS = [
+    (messages.few(SIX), "a, b, c, d and 2 more"),
+    (messages.few(SIX[:2]), "a, b"),
+    (
+        messages.not_whole(["waiting", "shares"]),
+        "not placed whole: waiting for nodes, shares an UltraServer with another job",
+    ),
+    (
+        messages.whole(4, "1 UltraServer", 4),
+        "placed whole: 4 workers on 1 UltraServer, as node config 4 needs",
+    ),
+    (messages.unmarked(()), "no annotation ultraserver-webhook.io/place: the webhook did not change it"),
+    (
+        messages.unmarked(["a"]),
+        "a: no annotation ultraserver-webhook.io/place: the webhook did not change it",
+    ),
+    (messages.of_pods(["a", "b"], "text"), "a, b: text"),
+    (messages.without_node(["a"], 4), "1 of 4 workers have no node: a"),
+    (messages.exist(3, 4), "3 of 4 workers exist"),
+    (messages.exist(3, 4, ["2"]), "3 of 4 workers exist: there is no number 2"),
+    (messages.crowded_node("n", 2), "node n has 2 of its workers, and may have one"),
+    (messages.partial_block("us", ["a"], 4), "us has 1 of its workers, and node config 4 needs 4: a"),
+    (messages.on_node("a", "n", "which is not ready"), "a is on node n, which is not ready"),
+    (
+        messages.no_unit("l", "s", "1"),
+        "which is in no working UltraServer: label l is s, node id 1",
+    ),
+    (
+        messages.no_unit("l", None, ""),
+        f"which is in no working UltraServer: label l is missing, node id missing; {HINT}",
+    ),
+    (messages.other_mode("2", 4), "whose mode 2 has no node config 4"),
+    (messages.other_claim("a", "c", 2, 4), "a has its devices by c, with node config 2; the job has 4"),
+    (messages.shared("us", "j", "p", "n"), "us is shared with j (p on node n)"),
+    (messages.outside("n"), "node n is in no working UltraServer"),
+    (messages.node_outside("n", "l", None), "node n: in no working UltraServer, label l is missing"),
+    (messages.ended("Failed: why"), "has ended: Failed: why"),
+    (messages.added_nothing(": why", blocks=False), "added nothing: why"),
+    (messages.added_nothing(": why", blocks=True), "added blocks to its pods, and nothing to the job: why"),
+    (messages.opted_out("ns", "disabled"), f": namespace ns is opted out by label {INJECT}=disabled"),
+    (messages.opt_in("ns"), f"kubectl label namespace ns {INJECT}-; {messages.RECREATE}"),
+    (messages.by_policy("p"), ", by the policy: p"),
+    (messages.by_policy(None), ""),
+    (messages.would_refuse("why", ""), ", and the rule table would refuse the job: why"),
+    (messages.reason("why", ", by the policy: p"), ": why, by the policy: p"),
+    (messages.reason("why, by the policy: p", ", by the policy: p"), ": why, by the policy: p"),
+    (messages.not_sent("Job"), ": no MutatingWebhookConfiguration sends Jobs to it"),
+    (messages.table_changed(would=False), ": the rule table was changed after the job was created"),
+    (
+        messages.table_changed(would=True),
+        ": the rule table would now, and was changed after the job was created",
+    ),
+    (
+        messages.not_called("", "", ignored=True, asked=True),
+        ", though the rule table would: it was not called, or did not answer (its failurePolicy is Ignore)",
+    ),
+    (
+        messages.not_called("", "why", ignored=False, asked=False),
+        ": it was not called, did not answer, or ignores such a job; why",
+    ),
+    (messages.leaves(["n"], "move", ""), f"the job leaves n ({MOVE}: move)"),
+    (
+        messages.leaves(["n"], "move", "does not run"),
+        f"the job leaves n ({MOVE}: move), but the program does not run",
+    ),
+    (messages.stays(["n"]), "keeps the job on n, and waits for the node"),
+    (messages.event("Moved", "text"), "Moved: text"),
+    (messages.old_lease(NOON, ""), "does not run: its Lease was last renewed at 12:00:00 UTC by no holder"),
+    (messages.foreign_gate(["a"], "g", kueue=True), "a: scheduling gate g, which Kueue must remove"),
+    (messages.foreign_gate(["a"], "g", kueue=False), "a: scheduling gate g, which its owner must remove"),
+    (messages.launcher_without_node("why"), "the launcher has no node: why"),
+    (
+        messages.launcher_without_node(""),
+        "the launcher has no node: the scheduler has not looked at it yet",
+    ),
+    (messages.not_admitted("why"), "does not admit the job: why"),
+    (messages.would_admit(["us"]), "would admit the job to us"),
+    (messages.would_admit([]), "would admit the job to where its workers are"),
+    (messages.will_admit(["us"]), "is about to admit the job to us"),
+    (
+        messages.could_admit(["us"]),
+        "could admit the job to us, and has not: it has stalled, or decides otherwise",
+    ),
+    (messages.last_event("text"), "its last Event: text"),
+    (messages.not_scheduled("s", new=True), "scheduler s has not looked at it"),
+    (messages.not_scheduled("s", new=False), "scheduler s has not looked at it: is it running?"),
+    (
+        messages.room(["us"]),
+        "by nodes and devices there is room for it: us; its pods wait for another reason",
+    ),
+    (messages.suspended("spec.suspend"), "is suspended (spec.suspend), and by no queue"),
+    (
+        messages.resume("ns", "mpijob j", "runPolicy"),
+        """kubectl -n ns patch mpijob j --type merge -p '{"spec": {"runPolicy": {"suspend": false}}}'""",
+    ),
+    (
+        messages.resume("ns", "job j", ""),
+        """kubectl -n ns patch job j --type merge -p '{"spec": {"suspend": false}}'""",
+    ),
+    (messages.integrations("batch/job"), "check that Kueue runs and that its integrations list batch/job"),
+    (messages.kueue_evicted("Preempted", "text"), "evicted: Preempted: text"),
+    (messages.kueue_evicted("Preempted", ""), "evicted: Preempted"),
+    (messages.deactivated("w"), "Workload w is deactivated (spec.active)"),
+    (messages.admission_check("c", "Pending", "text"), "admission check c: Pending: text"),
+    (messages.waits_in_queue("quota", "why"), "waits for quota: why"),
+    (messages.describe_queue("ns", "q"), "kubectl -n ns describe localqueue q"),
+    (messages.controller("Job"), "the controller of Jobs"),
+    (messages.find_operator("mpi-operator"), "kubectl get deployments -A: does mpi-operator run?"),
+    (messages.describe_job("ns", "mpijob j"), "kubectl -n ns describe mpijob j; a quota, perhaps"),
+    (messages.event_about("Job", "j", "Reason", "text"), "Job j: Reason: text"),
+    (messages.terminating("then", ""), "terminating since then, on node none"),
+    (messages.of_container("c", "why"), "container c why"),
+    (messages.of_container("", "why"), "why"),
+    (
+        messages.launcher_waits_for_ready(["a"]),
+        "the launcher is created when all workers are Ready (launcherCreationPolicy): not yet a",
+    ),
+    (messages.launcher_waits(["a"]), "the launcher waits for its workers: not Ready are a"),
+    (messages.init_failed("c", 1, 0), "init container c failed with exit code 1"),
+    (messages.init_failed("c", 1, 2), "init container c failed with exit code 1, 2 restarts"),
+    (messages.init_container("c", "is running"), "init container c is running"),
+    (messages.container_logs("ns", "p", "c"), "kubectl -n ns logs p -c c"),
+    (messages.container_waits("R", "", 0, ""), "is waiting: R"),
+    (
+        messages.container_waits("R", "text", 1, "Error"),
+        "is waiting: R: text (it ended before with exit code 1: Error)",
+    ),
+    (messages.container_ended(1, "Error", ""), "ended with exit code 1: Error"),
+    (
+        messages.excluded("it", "objectSelector", "l is x"),
+        "it is excluded by its objectSelector: label l is x",
+    ),
+    (messages.other_tables(["a", "b"], "c"), "its replicas use table a, b, the preview service table c"),
+    (messages.though(refuse=True), "though the rule table would refuse it"),
+    (messages.refused("why", ours=False), "refuses it: why"),
+    (
+        messages.refused("why", ours=True),
+        "refuses it, by another table: that of the preview service would not: why",
+    ),
+    (messages.did_nothing("though", "why"), "did nothing, though: why"),
+    (messages.is_not_called("though", "why"), "is not called, though: why"),
+    (messages.no_rule("jobs.batch"), "no rule of its registration is for jobs.batch"),
+    (messages.undone("w"), "w undid its changes"),
+    (messages.any_of(["a", "b"]), "a; or b"),
+    (messages.differs("/spec", "1", "2"), "/spec: 1, not 2"),
+    (messages.not_served("Job", "batch/v1"), "it serves no Job of batch/v1; is the CRD installed?"),
+    (messages.fits(Placer.WHOLE_JOB, ["us"], ""), "would get us"),
+    (
+        messages.fits(Placer.KUEUE, ["us"], "does not run"),
+        "Kueue admits it first; there is room, for example us; the placement program does not run",
+    ),
+    (messages.would_wait("why"), "would wait: why"),
+    (messages.fit_unknown(ERROR), "is not known: e"),
+    (messages.no_template("t", "ns"), "there is no ResourceClaimTemplate t in namespace ns: create it"),
+    (messages.note("text"), "note: text"),
+    (messages.service_refuses(404, "why", forbidden=False), "the preview service refuses (404): why"),
+    (
+        messages.service_refuses(403, "why", forbidden=True),
+        f"the preview service refuses (403): why; {HOSTS}",
+    ),
+    (
+        messages.api_server_answers(404, "text"),
+        "the API server answers 404: text; install the chart with the value preview: true",
+    ),
+    (messages.api_server_answers(500, "text"), f"the API server answers 500: text; {PORT_FORWARD}"),
+    (messages.service_cannot_read(ERROR), "the preview service cannot read it: e"),
+    (messages.no_job("j", "ns"), "there is no job j in namespace ns"),
+    (messages.other_pods_unseen("why"), "pods of other namespaces were not looked at: why"),
+    (messages.claims_unseen(ERROR), "claimed devices were not looked at: e"),
+    (
+        messages.lacks_right("list nodes", "why"),
+        f"cannot list nodes: why; it needs the right to list nodes: {ROLE}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("written", "text"), TEXTS)
+def test_the_text_of_a_function(written: str, text: str) -> None:
+    assert written == text
+
+
+def test_every_text_is_compared() -> None:
+    """Protects this module from a new function that it does not know."""
+    compared = set(re.findall(r"messages\.([a-z]\w*)\(", Path(__file__).read_text(encoding="utf-8")))
+    functions = {
+        name
+        for name, each in vars(messages).items()
+        if callable(each) and each.__module__ == messages.__name__
+    }
+    assert {name for name in functions if not name.startswith("_")} == compared
+
+
+def test_the_reference_has_every_verdict_and_no_other() -> None:
+    """Protects people and programs that look a verdict up."""
+    assert set(meanings()["verdicts"]) == set(messages.VERDICTS)
