@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from common.times import stamp
 from placement import messages
-from placement.decide.asked import Answer, answered, pods_of
+from placement.decide.answer import Answer, answer_for, pods_of
 from placement.decide.forecast import Scene
 
 PATH: Final = "/v1/fit"
@@ -81,7 +81,7 @@ class Answers:
             began = time.monotonic()
             try:
                 pods = pods_of(json.loads(question), scene.now)
-                return answered(scene, pods, lambda: time.monotonic() - began < LONGEST)
+                return answer_for(scene, pods, lambda: time.monotonic() - began < LONGEST)
             finally:  # an error may take as long as an answer
                 ended = time.monotonic()
                 self._free = ended + SHARE * (ended - began)

@@ -34,7 +34,7 @@ class FakeApi:
         objects: What is stored. Watches get what the verbs, `put` and `remove` change, not what a test
             changes in here.
         writes: Verb and name of each write that was done.
-        asked: The path of every page and watch that was asked for.
+        paths: The path of every page and watch that was requested, in order.
         refuse: Calls whose verb and path have this in them are forbidden; lists and watches are GETs.
         before_write: Runs before the next write, as a competitor would.
         idle: Called when a watch has nothing more to say, instead of waiting for another thread to write.
@@ -43,7 +43,7 @@ class FakeApi:
 
     objects: dict[str, Object] = field(default_factory=dict)
     writes: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
     refuse: str = ""
     before_write: Callable[[], object] | None = None
     idle: Callable[[], object] | None = None
@@ -119,7 +119,7 @@ class FakeApi:
 
     def pages(self, path: str) -> Iterator[Object]:
         """Reads a collection in pages."""
-        self.asked.append(path)
+        self.paths.append(path)
         self._refuse(f"GET {path}")
         whole = self._list(path)
         for start in range(0, max(len(whole["items"]), 1), self.page):
@@ -128,7 +128,7 @@ class FakeApi:
     @contextmanager
     def stream(self, path: str) -> Iterator[FakeStream]:
         """Begins a watch."""
-        self.asked.append(path)
+        self.paths.append(path)
         self._refuse(f"GET {path}")
         stream = FakeStream(self, path)
         self._streams.append(stream)

@@ -68,7 +68,7 @@ class Followed:
 
     def versions(self) -> list[str]:
         """Returns from which version each watch began."""
-        queries = [parse_qs(urlsplit(path).query) for path in self.api.asked]
+        queries = [parse_qs(urlsplit(path).query) for path in self.api.paths]
         return [query["resourceVersion"][0] for query in queries if "watch" in query]
 
     def _told(self) -> None:
@@ -111,7 +111,7 @@ def test_a_list_and_then_what_changes_each_projected(api: FakeApi) -> None:
         ({"a": {"x": "2"}, "b": {}, "c": {}}, ""),
         ({"a": {"x": "2"}, "c": {}}, ""),
     ]
-    assert "allowWatchBookmarks=true" in api.asked[1]
+    assert "allowWatchBookmarks=true" in api.paths[1]
 
 
 def test_a_watch_that_ends_continues_from_the_last_version_or_bookmark(api: FakeApi) -> None:
@@ -150,7 +150,7 @@ def test_a_version_that_is_too_old_is_listed_again(
     # Not in the first watch, which has just listed: the second one lists again, without a wait.
     followed.run(api.end_watches, forget, lambda: put(api, "c"))
     assert followed.waits == []
-    assert [path for path in api.asked if "watch" not in path] == [NODES, NODES]
+    assert [path for path in api.paths if "watch" not in path] == [NODES, NODES]
     assert followed.shown[-2:] == [({"b": {}}, ""), ({"b": {}, "c": {}}, "")]
 
 
@@ -383,4 +383,4 @@ def test_a_copy_whose_watches_break_as_soon_as_they_begin_is_listed_again(api: F
     breaks = [lambda: api.end_watches("reset", bookmark=False), lambda: None] * 5
     followed.run(*breaks)
     assert sum(followed.waits) > STALE_SECONDS > max(followed.waits)
-    assert sum("watch=1" not in path for path in api.asked) > 1
+    assert sum("watch=1" not in path for path in api.paths) > 1

@@ -35,7 +35,7 @@ class Cluster(FakeApi):
     def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Any:
         """Returns as `kube.rest.RestApi`; the service has the table of the ConfigMap that is stored."""
         assert most is None
-        self.asked.append(path)
+        self.paths.append(path)
         if self.off or RULES not in self.objects:
             return 404, json.dumps({"kind": "Status", "code": 404, "message": self.off or MISSING}).encode()
         assert path.startswith(SERVICE), path
@@ -55,7 +55,7 @@ class Cluster(FakeApi):
 
     def try_create(self, path: str, obj: Object) -> tuple[int, Object]:
         """Accepts any object, unless one with its name exists."""
-        self.asked.append(path)
+        self.paths.append(path)
         name = obj["metadata"].get("name")
         if f"{path}/{name}" in self.objects:
             return 409, {"kind": "Status", "message": f'{path.rpartition("/")[2]} "{name}" already exists'}

@@ -153,7 +153,7 @@ def test_the_object_of_a_job_of_any_kind_in_the_table_is_read(stored_jobset: Clu
     assert "no MutatingWebhookConfiguration sends JobSets to it" in run("why", "plain")[1]
     assert run("why", "job/train")[0] == 2
     assert "there is no job jobset/trian in namespace team" in run("why", "jobset/trian")[2]
-    assert not any("/status" in path for path in stored_jobset.asked)
+    assert not any("/status" in path for path in stored_jobset.paths)
     stored_jobset.refuse = "/jobsets/train"
     assert "cannot get jobsets in namespace team" in run("why", "jobset/train")[2]
     assert "there is no job train in" in run("why", "train")[2]

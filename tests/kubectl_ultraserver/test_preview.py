@@ -50,7 +50,7 @@ def test_messages_of_the_service_have_the_name_and_lines_of_the_users_file(
     assert out.count("  table    the rule table, revision ") == 2
     assert out.count(f"{path}:{second}: MPIJob team/other\n") == 2, "each object has the answer of the server"
     assert out.count("  server   would store something else:") == 2
-    assert api.asked.count("/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs") == 2
+    assert api.paths.count("/apis/kubeflow.org/v2beta1/namespaces/team/mpijobs") == 2
 
 
 def test_json_has_everything_that_the_service_answers(api: Cluster, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_without_the_service_the_dry_run_is_done_with_a_note(
     note = f"note: only the dry run is done: the API server answers 404: {MISSING}; {remedy}\n"
     assert run("preview", "-f", str(path), *words) == (code, "", note)
     assert api.dry_runs == [(str(path), *options)]
-    assert len(api.asked) == 1
+    assert len(api.paths) == 1
 
 
 def test_an_installation_of_an_older_release_is_asked_for_the_dry_run(

@@ -84,7 +84,7 @@ def test_the_replay_decides_as_the_queue_shows(api: Cluster, tmp_path: Path) -> 
     assert [job["reason"] for job in jobs] == ["fits", "fits", "units"]
     hidden = replayed(run("snapshot", "--hide-names")[1], tmp_path)
     assert [len(hidden[what]) for what in ("admit", "wait")] == [2, 1]
-    assert not any("secrets" in path for path in api.asked)
+    assert not any("secrets" in path for path in api.paths)
 
 
 def test_nothing_private_is_in_a_snapshot_and_no_name_if_they_are_hidden(api: Cluster) -> None:

@@ -18,7 +18,7 @@ from kube import metrics
 from kube.metrics import Server, serve
 from placement.act import answers
 from placement.act.answers import PATH, Answers
-from placement.decide.asked import answered, pods_of
+from placement.decide.answer import answer_for, pods_of
 from placement.decide.forecast import Scene
 from placement.decide.plan import Failure, Memory, Tuning
 from placement.decide.topology import Topology
@@ -203,7 +203,7 @@ def test_a_question_that_fails_costs_its_peer_the_same_pause(
 )
 def test_no_reason_names_others(scene: Scene, why: str) -> None:
     own = [replace(pod, job="x y", created=NOW) for pod in job("mine", 4)]
-    answer = answered(scene, own)
+    answer = answer_for(scene, own)
     assert SECRET not in json.dumps(answers.as_json(answer))
     assert answer.why == why
 
@@ -228,13 +228,13 @@ def question(unit: str, name: str = "b", sets: int = 1, **more: Any) -> dict[str
 
 
 def test_a_job_for_units_that_placement_does_not_know_does_not_fit() -> None:
-    answer = answered(scene_of(), pods_of(question("example.com/rack"), NOW))
+    answer = answer_for(scene_of(), pods_of(question("example.com/rack"), NOW))
     assert (answer.fits, answer.position, answer.waiting) == (False, None, 0)
     assert "there are none here" in answer.why
 
 
 def test_replicas_are_sets_of_workers_only_in_jobs_with_groups() -> None:
-    assert answered(scene_of(), pods_of(question(SERVER_4, sets=2), NOW)).units == ("us-01",)
+    assert answer_for(scene_of(), pods_of(question(SERVER_4, sets=2), NOW)).units == ("us-01",)
     with pytest.raises(ValueError, match="at most 253"):
         pods_of(question(SERVER_4, "x" * 254), NOW)
 
@@ -248,14 +248,14 @@ def test_a_pod_with_a_node_or_a_pin_does_not_tell_who_is_there(
 ) -> None:
     asked = question(SERVER_4, **more)
     asked["pods"][0]["pod"]["metadata"]["annotations"] |= pinned
-    answer = answered(scene_of(running("a", 1), running("b", 2), running("c", 3)), pods_of(asked, NOW))
+    answer = answer_for(scene_of(running("a", 1), running("b", 2), running("c", 3)), pods_of(asked, NOW))
     assert answer.why == "needs 1 whole UltraServer; 0 free"
 
 
 def test_without_time_for_the_forecast_the_start_is_not_known() -> None:
     own = [replace(pod, job="x y", created=NOW) for pod in job("mine", 4)]
-    assert answered(scene_of(*full()), own).start
-    answer = answered(scene_of(*full()), own, lambda: False)
+    assert answer_for(scene_of(*full()), own).start
+    answer = answer_for(scene_of(*full()), own, lambda: False)
     assert (answer.position, answer.start, answer.exact) == (2, None, False)
 
 
@@ -263,4 +263,4 @@ def test_failures_of_its_namespace_are_no_failures_of_the_job_that_is_asked_abou
     own = [replace(pod, job="x y", created=NOW) for pod in job("mine", 4)]
     failed = Failure(3, NOW, frozenset())
     memory = Memory(failures={("team", "team.mine"): failed}, vain={"team": NOW})
-    assert answered(scene_of(memory=memory), own).fits
+    assert answer_for(scene_of(memory=memory), own).fits

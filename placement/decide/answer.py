@@ -80,7 +80,7 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     return [replace(pod, job=f"{ABSENT} {pod.job}", node="", opened=None, plan="") for pod in pods]
 
 
-def answered(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:
+def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:
     """Returns whether a job with these Pods would start if it were created now.
 
     Without more time, as ``goes_on`` says, it is not known when it may start.
