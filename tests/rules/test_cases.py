@@ -90,8 +90,12 @@ def matches(match: Match) -> Iterator[tuple[str, Match]]:
 
 IMPLIED = {
     **dict.fromkeys(
-        [(f"kueue-level-unset{which}", "without placer") for which in ("", "-required", "-preferred")],
-        "what it needs is for Kueue only",
+        [
+            (f"kueue-level-unset{which}", what)
+            for which in ("", "-in-job")
+            for what in ("without placer", "shape: together")
+        ],
+        "what it needs is for Kueue and for such shapes only",
     ),
     ("groups-apart", "without placer"): "Kueue places MPIJobs only",
     ("whole-job-workers", "without workload"): "Pods of the other kinds have no numbers",

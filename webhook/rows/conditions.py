@@ -171,11 +171,11 @@ class OfFamily(OfJob[tuple[str, ...]], written=Texts):
 
 
 class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
-    """Values of name, nodeConfig, together or apart."""
+    """Values of name, nodeConfig, together, apart, or topologyKey (globs)."""
 
     written = Annotated[
         Mapping[
-            Literal["name", "nodeConfig", "together", "apart"],
+            Literal["name", "nodeConfig", "together", "apart", "topologyKey"],
             Annotated[tuple[str, ...], one_or_more(str | Integer, str)],
         ],
         Limits(min_length=1),
@@ -189,7 +189,7 @@ class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
         if not (shape := job.shape):
             return f"a {job.workload.name} has no shape"
         for key, allowed in self.value.items():
-            if (fact := shape.fact(key)) not in allowed:
+            if not matches(fact := shape.fact(key), allowed):
                 return f"shape {shape.name} has {key} {fact}, not {either(allowed)}"
         return None
 

@@ -85,7 +85,8 @@ class Fitted(NamedTuple):
 
     def fact(self, key: str) -> str:
         """Returns the value of a key of ``match.shape``."""
-        return str(self.node_config if key == "nodeConfig" else getattr(self.shape, key))
+        own = {"nodeConfig": self.node_config, "topologyKey": self.topology_key or ""}
+        return str(own.get(key) if key in own else getattr(self.shape, key))
 
 
 @dataclass(frozen=True)

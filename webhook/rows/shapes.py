@@ -110,4 +110,4 @@ class Shape(Row):
         if fact == "nodeConfig":
             sizes = range(self.node_config.least, int(self.node_config.most) + 1)
             return any(str(size) in values for size in sizes)
-        return getattr(self, fact) in values
+        return fact == "topologyKey" or getattr(self, fact) in values
