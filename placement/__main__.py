@@ -54,23 +54,32 @@ def main() -> None:
 
 @main.command()
 @kubeconfig_option
-@option("--namespace", default=own_namespace, show_default="the pod's own", help="Of the Lease.")
-@option("--lease", default=COMPONENT, help="The Lease by which one of several replicas decides.")
-@option("--lease-seconds", type=click.IntRange(3), default=15, help="How long it lasts without renewal.")
-@option("--identity", default=socket.gethostname, show_default="the host's name", help="Of this replica.")
-@option("--bound-seconds", type=float, default=120.0, help="When an admitted job must have all its nodes.")
-@option("--interval-seconds", type=float, default=10.0, help="Between decisions when nothing changes.")
-@option("--failed-seconds", type=float, default=60.0, help="When a job leaves a node that has failed.")
-@option("--default-limit-seconds", type=float, default=86400.0, help="For jobs without a time limit.")
+@option("--namespace", default=own_namespace, show_default="the pod's own", help="Namespace of the Lease.")
+@option("--lease", default=COMPONENT, help="Name of the Lease: its holder decides.")
+@option(
+    "--lease-seconds", type=click.IntRange(3), default=15, help="How long the Lease lasts without renewal."
+)
+@option(
+    "--identity",
+    default=socket.gethostname,
+    show_default="the host's name",
+    help="Name of this replica in the Lease.",
+)
+@option(
+    "--bound-seconds", type=float, default=120.0, help="An admitted job without all its nodes is evicted."
+)
+@option("--interval-seconds", type=float, default=10.0, help="Between decisions if nothing changes.")
+@option("--failed-seconds", type=float, default=60.0, help="How long a node fails before a job leaves it.")
+@option("--default-limit-seconds", type=float, default=86400.0, help="Limit of jobs that have none.")
 @option(
     "--rules",
     type=click.Path(path_type=Path),
-    help="The webhook's rule table, a file or a directory: its shapes say which nodes make units.",
+    help="The webhook's rule table, a file or a directory: its families define the units.",
 )
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
 @option("--answers", is_flag=True, help="Answer the preview service on this port whether a job would start.")
-@option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Of the lines on standard error.")
+@option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Format of the log.")
 def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named above
     """Decide which jobs start, until SIGTERM."""
     # prometheus_client is for this command only.

@@ -169,8 +169,8 @@ def many_demands(count: int, most: int) -> str:
 
 def many_conditions(namespace: str, before: int, count: int, most: int) -> str:
     return (
-        f"jobs of {namespace} that wait before it have {before} conditions on nodes, and it has {count} "
-        f"more: at most {most} are compared at a time"
+        f"waiting jobs of {namespace} have {before} conditions on nodes, and it has {count} more: at most "
+        f"{most} are compared at a time; use fewer, or wait until earlier jobs start"
     )
 
 
@@ -233,7 +233,7 @@ def failed(count: int) -> str:
 
 
 def waits_for(job: str) -> str:
-    return f"jobs of its namespace were admitted in vain: waits until {job} has its nodes"
+    return f"an admission in its namespace failed: waits until {job} has its nodes"
 
 
 def cannot_decide(error: Exception) -> str:
@@ -412,7 +412,7 @@ def long_name(most: int) -> str:
 # ---- The commands `open` and `replay` ----------------------------------------------------------------------
 
 ONE_OR_ALL: Final = "name one job as namespace/name, or use --all"
-INCOMPLETE_SNAPSHOT: Final = "note: the user who took it could not list all pods and claims"
+INCOMPLETE_SNAPSHOT: Final = "note: the snapshot lacks pods or claims that its user could not list"
 _RETAKE: Final = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
 
 
@@ -444,7 +444,7 @@ def no_decision(path: object, error: Exception) -> str:
 
 
 def other_release(release: str) -> str:
-    return f"note: it was taken with release {release}"
+    return f"note: the snapshot was taken with release {release}"
 
 
 def replayed(admitted: int, waiting: int, evicted: int) -> str:

@@ -70,7 +70,7 @@ class Passes:
             return self.interval * jitter()
         deadline = time.monotonic() + self.longest
         done = self._pass(deadline)
-        # Each time another job was refused and now waits: the others get its units.
+        # Decide again after a refused write: that job backs off, and others may get its units.
         while self._refused and time.monotonic() < deadline:
             done = self._pass(deadline)
         return self.interval * jitter() if done else 0.0

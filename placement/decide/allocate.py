@@ -20,7 +20,7 @@ Members = Sequence[Member]
 
 MOST_DEMANDS: Final = 4  # different demands on nodes that the workers of one job may have
 MOST_COMPARED: Final = 1000  # conditions of one namespace's waiting jobs that a decision compares
-OF_A_KIND: Final = 10  # conditions as which another demand counts, because every node is examined
+OF_A_KIND: Final = 10  # cost of one more demand, in conditions: it is compared with every node
 
 
 class UnplacedError(Exception):

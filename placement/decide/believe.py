@@ -23,7 +23,7 @@ PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A pod as a decision takes it: as a member of its job, or of one of its own."""
+    """A pod with the facts that the decision accepts: a member of its job, or a job of its own."""
 
     pod: Pod  # as it was read
     key: JobKey  # its job, or for one of no job itself
@@ -31,8 +31,8 @@ class Member:
     demand: Demand  # what it asks of a node, with what it claims
     claimed: bool  # whether it has Neuron devices of its node by claims
     neuron: bool  # whether it takes devices of a family, by requests or by claims
-    pin: str | None  # the unit that it is pinned to, or by the plan of an unfinished opening is about to be
-    problem: str  # why it cannot be placed, or is not believed; empty where neither is so
+    pin: str | None  # the unit of its pin, or the one that an unfinished admission plans for it
+    problem: str  # why it cannot be placed, or is not believed; else empty
 
     @property
     def block(self) -> int:

@@ -56,10 +56,10 @@ class Cluster:
         self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # Nodes that a pod without a job, or a claim, holds: it may stay.
         self._remaining: set[str] = set()
-        # By namespace, the nodes with pods of it that hold them for no believed job.
+        # By namespace, the nodes with pods that belong to no job whose placement annotations are believed.
         self.lodged: defaultdict[str, set[str]] = defaultdict(set)
         self.reservation: Reservation | None = None
-        # Jobs whose pods cannot be changed now: what they are pinned to behind the gate is not held.
+        # Jobs whose pods the API server refused to change: a unit to which gated pods are pinned is not held.
         self.resting = resting
         self._given: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
@@ -83,7 +83,7 @@ class Cluster:
             _add(self.used, node, demand)
             self.repelling.there[node].append(member)
             if pod.apart:
-                # The holder of a whole unit keeps no other job off it that could have it.
+                # A job that holds a whole unit needs no anti-affinity there: no other job can get the unit.
                 whole = place and place.size > 1 and neuron and not pod.deleting
                 if not (place and whole and all(term.key == place.unit for term in pod.apart)):
                     self.repelling.stand(member)

@@ -1,7 +1,8 @@
 """Decides which jobs are admitted now, onto which units, and why the others wait; pure, without a clock.
 
 A job that was admitted in part and has its units is finished first. Then jobs are considered by priority,
-then by age, divided by the share of the nodes that the namespace has. The first job that does not fit gets a
+then by age / (share + 0.1): the share is
+the part of all nodes that the namespace has. The first job that does not fit gets a
 reservation: the units that become free first. Other jobs are admitted to other units, or to these if they
 end before the reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
 """
@@ -143,8 +144,8 @@ class _Round:
     def _since(self, job: Job) -> datetime:
         """Returns from when the age of a job counts: it exists, and could have been admitted.
 
-        An admission in vain costs all jobs of its namespace their age: otherwise one after the other would
-        have a unit.
+        If an admission fails, all jobs of the namespace lose their age. Otherwise a namespace could hold a
+        unit with one failing job after the other.
         """
         created, failure, debt = job.created, self._failures.get(job.key), self._debts.get(job.key[0])
         since = max(created, self._memory.parked.get(job.key, created), self._vain.get(job.key[0], created))
@@ -222,9 +223,9 @@ class _Round:
     def _with_ended(self, job: Job) -> Job:
         """Returns the job with its ended workers, if it continues without them.
 
-        While an operator recreates all workers, after a failure or for a new job with the same name, ended
-        workers of before may still exist. So ended workers only count if another worker runs, or if no worker
-        was created for the time in which an admitted job must get its nodes.
+        After a failure, or in a new job with the same name, an operator recreates all workers, and ended ones
+        of the previous run may still exist. They count only if another worker runs, or if no worker was
+        created for the time in which an admitted job must get its nodes.
         """
         if ended := self._ended.get(job.key):
             newest = max(member.pod.created for member in job.pods)
@@ -314,7 +315,7 @@ class _Round:
             self._deletions.append(Deletion(job, ending, why, how, loss.at_once, last=False))
 
     def _park(self, job: Job, trouble: str | None) -> None:
-        """Excludes from a job's age the time in which it could not be admitted; all without a memory."""
+        """Excludes from a job's age the time in which it could not be admitted; a new leader excludes all."""
         since, before = self._memory.parked.get(job.key), self._memory.at
         if trouble:
             since = min((since or job.created) + (self._now - before), self._now) if before else self._now
@@ -322,7 +323,7 @@ class _Round:
             self._parked[job.key] = since
 
     def _late(self, job: Job) -> tuple[Member, ...]:
-        """Returns the workers without a start, of an admitted job that did not get its nodes in time."""
+        """Returns the workers that have not started, if the job was admitted and lacks nodes for too long."""
         if job.settled or not any(member.pod.opened for member in job.workers):
             return ()
         late = tuple(member for member in job.workers if member.pod.opened and not member.pod.started)
@@ -343,7 +344,7 @@ class _Round:
         if late or before.refused:
             pins = (topology.unit(job.place.unit, member.pin) for member in pods if not member.pod.node)
             nodes = {node.name: node for unit in pins if unit for node in unit.nodes}
-            # Too many terms to examine are not the job's fault, the first time on these nodes.
+            # If terms were too many to examine, the first failure on these nodes does not count.
             new = [node for name, node in nodes.items() if name not in self._doubtful]
             fault = not self._cluster.repelling.unclear(new, job.key[0])
             self._doubtful |= dict.fromkeys(nodes, self._now)
@@ -367,7 +368,7 @@ class _Round:
         if (reserved := self._memory.reserved) and reserved[0] not in needing:
             self._owe(reserved[0][0], self._now - reserved[1])
         for key, since in self._memory.begun.items():
-            # Later, the time of a deletion is unknown: there may have been no decision for long.
+            # After a longer gap between decisions, when the job was deleted is unknown.
             if self._now - since < self._tuning.bound / 4:
                 if key in existing:
                     self._begun.setdefault(key, since)

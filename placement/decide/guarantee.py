@@ -1,6 +1,6 @@
 """Guarantees: whole units that namespaces of a team always get, because other jobs leave them free.
 
-A guarantee counts the units that only jobs of its namespaces use. It is owed the others: a job of other
+Units that only the team's jobs use count as met. The rest of `count` is owed: a job of other
 namespaces, or one beyond its own guarantee, takes a free unit only if as many stay free as all are owed.
 Nothing is evicted, so a new guarantee is met as jobs end.
 """
@@ -29,8 +29,8 @@ class Use(NamedTuple):
     """How far a guarantee is used."""
 
     guarantee: Guarantee
-    nodes: frozenset[str]  # the nodes of the units that only its namespaces use, at most as many as it counts
-    owed: int  # the number of units that it counts besides these, as far as they can be used
+    nodes: frozenset[str]  # nodes of the units that the team uses alone, of at most `guarantee.count` units
+    owed: int  # guaranteed units that the team does not use yet
 
 
 @dataclass
@@ -168,7 +168,7 @@ class Guarantees:
         return result
 
     def _suiting(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
-        """Returns the labels with guarantees that nodes have which suit a job: those of its family."""
+        """Returns the unit labels that have guarantees and are on nodes that suit the job."""
         key = place.unit, place.size, demands
         if key not in self._suited:
             count = self._units.kinds.get(place.unit, Kind(place.size)).nodes

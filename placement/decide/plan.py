@@ -15,7 +15,7 @@ from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, Units
 
 # A job that was admitted and did not get its nodes is tried again at once, then after pauses that double up
-# to the longest. After a refused write, the first pause comes at once.
+# to the longest. After a refused write, it waits the first pause before the first retry.
 FIRST_PAUSE: Final = timedelta(seconds=10)
 LONGEST_PAUSE: Final = timedelta(minutes=30)
 # How long failures of jobs, and of admissions to nodes, are remembered.
@@ -30,7 +30,7 @@ LONGEST_REFUSAL: Final = 400  # characters of the API server's message, which ma
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How long placement waits for what, and which units there are."""
+    """The settings of a decision: times and units."""
 
     # How long an admitted job may lack a node for a worker, before workers that have not started are deleted.
     bound: timedelta = timedelta(minutes=2)

@@ -22,7 +22,7 @@ from placement import messages
 COMPONENT: Final = "ultraserver-placement"
 # The label that every namespace has, with its name.
 NAMESPACE: Final = "kubernetes.io/metadata.name"
-# A resource with this name is for very many host ports; a resource whose name begins with it is for one port.
+# The name of a resource begins with this for each host port; without a port, it is for too many of them.
 PORT: Final = "host port"
 # Labels by which the table's anti-affinity selects pods; they are stored for every pod.
 MARKS: Final = frozenset(
@@ -39,10 +39,10 @@ HARD: Final = ("NoSchedule", "NoExecute")
 class Kind(NamedTuple):
     """Units by a node label."""
 
-    nodes: int  # that a unit has
-    most: int = 0  # of these a job can have, if it is not all; then any number up to it
+    nodes: int  # number of nodes of a unit
+    most: int = 0  # most nodes of a unit that a job may have; 0: it must have all
     shared: bool = False  # whether several jobs may be on one
-    resource: str = keys.NEURON  # by which jobs request its nodes
+    resource: str = keys.NEURON  # the resource by which jobs request its nodes
 
     @property
     def usable(self) -> int:
@@ -95,7 +95,7 @@ class Units:
     guarantees: tuple[Guarantee, ...] = ()
 
     def __or__(self, other: Self) -> Self:
-        """Returns both; if both have the same label, the other's kind counts, and only its guarantees do."""
+        """Returns the union. For a label in both, the other's kind counts; the guarantees are the other's."""
         kinds = {**self.kinds, **other.kinds}
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 

@@ -14,7 +14,7 @@ from tests.placement.world import NOW
 ERROR = ValueError("e")
 RETAKE = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
 DELETE = "delete those that are not of this job"
-COMPARED = "at most 1000 are compared at a time"
+COMPARED = "at most 1000 are compared at a time; use fewer, or wait until earlier jobs start"
 FEWER = "use fewer workers, or lower a guarantee"
 PARTS = "at most 200 parts of 4096 characters are compared"
 
@@ -49,7 +49,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "many_conditions": [
         (
             ("n", 900, 200, 1000),
-            f"jobs of n that wait before it have 900 conditions on nodes, and it has 200 more: {COMPARED}",
+            f"waiting jobs of n have 900 conditions on nodes, and it has 200 more: {COMPARED}",
         )
     ],
     "several_pins": [((0, ["a", "b"]), "block 0 is pinned to several units: a, b")],
@@ -84,7 +84,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "tried_again": [(("it failed", NOW), "it failed; tried again at 12:00:00 UTC")],
     "refused": [(("409",), "the API server refused to change its pods: 409")],
     "failed": [((3,), "admitted 3 times without getting its nodes")],
-    "waits_for": [(("j",), "jobs of its namespace were admitted in vain: waits until j has its nodes")],
+    "waits_for": [(("j",), "an admission in its namespace failed: waits until j has its nodes")],
     "cannot_decide": [((ERROR,), "the program cannot decide about it, see its log: ValueError('e')")],
     "cannot_explain": [((ERROR,), "the program cannot give the reason, see its log: ValueError('e')")],
     "not_whole": [((timedelta(minutes=2), "why"), "admitted, but not whole within 120 s: why")],
@@ -144,7 +144,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         (("f", "", "1", "an object is needed", 0), f"f: an object is needed: {RETAKE}"),
     ],
     "no_decision": [(("f", ERROR), "f: no decision: a bug, or the file was changed: e")],
-    "other_release": [(("1.0",), "note: it was taken with release 1.0")],
+    "other_release": [(("1.0",), "note: the snapshot was taken with release 1.0")],
     "replayed": [
         ((1, 2, 0), "1 of 3 waiting jobs would be admitted now"),
         ((1, 2, 1), "1 of 3 waiting jobs would be admitted now, and 1 evicted"),

@@ -279,8 +279,8 @@ def test_the_command_prints_a_sentence_and_then_the_jobs(tmp_path: Path) -> None
     assert admitted == "  admit   team/small: to us-02"
     assert waits.startswith("  wait    team/large: needs 4 whole UltraServers; 2 free; at most 3 can become")
     assert done.stderr.splitlines() == [
-        "note: the user who took it could not list all pods and claims",
-        "note: it was taken with release 0",
+        "note: the snapshot lacks pods or claims that its user could not list",
+        "note: the snapshot was taken with release 0",
     ]
     data = json.loads(call(str(file), "-o", "json").stdout)
     assert data["admit"] == [{"job": "team/small", "text": "to us-02"}]
