@@ -31,6 +31,12 @@ TIME_LIMIT: Final = PREFIX + "time-limit"
 ON_NODE_FAILURE: Final = PREFIX + "on-node-failure"
 """Annotation on the job, and on its Pods: ``wait``, ``move`` or ``restart`` when one of its nodes fails."""
 
+FOR_AUTHORS: Final = (INJECT, NODE_CONFIG, TIME_LIMIT, ON_NODE_FAILURE)
+"""The keys that the author of a job may set on it."""
+
+LABELS_FOR_AUTHORS: Final = frozenset({INJECT, NODE_CONFIG})
+"""Those that may be labels; all may be annotations."""
+
 GATE: Final = PREFIX + "whole-job"
 """Scheduling gate: the Pod waits for placement."""
 

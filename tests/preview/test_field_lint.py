@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from contract import keys
 from testbed.mpijob import mpijob
 from tests.docs.blocks import REPOSITORY
 from tests.helpers import unfolded
@@ -270,6 +271,12 @@ KEYS = {
     "ultraserver.io/node-config": "node-config",
     "ultraserver-webhook.io/node-confg": "node-config",
     "ultraserver-webhook-inject": "inject",
+    "ultraserver-webhook.io/timelimit": "time-limit",
+    "ultraserver-webhook.io/time-limits": "time-limit",
+    "ultraserver-webhook.io/on-node-failur": "on-node-failure",
+    "ultraserver-webhook.io/onNodeFailure": "on-node-failure",
+    "time-limit": "time-limit",
+    "on-node-failure": "on-node-failure",
     "node_config": "node-config",
     "node-config": "node-config",
     "inject": "inject",
@@ -281,7 +288,17 @@ KEYS = {
 def test_a_key_that_is_nearly_ours_is_named_with_ours(key: str, kind: str) -> None:
     """Protects from opt-outs and node configs that say nothing."""
     (text,) = warnings(job(("metadata",), {kind: {key: "false"}}))
-    assert f"did you mean ultraserver-webhook.io/{KEYS[key]}? metadata.{kind}" in text
+    is_annotation = kind == "labels" and KEYS[key] not in {"inject", "node-config"}
+    meant = f"{'the annotation ' if is_annotation else ''}ultraserver-webhook.io/{KEYS[key]}"
+    assert f"did you mean {meant}? metadata.{kind}" in text
+
+
+@pytest.mark.parametrize("key", keys.FOR_AUTHORS)
+@pytest.mark.parametrize("kind", ["labels", "annotations"])
+def test_only_a_label_that_must_be_an_annotation_is_a_mistake(key: str, kind: str) -> None:
+    texts = [text for text in warnings(job(("metadata",), {kind: {key: "false"}})) if "did you mean" in text]
+    is_mistake = kind == "labels" and key in {keys.TIME_LIMIT, keys.ON_NODE_FAILURE}
+    assert [f"did you mean the annotation {key}?" in text for text in texts] == [True] * is_mistake
 
 
 OTHERS = [

@@ -42,8 +42,9 @@ _ASSIGNED: Final = re.compile(rf"\b(\w+)={_FILE}")
 _QUOTED: Final = re.compile(r"\$[({]?(\w+)[)}]?")
 _ENDS: Final = re.compile(r"(?<!\\)\n|[;|&]")
 _MPI: Final = re.compile(r"mpi(?:run|exec)|hydra")
-_OURS: Final = {"inject": keys.INJECT, "nodeconfig": keys.NODE_CONFIG}
 _LETTERS: Final = re.compile(r"[^a-z]+")
+_OURS: Final = {_LETTERS.sub("", key.removeprefix(keys.PREFIX)): key for key in keys.FOR_AUTHORS}
+_SIGNS: Final = re.compile("ultra|webhook|inj|conf|limit|fail")
 _KUEUE: Final = "kueue.x-k8s.io/"
 
 
@@ -143,23 +144,25 @@ def _key(job: Job) -> Found:
             if isinstance(marks := metadata.get(kind), dict) and _like_ours(" ".join(marks)):
                 like += ((*path, "metadata", kind, key) for key in filter(_like_ours, marks))
     for at in like[:MOST_NAMES]:
-        if meant := _meant(str(at[-1])[:100]):
+        *_, kind, key = map(str, at)
+        if (meant := _meant(key[:100])) and kind == "labels" and meant not in keys.LABELS_FOR_AUTHORS:
+            yield Fault(field_name(at), shown(get(job.object, at), 40), f"the annotation {meant}")
+        elif meant and meant != key:
             yield Fault(field_name(at), shown(get(job.object, at), 40), meant)
 
 
 def _like_ours(text: str) -> bool:
-    text = text.lower()
-    return "ultra" in text or "webhook" in text or "inj" in text or "conf" in text
+    return bool(_SIGNS.search(text.lower()))
 
 
 def _meant(key: str) -> str | None:
+    """Returns the key of the webhook that a key is or resembles."""
     prefix, name = (_LETTERS.sub("", part) for part in key.lower().rpartition("/")[::2])
     if not prefix and name.startswith("ultraserver"):
         prefix, name = "ultraserver", re.sub("^ultraserver(webhook)?(io)?", "", name)
     ours = "ultraserver" in prefix or nearest(prefix, ("ultraserverwebhookio",))
     near = nearest(name, tuple(_OURS)) if ours or not prefix else None
-    meant = _OURS[near] if near and (ours or name == near) else None
-    return meant if meant != key else None
+    return _OURS[near] if near and (ours or name == near) else None
 
 
 def _hostfile(job: Job) -> Found:

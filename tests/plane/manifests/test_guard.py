@@ -162,16 +162,9 @@ def test_the_keys_are_those_that_the_webhook_writes(guard: Build) -> None:
         keys.OPENED,
         keys.ON_NODE_FAILURE,
     }
-    # All that is on a Pod; opt-out, node config and on-node-failure are the author's, and two are on Secrets.
+    # All that is on a Pod; the author of a job sets three, and two are on Secrets.
     ours = {value for value in vars(keys).values() if _is_key(value)}
-    others = {
-        keys.INJECT,
-        keys.NODE_CONFIG,
-        keys.ON_NODE_FAILURE,
-        keys.GATE,
-        keys.TRUSTED_SINCE,
-        keys.STORED_AT,
-    }
+    others = {*keys.FOR_AUTHORS, keys.GATE, keys.TRUSTED_SINCE, keys.STORED_AT} - {keys.TIME_LIMIT}
     assert named("bindings") == ours - others
 
 
