@@ -14,6 +14,7 @@ from tests.rules.tables import EXTENDS, SOURCE, outcome
 from webhook.documents import read_documents
 from webhook.objects.tree import get
 from webhook.preview.run import preview
+from webhook.rows.table import Table
 from webhook.rules.load import load_default
 from webhook.rules.problems import TableError
 
@@ -32,9 +33,20 @@ def gpus(workers: int, **more: Any) -> dict[str, Any]:
     return mpijob(workers, resource=GPU, amount=4, **more)
 
 
-def sentence(job: dict[str, Any]) -> str:
+PODS = """families:
+  - name: pods
+    instanceTypes: [gpu.4x]
+    wholeNode: {nvidia.com/gpu: 4}
+    units: [{label: example.com/pod, nodes: 8, names: [pod, pods]}]
+    shapes:
+      - {name: one-pod, workers: 1 to 8, nodeConfig: 1 to 8, together: required, apart: required}
+      - {name: pods, workers: multiple of 1, nodeConfig: 4 to 8, together: preferred, apart: required}
+"""
+
+
+def sentence(job: dict[str, Any], table: Table | None = None) -> str:
     """Returns the sentence of a preview, with all families on."""
-    (shown,) = preview(families(), read_documents(json.dumps(job)), namespace="default")
+    (shown,) = preview(table or families(), read_documents(json.dumps(job)), namespace="default")
     return str(shown.item["sentence"])
 
 
@@ -131,6 +143,26 @@ def test_no_python_and_no_template_of_the_product_names_a_family() -> None:
 def test_a_preview_has_the_number_and_size_of_blocks(workers: int) -> None:
     waits = f"the job waits until all {workers} nodes are free"
     assert sentence(gpus(workers)) == f"placed: {PLACES[workers]}; {waits}"
+
+
+@pytest.mark.parametrize(
+    ("workers", "where"),
+    [
+        (1, "1 worker on one pod, shared with no other job, which leaves 7 of its 8 nodes empty"),
+        (6, "6 workers on one pod, shared with no other job, which leaves 2 of its 8 nodes empty"),
+        (8, "8 workers on one pod, shared with no other job"),
+        (
+            10,
+            (
+                "10 workers in 2 equal blocks of 5, each on one pod, shared with no other job, "
+                "which leaves 3 of its 8 nodes empty"
+            ),
+        ),
+    ],
+)
+def test_a_preview_says_how_many_nodes_of_an_unshared_unit_stay_empty(workers: int, where: str) -> None:
+    text = sentence(gpus(workers), load_text(f"{EXTENDS}{PODS}", SOURCE))
+    assert text.startswith(f"placed: {where}; the ")
 
 
 def test_a_family_is_switched_on_with_the_label_of_its_units_alone() -> None:

@@ -127,12 +127,14 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
     terms = [term for term in every if "mismatchLabelKeys" not in term]
     apart = place.unit != keys.HOSTNAME and any(term.get("topologyKey") == place.unit for term in terms)
     alone = ", shared with no other job" if apart else ""
-    if place.size == 1:
+    unit, blocks = unit_of(item.table, place), place.workers // place.size
+    one, several = (unit and unit.names) or (f"unit of {place.unit}", f"units of {place.unit}")
+    empty = unit.nodes - place.size if unit and apart else 0
+    if place.size == 1 and not (empty and place.workers == 1):
         some = "any " if place.unit == keys.HOSTNAME else ""
         return f"{what} on {'one node' if place.workers == 1 else f'{some}{place.workers} nodes'}{alone}"
-    blocks = place.workers // place.size
-    unit = unit_of(item.table, place)
-    one, several = (unit and unit.names) or (f"unit of {place.unit}", f"units of {place.unit}")
+    if unit and empty:
+        alone += f", which leaves {empty} of its {unit.nodes} nodes empty"
     if unit and place.size < unit.nodes:
         alone = alone or ", which other jobs may use too"
         if blocks > 1:
