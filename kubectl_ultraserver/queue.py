@@ -15,12 +15,12 @@ from placement.decide.forecast import Start, forecast
 from placement.decide.jobs import Job
 from placement.decide.plan import Decision, Waiting
 from placement.decide.reasons import causes
-from placement.messages import STUCK, Reason, units
+from placement.messages import STUCK
 from placement.observe.model import Ended, JobKey
 
 ESTIMATE: Final = (
-    "~ is an estimate: no further jobs come, and a job without a time limit runs for as long again as it has "
-    "run, or for a day"
+    "about: an estimate. It assumes that no further jobs come, and that a job without a time limit runs for "
+    "as long again as it has run, or for a day if it has not started"
 )
 ENDLESS: Final = "the jobs or Pods that it waits for have no known end"
 FITS: Final = "fits"
@@ -37,10 +37,10 @@ class Entry:
         job: Its namespace and name.
         workers: The number of its workers.
         since: The time since which all its workers exist.
-        reason: The kind of what it waits for: `FITS` or a `Reason`; empty if that is not known.
-        text: What it waits for.
-        start: When it may start; None if that is not known.
-        exact: Whether that depends on time limits only.
+        reason: The kind of reason why it waits: `FITS` or a `Reason`; empty if that is not known.
+        text: Why it waits.
+        start: When it starts; None if that is not known.
+        exact: Whether it starts then at the latest, because that depends on time limits only.
         units: The units that are reserved for it.
     """
 
@@ -104,11 +104,11 @@ def queue(fleet: Fleet, ended: Sequence[Ended], lease: Object | None) -> Queue:
         ]
     notes = [*_help(decision)] if known else []
     notes += [
-        f"when {shown(waiting.job.key)} may start is not known: {ENDLESS}"
+        f"when {shown(waiting.job.key)} starts is not known: {ENDLESS}"
         for waiting in [waiting for waiting in decision.waiting if waiting.job.key in wanted][:1]
         if waiting.ranking and waiting.job.key not in starts
     ]
-    notes += [ESTIMATE] if any(entry.start and not (entry.exact or entry.units) for entry in entries) else []
+    notes += [ESTIMATE] if any(entry.start and not entry.exact for entry in entries) else []
     notes += [f"{fleet.unseen}; so positions and times are not known"] if fleet.unseen else []
     entries.sort(key=lambda entry: entry.position is None)
     return Queue(_text(entries, fleet, silent), tuple(entries), tuple(notes))
@@ -116,18 +116,34 @@ def queue(fleet: Fleet, ended: Sequence[Ended], lease: Object | None) -> Queue:
 
 def _entry(job: Job, reason: str, text: str, start: Start | None = None) -> Entry:
     workers = next((member.place.workers for member in job.workers if member.place), 0)
-    at, exact, reserved = start or (None, False, ())
-    return Entry(None, job.key[0], shown(job.key), workers, job.created, reason, text, at, exact, reserved)
+    entry = Entry(None, job.key[0], shown(job.key), workers, job.created, reason, text)
+    return replace(entry, start=start.at, exact=start.exact, units=start.units) if start else entry
 
 
 def _waiting(decision: Decision, waiting: Waiting, starts: Mapping[JobKey, Start]) -> Entry:
     """Returns a job that does not fit, with its reservation."""
-    reservation, text = decision.cluster.reservation, waiting.brief
-    if waiting.reason is Reason.RESERVED and reservation:
-        text = f"{waiting.needs}; reserved for {shown(reservation.job)}"
-    entry = _entry(waiting.job, waiting.reason, text, starts.get(waiting.job.key))
+    reservation, start = decision.cluster.reservation, starts.get(waiting.job.key)
+    text = _why(decision, waiting)
+    if start and start.after:
+        names = [shown(key) for key in start.after]
+        text += f"; starts when {few(names)} end{'s' if len(names) == 1 else ''}"
+    entry = _entry(waiting.job, waiting.reason, text, start)
     held = reservation and reservation.job == waiting.job.key
     return replace(entry, units=reservation.units) if reservation and held else entry
+
+
+def _why(decision: Decision, waiting: Waiting) -> str:
+    """Returns why a job does not fit: which units it needs, and how many of these are free, and for whom."""
+    parts = waiting.brief.split("; ")
+    if not (waiting.ranking and parts[1:] and parts[1].endswith(" free")):
+        return waiting.brief
+    cluster, free = decision.cluster, f"{waiting.free} free"
+    if waiting.kept:
+        by = ["kept by guarantees"] if cluster.guarantees else []
+        if cluster.reservation and cluster.reserved_from(waiting.job):
+            by.insert(0, f"reserved for {shown(cluster.reservation.job)}")
+        free += f", {'' if waiting.kept == waiting.free else f'{waiting.kept} of them '}{' or '.join(by)}"
+    return "; ".join([parts[0], free, *parts[2:]])
 
 
 def _help(decision: Decision) -> Iterator[str]:
@@ -138,19 +154,8 @@ def _help(decision: Decision) -> Iterator[str]:
         wanting = [waiting for waiting in wanting if waiting.job.key == reservation.job]
     for waiting in wanting[:1]:
         ranking, job = waiting.ranking, waiting.job
-        if reservation:
-            there = reservation.ends.order(reservation.nodes, cluster.holders)
-            names = [shown(key) for key in there if key != job.key]
-            count = len(reservation.units)
-            what = units(count, job.place.size, parts=bool(ranking and ranking.parts))
-            if names:
-                last = f"{names[0]} ends" + (f", the last of {len(names)} jobs" if len(names) > 1 else "")
-                are = f"there {'is' if count == 1 else 'are'} {what} for {shown(job.key)}"
-                yield f"when {last}, {are}: {few(list(reservation.units))}"
-            if reservation.assumed:
-                yield "its start is an estimate: not all of these jobs have a time limit, or keep it"
-            if reservation.own:
-                yield "its start is an estimate: jobs of other namespaces may use these units before it"
+        if reservation and reservation.own:
+            yield f"jobs of other namespaces may use the reserved units before {shown(job.key)}"
         if ranking:
             for unit, cause in causes(cluster, ranking, job):
                 if cause.kind == "full":
@@ -172,10 +177,10 @@ def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:
     else:
         texts += [f"{few(starting)} fit{'' if len(starting) > 1 else 's'} now"] if starting else []
         if first and first.start:
-            when = f"{'' if first.exact else 'about '}{clock(first.start, fleet.now)} UTC"
-            texts.append(f"{first.job} is next and may start at {when}, in {about(first.start - fleet.now)}")
+            when = f"{'by' if first.exact else 'about'} {clock(first.start, fleet.now)} UTC"
+            texts.append(f"{first.job} is next and starts {when}, in {about(first.start - fleet.now)}")
         elif first:
-            texts.append(f"{first.job} is next, and when it may start is not known")
+            texts.append(f"{first.job} is next, and when it starts is not known")
         elif not starting:
             texts.append("none can be admitted as things are")
     return f"{'; '.join(texts)}."

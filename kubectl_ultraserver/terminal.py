@@ -71,11 +71,12 @@ def verified(verdict: Verification) -> Iterator[str]:
 def queued(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[str]:
     """Yields a sentence about the queue, some of its jobs as a table, and notes."""
     yield printable(queue.text)
-    table = [["POSITION", "JOB", "WORKERS", "SINCE", "MAY START", "RESERVED", "WAITS FOR"]]
+    table = [["POSITION", "JOB", "WORKERS", "SINCE", "START", "RESERVED", "REASON"]]
     for entry in entries:
-        start = "cannot" if entry.reason in STUCK else "not known"
+        start = "blocked" if entry.reason in STUCK else "not known"
         if entry.start:
-            start = "now" if entry.start <= now else f"{'' if entry.exact else '~'}{clock(entry.start, now)}"
+            word = "by" if entry.exact else "about"
+            start = "now" if entry.start <= now else f"{word} {clock(entry.start, now)}"
         reserved = few(list(entry.units))
         values = (entry.job, str(entry.workers), clock(entry.since, now), start, reserved, entry.text)
         table.append([printable(value) or "-" for value in (str(entry.position or ""), *values)])

@@ -23,6 +23,7 @@ class Start(NamedTuple):
     at: datetime
     exact: bool  # whether that depends on time limits only
     units: tuple[str, ...] = ()  # those that are reserved for it
+    after: tuple[JobKey, ...] = ()  # the jobs that end then
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,11 @@ def forecast(
     missing = set(wanted - starts.keys())
     ends = dict(_ends(scene, decision))
     pauses = {failure.again(scene.tuning) for failure in decision.memory.failures.values()}
+    over = frozenset[JobKey]()
     for _ in range(most):
         for opening in decision.openings:
             if opening.job.key in missing:
-                starts[opening.job.key] = Start(scene.now, exact=False)
+                starts[opening.job.key] = Start(scene.now, exact=False, after=tuple(sorted(over)))
                 missing.remove(opening.job.key)
             ends[opening.job.key] = scene.ends(decision.memory).over(opening.job) - scene.tuning.bound
         later = [time for time in (*ends.values(), *pauses) if time > scene.now]
@@ -108,7 +110,9 @@ def _reserved(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]
     If nothing on its units has a time at which it ends, something else keeps the job off, such as a Pod.
     """
     if (held := decision.cluster.reservation) and held.begin > scene.now:
-        yield held.job, Start(held.begin, not (held.assumed or held.own), held.units)
+        there = held.ends.order(held.nodes, decision.cluster.holders)
+        last = tuple(key for key in there if key != held.job)[:1]
+        yield held.job, Start(held.begin, not (held.assumed or held.own), held.units, last)
 
 
 def _ends(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, datetime]]:

@@ -170,6 +170,8 @@ class Waiting:
     why: str  # a sentence without a full stop
     ranking: Ranking | None = None  # the units of which it needs more; None if it waits for something else
     reason: Reason = Reason.PODS
+    free: int = 0  # with a ranking: how many of these units are free, also those that are kept for others
+    kept: int = 0  # how many of these are reserved, or kept by a guarantee
 
     @property
     def needs(self) -> str:

@@ -23,10 +23,10 @@ LISTED: Final = 4
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs with why they cannot have units, which many jobs have in common."""
-    # The causes, how many units are free, reserved or kept, and whether some are kept.
-    known: dict[tuple[object, ...], tuple[str, int, bool]] = {}
+    # The causes, how many units are free, and are for others, and whether a guarantee keeps some of these.
+    known: dict[tuple[object, ...], tuple[str, int, int, bool]] = {}
     for each in waiting:
-        texts, reason = [each.why], each.reason
+        texts, reason, free, others = [each.why], each.reason, 0, 0
         if each.ranking:
             reserved, guarantees = bool(cluster.reserved_from(each.job)), cluster.guarantees
             own = (guarantees.teams(each.job.key[0]), len(each.job.blocks)) if guarantees else None
@@ -36,12 +36,13 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
                 total = len(each.ranking.fitting) + len(each.ranking.unfit)
                 kinds = Counter(cause.kind for _, cause in by_unit)
                 kept, others = kinds["guaranteed"], kinds["guaranteed"] + kinds["reserved"]
-                known[key] = listed(by_unit), total - len(by_unit) + others, kept > 0
-            text, free, is_kept = known[key]
+                known[key] = listed(by_unit), total - len(by_unit) + others, others, kept > 0
+            text, free, others, is_kept = known[key]
             texts.append(text)
             if reason is Reason.UNITS and (reserved or is_kept) and free >= len(each.job.blocks):
                 reason = Reason.GUARANTEE if is_kept else Reason.RESERVED
-        yield replace(each, why=printable("; ".join(filter(None, texts)), LONGEST), reason=reason)
+        why = printable("; ".join(filter(None, texts)), LONGEST)
+        yield replace(each, why=why, reason=reason, free=free, kept=others)
 
 
 def listed(causes: Iterable[tuple[str, Cause]]) -> str:

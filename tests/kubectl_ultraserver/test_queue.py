@@ -15,6 +15,8 @@ from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE
 from kubectl_ultraserver.queue import ENDLESS, ESTIMATE, Queue, queue
+from kubectl_ultraserver.table import Table
+from placement.observe.model import units_of
 from tests.docs.blocks import blocks_of
 from tests.kubectl_ultraserver.api import Cluster
 from tests.kubectl_ultraserver.build import THREE, fleet, gated, pod, run, workers
@@ -61,37 +63,36 @@ def rows(listed: Queue) -> list[tuple[int | None, str, str]]:
 def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_units_become_free() -> None:
     busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m")]
     result = queue_of(*busy, waits("small", 4, 20), waits("train", 8, 30))
-    assert result.text == "2 jobs wait; team/train is next and may start at 12:30 UTC, in 30 min."
+    assert result.text == "2 jobs wait; team/train is next and starts by 12:30 UTC, in 30 min."
     assert rows(result) == [
-        (1, "team/train", "needs 2 whole UltraServers; 1 free"),
-        (2, "team/small", "needs 1 whole UltraServer; reserved for team/train"),
+        (1, "team/train", "needs 2 whole UltraServers; 1 free; starts when other/b ends"),
+        (
+            2,
+            "team/small",
+            "needs 1 whole UltraServer; 1 free, reserved for team/train; starts when other/a ends",
+        ),
     ]
     first, second = result.entries
     assert (first.start, first.exact, first.units) == (NOW + HOUR / 2, True, ("us-02", "us-03"))
     assert (second.start, second.exact, second.units, second.reason) == (NOW + HOUR, False, (), "reserved")
-    assert result.notes == (
-        "when other/b ends, there are 2 whole UltraServers for team/train: us-02, us-03",
-        ESTIMATE,
-    )
+    assert result.notes == (ESTIMATE,)
 
 
 def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
     busy = [runs("a", 1), runs("b", 2, limit="90m"), runs("c", 3, minutes=300)]
     result = queue_of(*busy, waits("train", 8, 30))
-    assert result.text == "1 job waits; team/train is next and may start at about 13:00 UTC, in 60 min."
+    assert result.text == "1 job waits; team/train is next and starts about 13:00 UTC, in 60 min."
     assert result.entries[0].start == NOW + HOUR
-    assert result.notes == (
-        "when other/a ends, the last of 2 jobs, there are 2 whole UltraServers for team/train: us-01, us-02",
-        "its start is an estimate: not all of these jobs have a time limit, or keep it",
-    )
+    assert result.entries[0].text == "needs 2 whole UltraServers; 0 free; starts when other/a ends"
+    assert result.notes == (ESTIMATE,)
 
 
 def test_the_reason_why_a_start_is_not_known_is_a_note() -> None:
     listed = queue_of(
         *(runs(name, unit, minutes=1500) for unit, name in enumerate("abc", 1)), waits("train", 8, 30)
     )
-    assert listed.text == "1 job waits; team/train is next, and when it may start is not known."
-    assert listed.notes == (f"when team/train may start is not known: {ENDLESS}",)
+    assert listed.text == "1 job waits; team/train is next, and when it starts is not known."
+    assert listed.notes == (f"when team/train starts is not known: {ENDLESS}",)
 
 
 def test_units_that_others_may_use_before_make_an_estimate() -> None:
@@ -101,10 +102,7 @@ def test_units_that_others_may_use_before_make_an_estimate() -> None:
     result = queue_of(own, runs("b", 2, limit="90m"), runs("c", 3, limit="2h"), waits("train", 12, 30))
     (entry,) = result.entries
     assert (entry.start, entry.exact) == (NOW + HOUR, False)
-    assert result.notes[1:] == (
-        "its start is an estimate: not all of these jobs have a time limit, or keep it",
-        "its start is an estimate: jobs of other namespaces may use these units before it",
-    )
+    assert result.notes == ("jobs of other namespaces may use the reserved units before team/train", ESTIMATE)
 
 
 def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> None:
@@ -113,19 +111,30 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
     result = queue_of(parts, waits("huge", 16, 50), waits("fits", 4, 1), waits("train", 8, 5), nodes=nodes)
     assert rows(result) == [
         (1, "team/train", "fits us-02, us-03; see its Events if it stays"),
-        (2, "team/fits", "needs 1 whole UltraServer; 0 free"),
+        (2, "team/fits", "needs 1 whole UltraServer; 0 free; starts when team/train ends"),
         (None, "team/parts", "3 of 4 workers exist"),
-        (None, "team/huge", "needs 4 whole UltraServers; 2 free; at most 2 can become free as things are"),
+        (None, "team/huge", "needs 4 whole UltraServers; 0 free; at most 2 can become free as things are"),
     ]
     assert (
         result.text
-        == "4 jobs wait; team/train fits now; team/fits is next and may start at about 2026-11-22 12:00 UTC, "
+        == "4 jobs wait; team/train fits now; team/fits is next and starts about 2026-11-22 12:00 UTC, "
         "in 24 h."
     )
     assert [entry.start for entry in result.entries[::2]] == [NOW, None]
     assert [entry.workers for entry in result.entries] == [8, 4, 4, 16]
     assert queue_of(parts).text == "1 job waits; none can be admitted as things are."
     assert queue_of() == Queue("No job waits.", ())
+
+
+def test_units_that_are_free_for_others_only_are_counted() -> None:
+    guaranteed = Table(units=units_of([], [{"namespaces": "vision", "unit": SERVER_4, "count": 2}]))
+    jobs = [waits("first", 4, 30), waits("second", 4, 20), waits("large", 8, 10)]
+    _, second, large = queue_of(*jobs, table=guaranteed).entries
+    assert second.text == "needs 1 whole UltraServer; 2 free, kept by guarantees; starts when team/first ends"
+    assert large.text.startswith(
+        "needs 2 units by neuron.amazonaws.com/ultraserver-server-id-4, and vision are"
+    )
+    assert "free" not in large.text
 
 
 def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
@@ -213,7 +222,7 @@ def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
         "workers": 8,
         "since": "2026-11-21T11:30:00Z",
         "reason": "units",
-        "text": "needs 2 whole UltraServers; 1 free",
+        "text": "needs 2 whole UltraServers; 1 free; starts when team-b/eval ends",
         "start": "2026-11-21T12:30:00Z",
         "exact": True,
         "units": ["us-02", "us-03"],

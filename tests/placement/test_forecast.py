@@ -73,11 +73,17 @@ def test_with_limits_that_are_kept_the_forecast_is_what_happens(number: int) -> 
     assert {name: start.at for name, start in starts.items()} == expected
 
 
+def ended(*names: str) -> tuple[JobKey, ...]:
+    return tuple(("team", f"team.{name}") for name in names)
+
+
 def test_only_the_reserved_start_can_be_exact() -> None:
     busy = [running(f"r{unit}", unit, HOUR, unit * HOUR + MINUTE) for unit in range(1, 5)]
     starts = forecast_of(*busy, job("first", 8, age=HOUR, limit=HOUR), job("second", 4, age=HOUR / 2))
-    assert starts["first"] == Start(NOW + HOUR + MINUTE, exact=True, units=("us-01", "us-02"))
-    assert starts["second"] == Start(NOW + 2 * HOUR + MINUTE, exact=False)
+    assert starts["first"] == Start(
+        NOW + HOUR + MINUTE, exact=True, units=("us-01", "us-02"), after=ended("r2")
+    )
+    assert starts["second"] == Start(NOW + 2 * HOUR + MINUTE, exact=False, after=ended("first", "r3"))
 
 
 def test_jobs_without_an_end_and_too_many_ends_leave_starts_unknown() -> None:
@@ -96,4 +102,4 @@ def test_the_devices_that_a_job_claims_are_free_when_it_ends() -> None:
         claims[pod.namespace, pod.name] = Claim((), None, 4, pod.uid, devices, (pod.uid,), extended=False)
         pods.append(replace(pod, claims=(("whole", pod.name),)))
     starts = forecast_of(pods, job("first", 16, age=MINUTE), inventory=Inventory(claims=claims))
-    assert starts == {"first": Start(NOW + HOUR, exact=False)}
+    assert starts == {"first": Start(NOW + HOUR, exact=False, after=ended("r1", "r2", "r3", "r4"))}

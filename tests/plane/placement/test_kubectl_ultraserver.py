@@ -59,10 +59,10 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_pr
 
     shown = eventually(inside, ["queue"], waits)
     # No reservation, because the job is young: by the deadline of the other job, an estimate.
-    assert shown["text"].startswith("2 jobs wait; team-a/train is next and may start at about ")
+    assert shown["text"].startswith("2 jobs wait; team-a/train is next and starts about ")
     assert shown["text"].endswith(" UTC, in 2 h.")
     assert [(job["position"], job["text"]) for job in shown["jobs"]] == [
-        (1, "needs 4 whole UltraServers; 2 free"),
+        (1, f"needs 4 whole UltraServers; 2 free; starts when {TEAMS[1]}/eval ends"),
         (None, "needs 8 whole UltraServers; 2 free; at most 6 can become free as things are"),
     ]
     for sample in (
