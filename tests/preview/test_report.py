@@ -165,6 +165,13 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
 WORDS = {"warnings": "warning", "denials": "refused", "hints": "hint", "notes": "note"}
 
 
+@pytest.mark.parametrize(
+    ("workers", "size"), [(1, "1 worker, 1 node, node config 1"), (4, "4 workers, 4 nodes, node config 4")]
+)
+def test_one_worker_and_one_node_are_singular(workers: int, size: str) -> None:
+    assert f"({size})" in shown("why", mpijob(workers))
+
+
 @pytest.mark.parametrize("form", ["diff", "why", "github", "junit", "page"])
 def test_every_output_has_every_message_behind_the_same_word(form: str) -> None:
     """Protects people from a warning that one output has and another one has not."""

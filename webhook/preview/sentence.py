@@ -89,7 +89,7 @@ def judged(item: Seen) -> tuple[Judgement, str, Place | None]:
     elif outcome.unplaced:
         verdict, text = Judgement.NOT_PLACED, f"no node can take its workers: {'; '.join(outcome.unplaced)}"
     elif place := _place(item, outcome):
-        where = f"with the {_count(place.workers, 'Pod')} of its job"
+        where = f"with the {counted(place.workers, 'Pod')} of its job"
         where = where if _is_pod(item) else _where(item, outcome, place)
         verdict, text = Judgement.PLACED, f"{where}; {_when(item, place)}"
     else:
@@ -121,7 +121,7 @@ def _where(item: Seen, outcome: Outcome, place: Place) -> str:
     none = ", of which there is none now" if get(item.object, ("spec", "replicas")) == 0 else ""
     per_group = f"each group{none}: " if place.group else ""
     noun = "Pod" if len(templates) > 1 else "worker"
-    what = f"{_given(item, outcome)}{per_group}{_count(place.workers, noun)}"
+    what = f"{_given(item, outcome)}{per_group}{counted(place.workers, noun)}"
     path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
     every = (term for template in templates for term in maps_at(template, path))
     terms = [term for term in every if "mismatchLabelKeys" not in term]
@@ -189,7 +189,8 @@ def _when(item: Seen, place: Place) -> str:
     return f"{job} waits until {'both' if place.workers == 2 else f'all {place.workers}'} nodes are free"  # noqa: PLR2004
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Returns a number of things: ``1 worker`` or ``2 workers``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 

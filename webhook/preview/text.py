@@ -11,7 +11,7 @@ from webhook.engine.outcome import State
 from webhook.objects.tree import nodes, shown, text_of
 from webhook.preview.lines import unified
 from webhook.preview.report import Preview
-from webhook.preview.sentence import Judgement
+from webhook.preview.sentence import Judgement, counted
 
 AFTER: Final = "after ultraserver-webhook"
 WIDEST: Final = 100
@@ -89,8 +89,8 @@ def _explained(of: Preview) -> Iterator[str]:
     yield headline(of)
     yield row("reason", item["reason"])
     if job := item["job"]:
-        size = "{workers} workers, {nodes} nodes, node config {nodeConfig}".format(**job)
-        yield row("shape", f"{job['shape']} ({size})")
+        size = f"{counted(job['workers'], 'worker')}, {counted(job['nodes'], 'node')}"
+        yield row("shape", f"{job['shape']} ({size}, node config {job['nodeConfig']})")
         yield from (row(stage, job[stage]) for stage in ("devices", "placer"))
         yield row("rest", "the rules below, in this order")
     yield from (row(name, text) for name, text in _messages(of))

@@ -1,6 +1,7 @@
 """Checks of rules across rows: conflicts with other rows of the table, or with Kubernetes."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from pydantic.alias_generators import to_camel
 
@@ -26,7 +27,7 @@ from webhook.rows.placeholders import (
 from webhook.rows.policies import Mode
 from webhook.rows.shapes import NODE_CONFIG, Shape
 from webhook.rows.table import Rule, Table
-from webhook.rows.workloads import Workload
+from webhook.rows.workloads import ANY, Workload
 from webhook.rules.problems import Found
 
 
@@ -52,7 +53,7 @@ def node_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
         for index, shape in enumerate(family.shapes if family in table.on else ()):
             run = next((rule.name for rule in running if rule.match.allows(family, shape)), None)
             unit = family.unit(shape)
-            if run and str(shape.node_config) not in {"1", "2", "4"}:
+            if run and shape.node_config and str(shape.node_config) not in {"1", "2", "4"}:
                 at: Path = ("families", number, "shapes", index, "nodeConfig")
                 unsupported = "is no node config of the init script, which rule"
                 way_out = "use 1, 2 or 4, or another family"
@@ -115,7 +116,10 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
     for name in strange:
         yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
     if not strange and not rows.workloads(rule):
-        yield (*at, "match", "role"), f"unreachable: no workload it matches has a group {rule.match.role!r}"
+        of_any_role = replace(rule.match, role=ANY)
+        roles = [role for row in rows.table.workloads if of_any_role.is_for(row) for role in row.roles]
+        lacking = f"unreachable: no workload it matches has a group {rule.match.role!r}"
+        yield (*at, "match", "role"), f"{lacking}{did_you_mean(rule.match.role, roles)}"
     shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     shapes = [shape for family in rows.table.families for shape in family.shapes]
     among = Reach(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
