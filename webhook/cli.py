@@ -26,6 +26,7 @@ from webhook.preview.text import as_diff, details, headline, row, totals
 from webhook.rules.convert import converted
 from webhook.rules.draft import Draft
 from webhook.rules.explain import explained
+from webhook.rules.lint import doubtful
 from webhook.rules.lint_policies import notes
 from webhook.rules.lint_rules import node_configs
 from webhook.rules.load import build, installed_draft, load_installed
@@ -252,7 +253,8 @@ def _linted(path: Path | None, *, placement: bool) -> dict[str, Any]:
         numbers = {section: len(getattr(table, section)) for section in COUNTED}
         numbers |= {"revision": table.revision}
         problems = [draft.problem(path, message) for path, message, _ in node_configs(table)]
-        noted = [*notes(draft, table, time.time())]
+        noted = [draft.problem(path, message) for path, message in doubtful(table)]
+        noted += notes(draft, table, time.time())
     except TableError as error:
         problems = [*error.problems]
     except OSError as error:

@@ -12,6 +12,7 @@ from tests.helpers import load_text
 from tests.rules.packaged import families
 from tests.rules.tables import EXTENDS, SOURCE, outcome
 from webhook.documents import read_documents
+from webhook.engine.outcome import State
 from webhook.objects.tree import get
 from webhook.preview.run import preview
 from webhook.rows.table import Table
@@ -139,10 +140,44 @@ def test_no_python_and_no_template_of_the_product_names_a_family() -> None:
     assert [str(path) for path in files if NAMED.search(path.read_text(encoding="utf-8"))] == []
 
 
+@pytest.mark.parametrize("workers", [1, 12, 24])
+def test_the_reasons_of_rules_do_not_call_every_unit_an_ultraserver(workers: int) -> None:
+    rules = [rule for rule in outcome(families(), gpus(workers)).rules if rule.state is State.FIRED]
+    assert len(rules) > 5
+    assert [rule.name for rule in rules if "UltraServer" in rule.why] == []
+
+
 @pytest.mark.parametrize("workers", PLACES)
 def test_a_preview_has_the_number_and_size_of_blocks(workers: int) -> None:
     waits = f"the job waits until all {workers} nodes are free"
     assert sentence(gpus(workers)) == f"placed: {PLACES[workers]}; {waits}"
+
+
+@pytest.mark.parametrize(
+    ("workers", "denial"),
+    [
+        (9, "9 workers form no equal blocks of 4 to 8; use 8 or 10"),
+        (17, "17 workers form no equal blocks of 4 to 8; use 16 or 18"),
+    ],
+)
+def test_a_size_without_a_shape_is_refused_with_the_nearest_sizes(workers: int, denial: str) -> None:
+    table = load_text(f"{EXTENDS}{PODS}", SOURCE)
+    assert outcome(table, gpus(workers)).denials == (denial,)
+    few = load_text(f"{EXTENDS}{PODS.replace('multiple of 1', '10')}", SOURCE)
+    assert outcome(few, gpus(9)).denials == ("no shape of the rule table fits 9 workers; use 8 or 10",)
+    only = load_text(f"{EXTENDS}{PODS.replace('multiple of 1', '900')}", SOURCE)
+    known = "family pods has one-pod (1 to 8), pods (900): use such a number, or add a shape"
+    assert outcome(only, gpus(500)).denials == (f"no shape of the rule table fits 500 workers; {known}",)
+
+
+def test_a_shape_that_refuses_needs_no_node_config_and_is_none_for_jobs_that_name_one() -> None:
+    refusing = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) do not fit"}\n'
+    table = load_text(f"{EXTENDS}{PODS}{refusing}", SOURCE)
+    assert outcome(table, gpus(9)).denials == ("9 do not fit",)
+    for config in "0", "3":
+        (denial,) = outcome(table, gpus(12, annotations={NODE_CONFIG: config})).denials
+        assert "do not fit node config 3" in denial or "must be one of 4 to 8, 1 to 8: " in denial
+        assert "use node config 6" in denial or config == "0"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 from common.tablefiles import packaged
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, PACKAGED, RULE, SOURCE, Expected, problems, same_problems
+from webhook.rules.lint import doubtful
 from webhook.rules.problems import TableError
 
 LAUNCHER = RULE.replace("worker", "launcher")
@@ -162,6 +163,20 @@ LINT: dict[str, tuple[str, Expected]] = {
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
         [(4, "rules[0].match.role", "unreachable: no workload it matches has a group 'pod'")],
     ),
+    "a misspelt role": (
+        "rules: [{name: x, reason: r, match: {role: workers, workload: mpijob}, warn: w}]\n",
+        [
+            (
+                4,
+                "rules[0].match.role",
+                "unreachable: no workload it matches has a group 'workers'; did you mean 'worker'?",
+            )
+        ],
+    ),
+    "a shape without a node config that refuses nothing": (
+        SHAPE + "        workers: 12\n",
+        [(7, "families[0].shapes[0]", "nodeConfig is missing: add it")],
+    ),
     "a shape like none of the table": (
         RULE.replace("worker}", "worker, shape: {together: always}}") + "    warn: w\n",
         [(7, "rules[0].match.shape", "unreachable: no shape of the table is like that")],
@@ -303,6 +318,46 @@ def test_loading_refuses(text: str, expected: Expected) -> None:
 def test_a_rule_that_selects_by_the_job_label_may_need_the_row_that_sets_it() -> None:
     text, _ = LINT["selecting by the job label without adding it"]
     load_text(EXTENDS + text.replace("    match:", "    needs: job-label\n    match:"), SOURCE)
+
+
+OTHERS = """families:
+  - name: others
+    instanceTypes: [gpu.4x]
+    wholeNode: {nvidia.com/gpu: 4}
+    units: [{label: example.com/pod, nodes: 8}]
+    shapes:
+      - {name: one, workers: 1 to 8, nodeConfig: 1 to 8, together: required}
+      - {name: more, workers: multiple of 1, nodeConfig: 4 to 8, together: preferred}
+"""
+REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) workers do not fit"}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "notes"),
+    [
+        (
+            OTHERS.replace(": 4}", ": {atLeast: 4, atMost: 4}}"),
+            [("shapes", "no shape fits these numbers of workers, which are refused: 9, 11, 13, 17; a last")],
+        ),
+        (
+            OTHERS + REFUSING,
+            [
+                (
+                    "wholeNode",
+                    "a job that requests more than 4 is of this family, too, and waits forever; if",
+                ),
+            ],
+        ),
+        (OTHERS.replace("nvidia.com/gpu", "example.com/chip") + REFUSING, []),
+        (NUMBERED, [("groups", "its Pods have no `number`, so nothing keeps blocks of a larger job whole")]),
+        (NUMBERED.replace("devices}", "devices, number: {podName: true}}"), []),
+        ("", []),
+    ],
+)
+def test_what_is_valid_and_probably_not_meant_is_noted(text: str, notes: list[tuple[str, str]]) -> None:
+    doubts = [(path, message) for path, message in doubtful(load_text(EXTENDS + text, SOURCE))]
+    assert [path[2] for path, _ in doubts] == [key for key, _ in notes]
+    assert all(message.startswith(start) for (_, message), (_, start) in zip(doubts, notes, strict=True))
 
 
 def test_everything_is_reported_at_once_in_the_order_of_the_file() -> None:

@@ -1,5 +1,7 @@
 """Chooses the shape of a job, by its size and the node config that it names."""
 
+from typing import Final
+
 from common.pointers import field_name
 from common.texts import cut
 from contract import keys
@@ -9,9 +11,12 @@ from webhook.engine.outcome import JobError
 from webhook.engine.reading import marked
 from webhook.objects.templates import containers
 from webhook.objects.tree import maps_at, shown, text_of
-from webhook.rows.families import Fitted
+from webhook.rows.families import Family, Fitted
 from webhook.rows.shapes import NODE_CONFIG
 from webhook.rows.workloads import WORKER
+
+NEAR: Final = 100
+"""Numbers of workers this near are looked at for one that fits."""
 
 
 def choose_shape(job: Job) -> Fitted:
@@ -28,14 +33,9 @@ def choose_shape(job: Job) -> Fitted:
         for shape in family.shapes:
             if size := shape.size(nodes):
                 return family.fitted(shape, size)
-        rows = ", ".join(f"{shape.name} ({shape.workers})" for shape in family.shapes)
-        workers = f"{nodes} worker{'s' * (nodes != 1)}"
-        raise JobError(
-            f"no shape of the rule table fits {workers}; family {family.name} has {rows}: use such a number, "
-            "or add a shape"
-        )
+        raise JobError(_no_shape(family, nodes))
     place, value = wanted
-    known = sorted({str(shape.node_config) for shape in family.shapes}, reverse=True)
+    known = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config}, reverse=True)
     of_value = [shape for shape in family.shapes if shape.may_have("nodeConfig", [value])]
     if not of_value:
         raise JobError(f"the node config must be one of {', '.join(known)}: {place} is {shown(value)}")
@@ -45,13 +45,28 @@ def choose_shape(job: Job) -> Fitted:
     takes = " or ".join(dict.fromkeys(str(shape.workers) for shape in of_value)).replace(
         "multiple", "a multiple"
     )
-    sizes = filter(None, (shape.size(nodes) for shape in family.shapes))
+    sizes = filter(None, (shape.size(nodes) for shape in family.shapes if not shape.deny))
     others = " or ".join(dict.fromkeys(map(str, sizes))) or "none"
     workers = "1 worker does" if nodes == 1 else f"{nodes} workers do"
     raise JobError(
         f"{workers} not fit node config {value} of {place}: it takes {takes} workers; "
         f"change the number of workers, or use node config {others}"
     )
+
+
+def _no_shape(family: Family, nodes: int) -> str:
+    """Returns that no shape fits a number of workers, and the nearest numbers that fit."""
+    blocks = [str(shape.node_config) for shape in family.shapes if nodes in shape.workers]
+    workers = "1 worker" if nodes == 1 else f"{nodes} workers"
+    why = f"no shape of the rule table fits {workers}"
+    if blocks:
+        why = f"{workers} form no equal blocks of {' or of '.join(blocks)}"
+    less, more = range(nodes - 1, max(nodes - NEAR, 0), -1), range(nodes + 1, nodes + NEAR)
+    near = [next(filter(family.fits, numbers), None) for numbers in (less, more)]
+    if use := " or ".join(map(str, filter(None, near))):
+        return f"{why}; use {use}"
+    rows = ", ".join(f"{shape.name} ({shape.workers})" for shape in family.shapes)
+    return f"{why}; family {family.name} has {rows}: use such a number, or add a shape"
 
 
 def _wanted(job: Job) -> tuple[str, str] | None:

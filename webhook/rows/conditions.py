@@ -21,7 +21,7 @@ from webhook.objects.tree import Json, Path, map_at, shown, text_of
 from webhook.rows.families import Family, Fitted
 from webhook.rows.placeholders import names, spliced
 from webhook.rows.selectors import Selector
-from webhook.rows.shapes import Shape
+from webhook.rows.shapes import Counted, Shape
 from webhook.rows.workloads import Workload
 from webhook.rows.written import (
     WORDS,
@@ -351,11 +351,11 @@ class UnsupportedCount(OfTemplate[tuple[str, ...]], written=Texts):
             yield (), "unreachable: the table has no deviceCounts"
 
 
-class Workers(OfObject[Range], written=Range):
-    """The number of pods that take a node, as a Range."""
+class Workers(OfObject[Counted | Range], written=Counted | Range):
+    """The number of pods that take a node, as in a shape or as a Range. E.g. 1 to 8."""
 
     def failed(self, job: Job) -> str | None:
-        if self.value.at_least <= job.nodes <= self.value.at_most:
+        if job.nodes in self.value:
             return None
         return f"it has {job.nodes} workers, not {self.value}"
 

@@ -132,6 +132,11 @@ class Family(Row):
         enough = [unit for unit in self.units if unit.most >= most] if most > 1 else ()
         return min(enough, key=lambda unit: unit.nodes, default=None)
 
+    def fits(self, nodes: int) -> bool:
+        """Returns whether a job with a number of nodes has a shape and is not refused by it."""
+        shape = next((shape for shape in self.shapes if shape.size(nodes)), None)
+        return shape is not None and not shape.deny
+
     def fitted(self, shape: Shape, node_config: int) -> Fitted:
         """Returns a shape for a job, with the number of workers that share a unit."""
         return Fitted(shape, node_config, self._labels[shape.name])

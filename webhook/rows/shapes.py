@@ -35,6 +35,9 @@ class Count:
             return f"multiple of {self.step}"
         return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
 
+    def __bool__(self) -> bool:
+        return self.most > 0
+
     def covers(self, other: "Count") -> bool:
         """Returns whether it contains every number of another one."""
         if other.least == other.most:
@@ -57,7 +60,16 @@ def last_number(text: str) -> int:
     return int(text.rpartition(" ")[2])
 
 
+NONE = Count(0, 0)
+"""The node config of a shape that has none."""
+
 _RANGE = "[1-9][0-9]{0,3} to [1-9][0-9]{0,3}"
+
+Counted = Annotated[
+    Count,
+    written(Positive | Annotated[str, Limits(pattern=f"^(multiple of [1-9][0-9]{{0,3}}|{_RANGE})$")], _count),
+]
+"""``3``, ``1 to 8`` or ``multiple of 4``."""
 
 Strictness = Literal["required", "preferred", "none"]
 
@@ -70,7 +82,8 @@ class Shape(Row):
         name: Unique in its family.
         workers: A number of workers, ``A to B``, or ``multiple of N``.
         node_config: How many workers share a unit: a number, or ``A to B``: the largest number in this range
-            that divides the job into equal blocks. 1: each worker works alone, in no unit.
+            that divides the job into equal blocks. 1: each worker works alone, in no unit. A shape with deny
+            needs none.
         together: How strictly workers share a unit: required, preferred or none (default).
         apart: How strictly workers of other jobs stay off the unit: required, preferred or none (default).
         warn: Message of a warning.
@@ -78,16 +91,11 @@ class Shape(Row):
     """
 
     name: Name
-    workers: Annotated[
-        Count,
-        written(
-            Positive | Annotated[str, Limits(pattern=f"^(multiple of [1-9][0-9]{{0,3}}|{_RANGE})$")], _count
-        ),
-    ]
+    workers: Counted
     node_config: Annotated[
         Count,
         written(Annotated[Positive, Limits(le=1000)] | Annotated[str, Limits(pattern=f"^{_RANGE}$")], _count),
-    ]
+    ] = NONE
     together: Strictness = "none"
     apart: Strictness = "none"
     warn: Message = None
@@ -98,6 +106,8 @@ class Shape(Row):
         config = self.node_config
         if nodes not in self.workers:
             return None
+        if not config:
+            return 1 if wanted is None else None
         whole = self.together == "required" and config.most > 1
         sizes = range(int(min(config.most, nodes)), config.least - 1, -1) if wanted is None else (wanted,)
         for size in sizes:
@@ -108,6 +118,6 @@ class Shape(Row):
     def may_have(self, fact: str, values: Collection[str]) -> bool:
         """Returns whether a job of this shape can have one of the values for a key of ``match.shape``."""
         if fact == "nodeConfig":
-            sizes = range(self.node_config.least, int(self.node_config.most) + 1)
+            sizes = range(max(self.node_config.least, 1), int(self.node_config.most) + 1)
             return any(str(size) in values for size in sizes)
         return fact == "topologyKey" or getattr(self, fact) in values

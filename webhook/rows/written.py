@@ -134,6 +134,9 @@ class Range(Row):
     at_least: Whole = 0
     at_most: Annotated[float, written(Whole)] = inf
 
+    def __contains__(self, number: int) -> bool:
+        return self.at_least <= number <= self.at_most
+
     def __str__(self) -> str:
         ends = [f"at least {self.at_least}" if self.at_least else ""]
         ends += [f"at most {self.at_most}" if self.at_most < inf else ""]

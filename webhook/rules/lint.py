@@ -22,6 +22,9 @@ from webhook.rules.problems import Found
 SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place", *MARKS}
 """Placeholders in messages of shapes: every job with a shape has them."""
 
+LISTED = 5
+"""Numbers of workers that a note names."""
+
 
 def problems_of(table: Table) -> Found:
     """Yields every problem of a table whose fragments still quote the table's own values."""
@@ -34,6 +37,32 @@ def problems_of(table: Table) -> Found:
         yield from rule_problems(table)
     yield from policy_problems(table)
     yield from guarantee_problems(table)
+
+
+def doubtful(table: Table) -> Found:
+    """Yields rows that are valid and probably not meant, such as a family without a shape for some sizes."""
+    for index, family in enumerate(table.families):
+        if family in table.on:
+            yield from _doubtful_family(family, ("families", index))
+    for index, workload in enumerate(table.workloads):
+        for number, group in enumerate(workload.groups):
+            if group.takes_nodes and not group.number:
+                lost = "nothing keeps blocks of a larger job whole, and whole-job admission does not place it"
+                yield ("workloads", index, "groups", number), f"its Pods have no `number`, so {lost}"
+
+
+def _doubtful_family(family: Family, at: Path) -> Found:
+    most = int(max(shape.node_config.most for shape in family.shapes))
+    sizes = [size for size in range(1, 2 * most + 2) if not any(shape.size(size) for shape in family.shapes)]
+    if sizes:
+        few = ", ".join(map(str, sizes[:LISTED])) + (" and more" if len(sizes) > LISTED else "")
+        own = "a last shape with `workers: multiple of 1` and `deny` gives your own message"
+        yield (*at, "shapes"), f"no shape fits these numbers of workers, which are refused: {few}; {own}"
+    for name, amount in family.whole_node.items():
+        if name.endswith("/gpu") and amount.at_least and amount.at_most == inf:
+            exactly = f"write {{atLeast: {amount.at_least}, atMost: {amount.at_least}}}"
+            why = f"a job that requests more than {amount.at_least} is of this family, too, and waits forever"
+            yield (*at, "wholeNode", name), f"{why}; if other nodes of the cluster have more, {exactly}"
 
 
 def _duplicates(table: Table) -> Found:
@@ -70,7 +99,7 @@ def _families(table: Table) -> Found:
 
 def _claims(family: Family, at: Path) -> Found:
     """Yields claims for every name, or of a node config that no job can have."""
-    known = sorted({str(shape.node_config) for shape in family.shapes})
+    known = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config})
     for name, claimed in family.claims.items():
         if not name.strip("*"):
             yield (
@@ -162,7 +191,10 @@ def _shapes(table: Table) -> Found:
             if hiding := next((row.name for row in same if row.workers.covers(shape.workers)), None):
                 why = f"{hiding} with the same node config fits every such count and is tried first"
                 yield (*at, "workers"), f"unreachable: {why}"
-            yield from _sizes(shape, at)
+            if shape.node_config:
+                yield from _sizes(shape, at)
+            elif not shape.deny:
+                yield at, "nodeConfig is missing: add it"
             if family in table.on:
                 yield from _strictness(acted_on, shape, unit, at)
             for part in ("warn", "deny"):

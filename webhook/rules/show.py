@@ -24,7 +24,7 @@ def overview(table: Table, width: int = 0) -> str:
         (
             row.name,
             str(row.workers),
-            str(row.node_config),
+            str(row.node_config) if row.node_config else "-",
             row.together,
             row.apart,
             unit.label if unit else "-",
