@@ -140,9 +140,14 @@ def test_no_python_and_no_template_of_the_product_names_a_family() -> None:
     assert [str(path) for path in files if NAMED.search(path.read_text(encoding="utf-8"))] == []
 
 
+@pytest.mark.parametrize("labels", [{}, {"kueue.x-k8s.io/queue-name": "research"}])
 @pytest.mark.parametrize("workers", [1, 12, 24])
-def test_the_reasons_of_rules_do_not_call_every_unit_an_ultraserver(workers: int) -> None:
-    rules = [rule for rule in outcome(families(), gpus(workers)).rules if rule.state is State.FIRED]
+def test_the_reasons_of_rules_do_not_call_every_unit_an_ultraserver(
+    workers: int, labels: dict[str, str]
+) -> None:
+    job = gpus(workers)
+    job["metadata"]["labels"] = labels
+    rules = [rule for rule in outcome(families(), job).rules if rule.state is State.FIRED]
     assert len(rules) > 5
     assert [rule.name for rule in rules if "UltraServer" in rule.why] == []
 
