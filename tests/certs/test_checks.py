@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from certs import messages
 from certs.authority import in_time, issue, new_authority
 from certs.inputs import Inputs, unusable, verifies
 from certs.objects import PairSecret
@@ -34,12 +35,12 @@ def test_an_instant_is_printed_to_the_second_in_utc() -> None:
     ("change", "why"),
     [
         ({"raw": None, "pair": None}, ""),
-        ({"bundle": frozenset()}, "its ca.crt is missing or cannot be read"),
+        ({"bundle": frozenset()}, messages.NO_CA_FILE),
         ({"pair": None, "problem": "it cannot be read", "bundle": frozenset()}, "it cannot be read"),
-        ({"bundle": frozenset({NEW.certificate})}, "no trusted authority signed it"),
-        ({"bundle": frozenset({LEAF.certificate})}, "no trusted authority signed it"),
+        ({"bundle": frozenset({NEW.certificate})}, messages.NOT_SIGNED),
+        ({"bundle": frozenset({LEAF.certificate})}, messages.NOT_SIGNED),
         # A chain that goes round, with the authority that signed itself, ends.
-        ({"pair": CHAIN, "bundle": frozenset({NEW.certificate})}, "no trusted authority signed it"),
+        ({"pair": CHAIN, "bundle": frozenset({NEW.certificate})}, messages.NOT_SIGNED),
         ({"pair": issue(CA, NOW, DAY * 9, ["other"])}, f"it lacks the name {NAMES[0]}"),
         ({}, ""),
     ],

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 from cryptography import x509
 
+from certs import messages
 from certs.authority import BACKDATE, Pair, issue, new_authority
 from certs.decide import Action, decide
 from certs.inputs import Inputs, Wanted, renewal
@@ -75,7 +76,7 @@ class Given:
         )
 
 
-ABSENT = "it does not exist"
+ABSENT = messages.MISSING
 
 
 def certificates(names: tuple[str, ...]) -> frozenset[x509.Certificate]:
@@ -109,15 +110,15 @@ BUNDLE, TRUST, PUBLISH, NEW_AUTHORITY = Action.BUNDLE, Action.TRUST, Action.PUBL
 NOTE, FORGET, ISSUE, TAKE = Action.NOTE, Action.FORGET, Action.ISSUE, Action.TAKE
 KEEP, WAIT = Action.KEEP, Action.WAIT
 
-WELL = "nothing to do"
+WELL = messages.NOTHING_TO_DO
 ABSENT_LEAF = "no leaf to serve: it does not exist"
-LACKS = "the bundle lacks the authority of the leaf that is to be served"
-PAST = "a certificate in the bundle has expired, or is not a CA"
-NOTED = "every caBundle holds the new authority"
-LEARNING = "API servers do not trust the new authority yet"
-TRUSTED = "the new authority is trusted everywhere"
-RECEIVING = "pods are receiving the new authority's leaf"
-SERVED = "every replica serves the new authority's leaf"
+LACKS = messages.BUNDLE_LACKS_CA
+PAST = messages.BUNDLE_HAS_OLD_CA
+NOTED = messages.IN_EVERY_BUNDLE
+LEARNING = messages.NOT_TRUSTED_YET
+TRUSTED = messages.TRUSTED
+RECEIVING = messages.PODS_RECEIVE_LEAF
+SERVED = messages.EVERY_REPLICA
 BEGUN = stamp(NOW - BACKDATE)
 OVER = f"the authority is valid from {BEGUN} to {stamp(NOW + CA)} only"
 
@@ -132,7 +133,7 @@ def behind(*places: str) -> str:
 
 CASES = [
     # All is well.
-    ("nothing to do", Given(), KEEP, WELL),
+    (messages.NOTHING_TO_DO, Given(), KEEP, WELL),
     ("just before the leaf is due", Given(after=LEAF_DUE - SECOND), KEEP, WELL),
     ("no webhook configurations", Given(hooks=()), KEEP, WELL),
     # The authority.
@@ -146,7 +147,7 @@ CASES = [
         "an authority that may not sign",
         Given(signer="leaf", bundle=("old",)),
         NEW_AUTHORITY,
-        "the certificate in the authority's Secret is not a CA",
+        messages.NOT_A_CA,
     ),
     ("an authority that is over", Given(after=CA), NEW_AUTHORITY, OVER),
     ("one that has not begun", Given(after=-DAY), NEW_AUTHORITY, OVER),
@@ -157,7 +158,7 @@ CASES = [
         NEW_AUTHORITY,
         f"the authority reached its renewal time at {stamp(NOW + CA_DUE)}",
     ),
-    ("asked for", Given(forced=ca("old")), NEW_AUTHORITY, "a new authority was requested"),
+    ("asked for", Given(forced=ca("old")), NEW_AUTHORITY, messages.NEW_CA_REQUESTED),
     ("asked for, and done already", Given(forced=ca("new")), KEEP, WELL),
     ("a bundle without the signer", Given(bundle=(), hooks=()), BUNDLE, LACKS),
     ("a bundle with one that is over", Given(bundle=("old", "dead")), BUNDLE, PAST),
@@ -167,7 +168,7 @@ CASES = [
     ("a caBundle of another", Given(hooks=(("new",), ("old",))), TRUST, wanted_in("mutating h0")),
     ("every caBundle is empty", Given(hooks=((), ())), TRUST, wanted_in("mutating h0", "validating h1")),
     ("a caBundle too many", Given(hooks=(("new", "old"),)), TRUST, wanted_in("mutating h0")),
-    ("ca.crt differs", Given(published=("new",)), PUBLISH, "ca.crt of the serving Secret is not the bundle"),
+    ("ca.crt differs", Given(published=("new",)), PUBLISH, messages.NOT_PUBLISHED),
     ("caBundles come before a leaf", Given(hooks=((),), leaf=None), TRUST, wanted_in("mutating h0")),
     ("a leaf brings ca.crt with it", Given(published=(), leaf=None), ISSUE, ABSENT_LEAF),
     # The leaf.
@@ -203,7 +204,7 @@ CASES = [
         ISSUE,
         "the leaf lacks the name 127.0.0.1",
     ),
-    ("a leaf asked for", Given(forced=leaf("old")), ISSUE, "a new leaf was requested"),
+    ("a leaf asked for", Given(forced=leaf("old")), ISSUE, messages.NEW_LEAF_REQUESTED),
     ("a leaf asked for, and made already", Given(forced=leaf("new")), KEEP, WELL),
     # A new authority next to the old one.
     ("not in every caBundle", both(trusted=None, hooks=(("old",),)), TRUST, wanted_in("mutating h0")),
@@ -212,7 +213,7 @@ CASES = [
         "lost from a caBundle again",
         both(hooks=(("old",),)),
         FORGET,
-        "a caBundle no longer holds the new authority",
+        messages.TRUST_LOST,
     ),
     ("API servers are learning", both(after=DAY + SETTLE - SECOND), WAIT, LEARNING),
     ("API servers have learnt", both(after=DAY + SETTLE), ISSUE, TRUSTED),
@@ -225,7 +226,7 @@ CASES = [
         f"the leaf ends at {stamp(NOW + LEAF)}, before the settling time",
     ),
     ("a lost leaf does not", both(leaf=None), ISSUE, ABSENT_LEAF),
-    ("a newer one is asked for", both(forced=ca("new")), NEW_AUTHORITY, "a new authority was requested"),
+    ("a newer one is asked for", both(forced=ca("new")), NEW_AUTHORITY, messages.NEW_CA_REQUESTED),
     # The leaf is the new authority's.
     ("pods are receiving it", both(leaf=MOVED, after=DAY + SETTLE), WAIT, RECEIVING),
     ("pods have received it", both(leaf=MOVED, after=RECEIVED), BUNDLE, SERVED),

@@ -102,6 +102,35 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
 """The texts of each function, with its values."""
 
 
+CONSTANTS = {
+    "NOT_A_CA": "the certificate in the authority's Secret is not a CA",
+    "NEW_CA_REQUESTED": "a new authority was requested",
+    "NEW_LEAF_REQUESTED": "a new leaf was requested",
+    "BUNDLE_LACKS_CA": "the bundle lacks the authority of the leaf that is to be served",
+    "BUNDLE_HAS_OLD_CA": "a certificate in the bundle has expired, or is not a CA",
+    "TRUST_LOST": "a caBundle no longer holds the new authority",
+    "NOT_PUBLISHED": "ca.crt of the serving Secret is not the bundle",
+    "IN_EVERY_BUNDLE": "every caBundle holds the new authority",
+    "TRUSTED": "the new authority is trusted everywhere",
+    "NOT_TRUSTED_YET": "API servers do not trust the new authority yet",
+    "PODS_RECEIVE_LEAF": "pods are receiving the new authority's leaf",
+    "EVERY_REPLICA": "every replica serves the new authority's leaf",
+    "NOTHING_TO_DO": "nothing to do",
+    "MISSING": "it does not exist",
+    "OTHER_KEY": "its private key is not the certificate's",
+    "WRONG_KEY": "its private key is not ECDSA on P-256",
+    "NO_CA_FILE": "its ca.crt is missing or cannot be read",
+    "NOT_SIGNED": "no trusted authority signed it",
+    "STOPPED": "stopped",
+    "SAME_SECRETS": (
+        "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the "
+        "second, and the third is never written"
+    ),
+    "NO_NAMES": "a serving certificate needs at least one name, and no empty one",
+}
+"""The texts without values."""
+
+
 def test_every_text_is_compared() -> None:
     """Protects this module from a new function that it does not know."""
     own = {
@@ -123,3 +152,9 @@ def test_the_reference_has_every_step_and_no_other() -> None:
     """Protects people and programs that look a step up."""
     steps = {action.value.replace(" ", "-") for action in Action}
     assert set(meanings()["certificates"]) == steps
+
+
+def test_the_texts_without_values() -> None:
+    names = vars(messages).get("__annotations__", {})
+    own = {name: getattr(messages, name) for name in names if not name.startswith("_")}
+    assert {name: text for name, text in own.items() if isinstance(text, str)} == CONSTANTS

@@ -9,6 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from certs import messages
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.objects import Hook, PairSecret, bundle_pem, read_bundle, read_hook, read_secret
@@ -33,7 +34,7 @@ def test_a_good_secret_is_read_whole() -> None:
     assert read_secret("tls", raw, STORED_AT) == PairSecret("tls", raw, pair, "", bundle, NOW)
 
 
-ABSENT, UNREADABLE = "it does not exist", "its certificate or key cannot be read: .+"
+ABSENT, UNREADABLE = messages.MISSING, "its certificate or key cannot be read: .+"
 NONE, ONE = frozenset[x509.Certificate](), frozenset({CA.certificate})
 
 
@@ -48,7 +49,7 @@ NONE, ONE = frozenset[x509.Certificate](), frozenset({CA.certificate})
         (secret(LEAF.certificate_pem(), b"no key"), UNREADABLE, NONE),
         (
             secret(LEAF.certificate_pem(), CA.key_pem(), CA.certificate_pem()),
-            "its private key is not the certificate's",
+            messages.OTHER_KEY,
             ONE,
         ),
     ],
@@ -94,7 +95,7 @@ def test_certificates_that_another_program_made_are_served_on_and_replaced_step_
     theirs = foreign(CA, rsa.generate_private_key(65537, 2048), names)
     made = theirs.certificate_pem(), theirs.key_pem(), CA.certificate_pem()
     raw = {**secret(*made), "type": "kubernetes.io/tls", "kind": "Secret"}
-    assert read_secret("ca", raw, STORED_AT, signs=True).problem == "its private key is not ECDSA on P-256"
+    assert read_secret("ca", raw, STORED_AT, signs=True).problem == messages.WRONG_KEY
     api.put(SECRET, raw)
     api.objects[SECRET]["metadata"]["name"] = "tls"
     first = rotator(api, clock).run()

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from certs import messages
 from certs.inputs import Wanted
 from certs.metrics import Metrics
 from certs.passes import Passes
@@ -92,7 +93,7 @@ def test_a_state_is_logged_once_and_not_in_every_pass(
     with caplog.at_level(logging.INFO, "certs"):
         for _ in range(5):
             program.run()
-    assert caplog.text.count("nothing to do") == 1
+    assert caplog.text.count(messages.NOTHING_TO_DO) == 1
 
 
 def test_rates_have_something_to_start_from(program: Program) -> None:

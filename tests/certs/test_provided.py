@@ -5,6 +5,7 @@ from datetime import timedelta
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from certs import messages
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
 from certs.inputs import unusable
@@ -87,7 +88,7 @@ def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
     assert taken.pair == Pair(leaf.certificate, leaf.key, (between.certificate,))
     assert taken.bundle == {root.certificate}
     alone = PairSecret("tls", {}, leaf, "", taken.bundle)
-    assert unusable(alone, taken.bundle, clock()) == "no trusted authority signed it"
+    assert unusable(alone, taken.bundle, clock()) == messages.NOT_SIGNED
 
 
 def test_the_same_leaf_with_other_intermediates_is_taken_again() -> None:

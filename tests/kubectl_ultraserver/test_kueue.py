@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kube.api import Object
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.why import why
@@ -69,7 +70,7 @@ def test_a_job_that_waits_for_an_admission_check_names_it() -> None:
             condition("QuotaReserved", "True", "QuotaReserved"), admissionChecks=[check, {"state": "Ready"}]
         )
     )
-    assert finding.text == "has reserved the job's quota, and waits for admission checks"
+    assert finding.text == messages.WAITS_FOR_CHECKS
     assert finding.details[0] == "admission check prov: Pending: waiting for capacity"
 
 
@@ -90,10 +91,8 @@ def test_a_job_that_is_admitted_waits_for_nothing_of_kueues() -> None:
 
 
 def test_a_suspended_job_without_a_workload() -> None:
-    assert findings_of()[0].text == "has no Workload for the job yet"
-    assert (
-        findings_of(kueue=False)[0].text == "is named by the job, but Kueue is not installed in this cluster"
-    )
+    assert findings_of()[0].text == messages.NO_WORKLOAD
+    assert findings_of(kueue=False)[0].text == messages.NO_KUEUE
     (finding,) = findings_of(queued="")
     assert (finding.kind, finding.text) == ("job", "is suspended (spec.runPolicy.suspend), and by no queue")
 
@@ -101,7 +100,7 @@ def test_a_suspended_job_without_a_workload() -> None:
 def test_another_jobs_workload_is_not_this_jobs() -> None:
     other = workload(condition("QuotaReserved", "False", "Pending", NO_QUOTA))
     other["metadata"]["ownerReferences"][0]["uid"] = "another"
-    assert findings_of(other)[0].text == "has no Workload for the job yet"
+    assert findings_of(other)[0].text == messages.NO_WORKLOAD
 
 
 def test_a_job_of_another_kind_is_found_by_the_owner_of_its_workload() -> None:

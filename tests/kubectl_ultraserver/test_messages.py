@@ -198,6 +198,49 @@ TEXTS = [
 ]
 
 
+CONSTANTS = {
+    "RECREATE": "delete the job and apply it again: the webhook acts on creation only",
+    "GET_PODS": "kubectl -n ultraserver-webhook get pods",
+    "NO_NODE": "none",
+    "UNKNOWN": "cannot tell whether it is placed whole",
+    "NO_WORKERS": "it has no workers",
+    "NODE_GONE": "which does not exist any more",
+    "NODE_NOT_READY": "which is not ready",
+    "REGISTERED_LATER": ": it was registered after the job was created",
+    "PODS_THEN_RECREATE": (
+        "kubectl -n ultraserver-webhook get pods; then delete the job and apply it again: the "
+        "webhook acts on creation only"
+    ),
+    "REPAIR": (
+        "repair the node, or apply the job again with annotation ultraserver-webhook.io/on-node-failure: move"
+    ),
+    "NO_LEASE": "does not run: it has no Lease, and pods with its gate wait",
+    "LOGS": "kubectl -n ultraserver-webhook logs deployment/ultraserver-placement",
+    "NO_REASON": "no reason given",
+    "NO_KUEUE": "is named by the job, but Kueue is not installed in this cluster",
+    "NO_WORKLOAD": "has no Workload for the job yet",
+    "WAITS_FOR_CHECKS": "has reserved the job's quota, and waits for admission checks",
+    "NOT_SEEN": "has not looked at the job yet",
+    "TOPOLOGY": "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken",
+    "NO_STATUS": "has not acted on the job: it has no status",
+    "JOB_IS_NEW": "may not have read the new job yet",
+    "NO_LAUNCHER": "the launcher is not created",
+    "RUNNING": "is running",
+    "NOTHING": "nothing",
+    "UNREADABLE_REGISTRATION": "its registration may not be read (mutatingwebhookconfigurations)",
+    "NO_REGISTRATION": "no MutatingWebhookConfiguration is called ultraserver-webhook",
+    "SET_KINDS": "set the value kinds, see docs/kinds.md",
+    "WAIT_FOR_TABLE": "wait a minute if the table was just changed; else kubectl ultraserver check",
+    "OTHER_WRITER": "changed a field that this one sets; or a policy did",
+    "ANOTHER_NAME": "kubectl ultraserver why, for the existing one; or another name",
+    "BY_CONDITION": "a match condition excludes it",
+    "NO_ANSWER": "it did not answer, and its failurePolicy is Ignore",
+    "OTHER_TABLE": "its replicas have another table",
+    "ASK_CHECK": "kubectl ultraserver check: do its replicas answer, and by which table?",
+}
+"""The texts without values."""
+
+
 @pytest.mark.parametrize(("written", "text"), TEXTS)
 def test_the_text_of_a_function(written: str, text: str) -> None:
     assert written == text
@@ -217,3 +260,9 @@ def test_every_text_is_compared() -> None:
 def test_the_reference_has_every_verdict_and_no_other() -> None:
     """Protects people and programs that look a verdict up."""
     assert set(meanings()["verdicts"]) == set(messages.VERDICTS)
+
+
+def test_the_texts_without_values() -> None:
+    names = vars(messages).get("__annotations__", {})
+    own = {name: getattr(messages, name) for name in names if not name.startswith("_")}
+    assert {name: text for name, text in own.items() if isinstance(text, str)} == CONSTANTS

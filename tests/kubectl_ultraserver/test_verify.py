@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from contract.keys import DRIVER, LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.terminal import drawn, verified
 from kubectl_ultraserver.verify import Verification, verify
@@ -46,7 +47,7 @@ def test_a_job_without_a_placement_annotation_cannot_be_verified() -> None:
         made["metadata"]["annotations"] = {}
     none = f"no annotation {PLACE}: the webhook did not change it"
     verdict = verify(work(pods, changed(THREE, n1_0={"ready": False}), job=stored(mutated=False)))
-    assert (verdict.text, verdict.known) == ("cannot tell whether it is placed whole", False)
+    assert (verdict.text, verdict.known) == (messages.UNKNOWN, False)
     assert problems_of(verdict) == [
         ("place", none),
         ("node", "train-worker-0 is on node n1-0, which is not ready"),
@@ -98,7 +99,7 @@ def test_workers_that_do_not_exist_are_counted() -> None:
     verdict = verify(work(workers("train", 4, FIRST)[:3], job=stored()))
     assert problems_of(verdict) == [("waiting", "3 of 4 workers exist")]
     assert verify(work([], job=stored())).text == "not placed whole: waiting for nodes"
-    assert ("waiting", "it has no workers") in problems_of(verify(work([], job=stored(count=0))))
+    assert ("waiting", messages.NO_WORKERS) in problems_of(verify(work([], job=stored(count=0))))
 
 
 def test_another_job_on_the_same_ultraserver_is_named_with_its_pod_and_node() -> None:
@@ -170,7 +171,7 @@ def test_two_workers_on_one_node_are_no_two_nodes() -> None:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"ready": False}, "which is not ready"),
+        ({"ready": False}, messages.NODE_NOT_READY),
         (
             {"labels": {SERVER_4: NO_SERVER, NODE_IDS[SERVER_4]: "-1"}},
             f"which is in no working UltraServer: label {SERVER_4} is {NO_SERVER}, node id -1",

@@ -9,6 +9,7 @@ import pytest
 from contract import keys
 from contract.keys import NODE_IDS, SERVER_4
 from kube.api import Object
+from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
@@ -90,7 +91,7 @@ def test_a_program_that_does_not_run_is_named_with_the_nodes_for_the_job() -> No
     pods = gated(workers("train", 4), 4)
     never = findings_of(case(work(pods, job=stored()), lease=None))
     assert never[0][2] == "would admit the job to us-01"
-    assert never[1][2] == "does not run: it has no Lease, and pods with its gate wait"
+    assert never[1][2] == messages.NO_LEASE
     old = {"spec": {"renewTime": "2026-11-21T11:40:00.000000Z", "holderIdentity": "a"}}
     stale = findings_of(case(work(pods, job=stored()), lease=old))
     assert stale[1][2] == "does not run: its Lease was last renewed at 11:40:00 UTC by a"
@@ -283,9 +284,7 @@ def test_what_may_not_be_read_is_not_claimed() -> None:
 def test_an_operator_that_does_not_run_is_named() -> None:
     job = stored()
     del job["status"]
-    assert findings_of(case(work([], job=job))) == [
-        ("operator", "mpi-operator", "has not acted on the job: it has no status")
-    ]
+    assert findings_of(case(work([], job=job))) == [("operator", "mpi-operator", messages.NO_STATUS)]
 
 
 def test_a_quota_is_quoted_from_the_jobs_events() -> None:
@@ -304,7 +303,7 @@ def test_a_launcher_that_cannot_be_created_is_reported_with_its_jobs_message() -
     why_not = 'Internal error occurred: failed calling webhook "launchers.ultraserver-webhook.io"'
     reason = event("Job", "train-launcher", "FailedCreate", why_not)
     finding = only(case(work(workers("train", 4, FIRST), job=stored()), events=(reason,)))
-    assert (finding.name, finding.text) == ("train-launcher", "the launcher is not created")
+    assert (finding.name, finding.text) == ("train-launcher", messages.NO_LAUNCHER)
     assert finding.details == (f"Job train-launcher: FailedCreate: {why_not}",)
 
 

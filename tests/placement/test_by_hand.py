@@ -7,6 +7,7 @@ from click.testing import CliRunner, Result
 
 from contract.keys import PLACE
 from placement import __main__ as program
+from placement import messages
 from tests.kube.fake import FakeApi
 from tests.placement.stored import pods, store_job
 
@@ -77,7 +78,7 @@ def test_all_are(api: FakeApi) -> None:
 def test_one_job_or_all_must_be_named(api: FakeApi, arguments: list[str]) -> None:
     done = call("open", *arguments)
     assert done.exit_code == 2
-    assert "name one job as namespace/name, or use --all" in done.output
+    assert messages.ONE_OR_ALL in done.output
     assert len(waiting(api)) == 3
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
+from placement import messages
 from placement.decide.decide import assume, decide
 from placement.decide.plan import Decision, Failure, Memory, Tuning, Unsettled
 from placement.decide.topology import Topology
@@ -281,7 +282,7 @@ CASES = [
         ONE,
         job("a", 4, launcher=True)[4:],
         {},
-        {"a": "none of its workers exists yet"},
+        {"a": messages.NO_WORKERS},
     ),
     Case(
         "a worker that is being deleted is not there",

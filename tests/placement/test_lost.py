@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.keys import GATE, HOSTNAME, ON_NODE_FAILURE
+from placement import messages
 from placement.decide.decide import decide
 from placement.decide.plan import MOST_LEFT
 from placement.decide.topology import Topology
@@ -229,7 +230,7 @@ def test_nodes_that_come_back_one_after_the_other_have_time_for_it() -> None:
     assert not fleet.decide(40 * SECOND, **every).deletions
     decision = fleet.decide(SECOND, **first)  # half of them are Ready again
     assert not decision.deletions
-    assert waiting(decision)["a"].endswith("most nodes were not ready just now, so nothing is deleted yet")
+    assert waiting(decision)["a"].endswith(messages.MOST_WERE_NOT_READY)
     assert fleet.decide(**first).deletions, "those that stay away have failed"
 
 
@@ -238,7 +239,7 @@ def test_nodes_without_devices_do_not_show_that_the_others_have_failed() -> None
     fleet = Fleet({**servers(2), **others}, running("restart"))
     decision = fleet.decide(**{f"n{unit}_{place}": {"ready": False} for unit in (1, 2) for place in range(4)})
     assert not decision.deletions
-    assert waiting(decision)["a"].endswith("most nodes are not ready, so nothing is deleted")
+    assert waiting(decision)["a"].endswith(messages.MOST_NOT_READY)
 
 
 def test_a_job_leaves_failed_nodes_only_so_often() -> None:

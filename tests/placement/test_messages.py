@@ -195,6 +195,36 @@ FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
 }
 
 
+CONSTANTS = {
+    "NO_INDEX": (
+        "annotation ultraserver-webhook.io/place has no index: placement needs the number of each pod"
+    ),
+    "ALL_CLAIMS": "its claims",
+    "NO_WORKERS": "none of its workers exists yet",
+    "NOT_EVERY_NODE": "not every worker got a node",
+    "MOST_NOT_READY": "most nodes are not ready, so nothing is deleted",
+    "MOST_WERE_NOT_READY": "most nodes were not ready just now, so nothing is deleted yet",
+    "LAUNCHER_FIRST": "its launcher is deleted first",
+    "NOT_READY": "not ready",
+    "CORDONED": "cordoned",
+    "GONE": "gone",
+    "BUG": "a bug in this program",
+    "STOPPED": "stopped",
+    "WITHOUT_CLAIMS": "jobs are placed by their requests, as before Kubernetes 1.34",
+    "CANNOT_ANSWER": "a question about a job could not be answered",
+    "NOT_DECIDED": "it cannot be decided, see the program's log",
+    "NOT_LEADER": "this replica does not decide",
+    "BUSY": "it answers another question: try again",
+    "NOT_WHOLE_JOB": "whole-job admission does not place it",
+    "CLAIMS_DEVICES": "it claims devices: ask with kubectl ultraserver preview --fit",
+    "EMPTY": "the job has no workers",
+    "ONE_OR_ALL": "name one job as namespace/name, or use --all",
+    "INCOMPLETE_SNAPSHOT": "note: the snapshot lacks pods or claims that its user could not list",
+    "UNITS_OF_TABLE": "the units of the rule table",
+}
+"""The texts without values."""
+
+
 def test_every_text_is_compared() -> None:
     """Protects this module from a new function that it does not know."""
     own = {
@@ -225,3 +255,9 @@ def test_the_reference_has_every_code_and_no_other() -> None:
     assert set(meanings()["waiting"]) == set(Reason)
     assert set(meanings()["events"]) == set(EventReason)
     assert set(WITHOUT_NAMES) == set(Reason) - {Reason.PODS, Reason.UNITS}
+
+
+def test_the_texts_without_values() -> None:
+    names = vars(messages).get("__annotations__", {})
+    own = {name: getattr(messages, name) for name in names if not name.startswith("_")}
+    assert {name: text for name, text in own.items() if isinstance(text, str)} == CONSTANTS

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from contract.keys import DRIVER, GATE, HOSTNAME, JOB, SERVER_4
 from contract.place import Index, Term
+from placement import messages
 from placement.__main__ import main
 from placement.decide.allocation import offered
 from placement.decide.decide import decide
@@ -279,7 +280,7 @@ def test_the_command_prints_a_sentence_and_then_the_jobs(tmp_path: Path) -> None
     assert admitted == "  admit   team/small: to us-02"
     assert waits.startswith("  wait    team/large: needs 4 whole UltraServers; 2 free; at most 3 can become")
     assert done.stderr.splitlines() == [
-        "note: the snapshot lacks pods or claims that its user could not list",
+        messages.INCOMPLETE_SNAPSHOT,
         "note: the snapshot was taken with release 0",
     ]
     data = json.loads(call(str(file), "-o", "json").stdout)
