@@ -140,6 +140,11 @@ def test_no_python_and_no_template_of_the_product_names_a_family() -> None:
     assert [str(path) for path in files if NAMED.search(path.read_text(encoding="utf-8"))] == []
 
 
+def test_the_reason_of_a_selection_names_the_family() -> None:
+    job = mpijob(4, resource=None, worker_spec={"nodeSelector": {TYPE: "gb300-4x"}})
+    assert outcome(families(), job).reason == "its workers select an instance type of family nvl72"
+
+
 @pytest.mark.parametrize("labels", [{}, {"kueue.x-k8s.io/queue-name": "research"}])
 @pytest.mark.parametrize("workers", [1, 12, 24])
 def test_the_reasons_of_rules_do_not_call_every_unit_an_ultraserver(

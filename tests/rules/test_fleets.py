@@ -77,7 +77,7 @@ def test_two_labels_have_to_leave_ultraservers_open_in_the_same_term() -> None:
         TABLE, mpijob(worker_spec=required([here, family("In", "trn1")], [there, family("Exists")]))
     )
     assert result.operations == ()
-    assert result.reason == "its own selection of nodes leaves out nodes with all labels of an UltraServer"
+    assert result.reason == "its own selection of nodes leaves out nodes with all labels of family trn2u"
 
 
 NODE_GROUPS = """

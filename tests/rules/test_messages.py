@@ -73,7 +73,7 @@ def why(result: Outcome, name: str = "x") -> tuple[State, str]:
         (
             "",
             mpijob(resource=None, worker_spec={"nodeSelector": {LABEL: "trn2u.48xlarge"}}),
-            "its workers select an UltraServer instance type",
+            "its workers select an instance type of family trn2u",
         ),
     ],
 )

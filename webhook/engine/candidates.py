@@ -36,7 +36,7 @@ def _no_template(job: Job) -> str:
     rows = [row for row in job.workload.groups if row.takes_nodes is True or row.role == WORKER]
     places = cut(" or ".join(dict.fromkeys(row.template.name for row in rows)))
     if any(row.takes_nodes == DEVICES for row in rows):
-        return f"no pod template at {places} asks for a node's devices or selects UltraServers"
+        return f"no pod template at {places} asks for a node's devices or selects a family's instance type"
     return f"the job has no {WORKER} template: there is none at {places}"
 
 
@@ -55,7 +55,7 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
             than = f"{'less' if less else 'more'} than the {least} {other} that a node has"
             return False, f"its workers ask for {than}{opt_in}"
     if selected:
-        return True, "its workers select an UltraServer instance type"
+        return True, f"its workers select an instance type of family {job.family.name}"
     if why := next(filter(None, [group.partial_claim_reason for group in groups]), None):
         return False, cut(f"its workers {why}") + opt_in
     devices, without = job.family.whole_node, no_device(job.table)
@@ -106,4 +106,4 @@ def _left_out(job: Job) -> str:
         for label, values in every.items()
         if not all(admits(group.selection, {label: values}) for group in job.of[WORKER])
     ]
-    return f"leaves out {', '.join(excluded) or 'nodes with all labels of an UltraServer'}"
+    return f"leaves out {', '.join(excluded) or f'nodes with all labels of family {family.name}'}"
