@@ -57,8 +57,11 @@ SPECIAL: dict[str, Schema] = {
 WHOLE = {
     "SecurityContext": r"^\$\([a-z][A-Za-z0-9]*\.securityContext\)$",
     "ResourceRequirements": r"^\$\([a-z][A-Za-z0-9]*\.resources\)$",
+    "EnvVar": r"^\$\([a-z][A-Za-z0-9]*\.sshEnv\)$",
+    "EnvFromSource": r"^\$\([a-z][A-Za-z0-9]*\.sshEnvFrom\)$",
+    "VolumeMount": r"^\$\([a-z][A-Za-z0-9]*\.sshMounts\)$",
 }
-"""Structs for which a placeholder may stand: those that ``webhook.rows.placeholders`` has as maps."""
+"""Structs for which a placeholder may stand: those of maps, or of elements of lists."""
 
 QUOTED = {
     ("LabelSelector", "matchLabels"): r"^\$\(job\.peers\)$",

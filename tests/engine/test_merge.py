@@ -235,4 +235,16 @@ def test_no_list_is_two_things() -> None:
 def test_what_a_job_does_not_have_is_left_out_of_a_list_and_of_a_map() -> None:
     fill = filling({"a": ["b", "$(x.none)", "$(x.some)"], "c": "$(x.none)"})
     assert fill
-    assert fill({"x.none": ABSENT, "x.some": ["d"]}) == {"a": ["b", ["d"]]}
+    assert fill({"x.none": ABSENT, "x.some": ["d"]}) == {"a": ["b", "d"]}
+
+
+def test_a_list_in_a_list_extends_it_by_what_has_another_name() -> None:
+    mounts = [{"mountPath": "$(x.at)", "name": "ours"}, "$(x.sshMounts)"]
+    fill = filling({"volumeMounts": mounts, "envFrom": ["$(x.sshEnvFrom)"]})
+    assert fill
+    at, other = {"mountPath": "/etc/mpi", "name": "theirs"}, {"mountPath": "/b", "name": "ours"}
+    ours = {"mountPath": "/etc/mpi", "name": "ours"}
+    assert fill({"x.at": "/etc/mpi", "x.sshMounts": [at, other]}) == {"volumeMounts": [ours, other]}
+    sources = [{"configMapRef": {"name": name}} for name in "ab"]
+    filled = {"volumeMounts": [ours], "envFrom": sources}
+    assert fill({"x.at": "/etc/mpi", "x.sshMounts": ABSENT, "x.sshEnvFrom": sources}) == filled

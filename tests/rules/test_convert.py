@@ -278,6 +278,8 @@ REFUSED = {
         "rule init-in-job-image left jobs to the AWS document's own rule, which `extends: aws-document` has"
     ),
     "rules: [{name: driver-sets-mode, mode: off}]": "rule driver-sets-mode is not in the packaged table any",
+    "rules: [{name: kueue-own-pair, mode: off}]": "rule kueue-own-pair is not in the packaged table any",
+    "rules: [{name: wait-as-mpirun, mode: off}]": "rule wait-as-mpirun is not in the packaged table any",
     "rules: [{name: a, reason: r, match: {role: worker, every: true}, replaces: job-label}]": (
         "rule a replaces job-label for some jobs only: change job-label's match, and remove replaces"
     ),

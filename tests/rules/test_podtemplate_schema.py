@@ -122,9 +122,9 @@ def test_quantities_are_not_what_kubernetes_refuses(quantity: object) -> None:
     assert len(violations({"spec": {"overhead": {"cpu": quantity}}})) == 1
 
 
-def test_every_map_that_a_placeholder_brings_has_its_struct() -> None:
+def test_every_map_and_list_that_a_placeholder_brings_has_its_struct() -> None:
     ours = {pattern.rsplit(".", 1)[1] for pattern in podschema.WHOLE.values()}
-    assert ours == {name + r"\)$" for name in placeholders.ROLE_MAPS}
+    assert ours == {name + r"\)$" for name in (*placeholders.ROLE_MAPS, *placeholders.SSH_LISTS)}
 
 
 def test_every_struct_is_closed_and_every_reference_has_an_end() -> None:

@@ -120,7 +120,7 @@ def _cannot_fire(rule: Rule, job: Job) -> str | None:
         return "it is a candidate" if job.candidate else "it is not a candidate"
     if not job.of[match.role]:
         return f"the job has no {match.whose} template"
-    lacking = None if match.known_later else rule.quotes & job.lacking
+    lacking = None if match.known_later else rule.needed & job.lacking
     failed = (condition.failed(job) for condition in match.of_job)
     return next(filter(None, failed), None) or (_no_value(lacking) if lacking else None)
 
@@ -152,7 +152,7 @@ def match_rule(rule: Rule, job: Job, values: Values) -> Match | str:
         filled = {**filled, **groups[0].unsupported(match.unsupported_count.value)}
     if match.fault:
         filled = {**filled, **_fault_values(job.faults[match.fault][0])}
-    if lacking := rule.quotes.difference(filled):
+    if lacking := rule.needed.difference(filled):
         return _no_value(lacking)
     result = Match(rule, job, groups, filled)
     if match.mount_free and match.mount_free.exists:

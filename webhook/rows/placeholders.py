@@ -6,7 +6,7 @@ There is no expression language.
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
-from operator import itemgetter
+from operator import itemgetter, methodcaller
 from typing import Final
 
 from contract import keys
@@ -79,7 +79,8 @@ ROLE_MAPS: Final[dict[str, str]] = {
 }
 """Placeholders like ``ROLE`` that are maps: each is a whole value; its key is removed if the job has none."""
 
-SSH: Final = frozenset({"sshEnv", "sshEnvFrom", "sshMounts", "sshUnclear"})
+SSH_LISTS: Final = frozenset({"sshEnv", "sshEnvFrom", "sshMounts"})
+SSH: Final = SSH_LISTS | {"sshUnclear"}
 OF_ROLE: Final = frozenset({*ROLE, *ROLE_MAPS})
 
 PLACE: Final[dict[str, str]] = {
@@ -120,6 +121,13 @@ def names(node: Json) -> Iterator[str]:
     return (match[2] for text in texts for match in PATTERN.finditer(text) if not match[1])
 
 
+def elements(node: Json) -> Iterator[str]:
+    """Yields the placeholders for lists that are elements of a list, which a job may lack."""
+    for path, text in nodes(node):
+        if path and isinstance(path[-1], int) and (match := PATTERN.fullmatch(str(text))):
+            yield from [match[2]] if match[2].partition(".")[2] in SSH_LISTS else []
+
+
 def quoting(node: Json, texts: Mapping[str, Json]) -> Json:
     """Returns a tree with some placeholders replaced by texts, whose own placeholders stay."""
     if isinstance(node, str):
@@ -150,7 +158,9 @@ def filling(node: Json) -> Filling | None:
     """
     if isinstance(node, str):
         return _text(node) if "$(" in node else None
-    leaves = [(path, _text(text)) for path, text in nodes(node) if isinstance(text, str) and "$(" in text]
+    may_lack = {f"$({name})": methodcaller("get", name, []) for name in elements(node)}
+    texts = ((path, text) for path, text in nodes(node) if isinstance(text, str) and "$(" in text)
+    leaves = [(path, may_lack.get(text) or _text(text)) for path, text in texts]
     ways = dict.fromkeys(path[:end] for path, _ in leaves for end in range(len(path)))
     at = {way: index for index, way in enumerate(ways)}
     copies = [(at[way[:-1]], way[-1]) for way in ways if way]
@@ -172,13 +182,25 @@ def _fill(
     values: Mapping[str, Json],
 ) -> Json:
     """Returns a copy of a tree, filled in; parent and key identify the nodes above placeholders."""
-    copied = [node.copy()]
+    copied, longer = [node.copy()], list[int]()
     for parent, key in copies:
         copied[parent][key] = inner = copied[parent][key].copy()
         copied.append(inner)
     for parent, key, fill in fills:
         value = copied[parent][key] = fill(values)
-        if value is ABSENT:
+        if isinstance(key, int) and (value is ABSENT or isinstance(value, list)):
+            copied[parent][key : key + 1] = [] if value is ABSENT else value
+            longer.append(parent)
+        elif value is ABSENT:
+            del copied[parent][key]
+    for at in longer:
+        named: dict[str | int, Json] = {}
+        for item in copied[at]:  # the first with a name counts, as in a merge
+            name = (item.get("mountPath") or item.get("name")) if isinstance(item, dict) else None
+            named.setdefault(name or len(named), item)
+        parent, key = copies[at - 1]
+        copied[parent][key] = [*named.values()]
+        if not named:
             del copied[parent][key]
     return copied[0]
 

@@ -16,7 +16,7 @@ from webhook.objects.tree import Json, map_at
 from webhook.rows import conditions
 from webhook.rows.conditions import Condition, Devices, OfJob, OfObject, OfTemplate
 from webhook.rows.families import Family
-from webhook.rows.placeholders import Filling, filling, names
+from webhook.rows.placeholders import Filling, elements, filling, names
 from webhook.rows.policies import Guarantee, Mode, ModeKey, Modes, Policies, Policy, Ruling
 from webhook.rows.shapes import Shape, last_number
 from webhook.rows.workloads import ANY, Candidates, Workload
@@ -214,6 +214,11 @@ class Rule(Row):
         return frozenset(name for part in parts for name in names(part)) | (
             template.quotes if template else set()
         )
+
+    @cached_property
+    def needed(self) -> frozenset[str]:
+        """Those of them without which it is skipped."""
+        return self.quotes.difference(elements(self.add))
 
     @cached_property
     def own(self) -> Mapping[str, str]:
