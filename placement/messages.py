@@ -53,6 +53,8 @@ class EventReason(StrEnum):
     RECREATED = "Recreated"  # not all workers got a node in time: those without one are deleted
     MOVED = "Moved"  # workers leave a failed node for another unit
     RESTARTED = "Restarted"  # the job leaves a failed node and waits again
+    PREEMPTED = "Preempted"  # the job ends for one of higher priority and waits again
+    PREEMPTS = "Preempts"  # a job of lower priority ends for it
 
 
 # ---- Pods that cannot be placed even if all units were free ------------------------------------------------
@@ -271,6 +273,21 @@ def leaves(moves: Sequence[tuple[str | None, str]], why: str) -> str:
     return f"{', '.join(ways)}: {why}"
 
 
+def ends_for(job: str) -> str:
+    return f"ends for {job}, which has a higher priority"
+
+
+def ends_for_it(job: str) -> str:
+    return f"{job}, which has a lower priority, ends for it"
+
+
+def end_for_it(jobs: Sequence[str], why: str) -> str:
+    """Adds the jobs that end for a job to what it waits for, after what it needs."""
+    needs, _, more = why.partition("; ")
+    others = f" and {len(jobs) - 2} more" if len(jobs) > 2 else ""  # noqa: PLR2004 - that are named
+    return f"{needs}; {', '.join(jobs[:2])}{others} of lower priority end for it; {more}"
+
+
 # ---- Why a node or a unit cannot be used -------------------------------------------------------------------
 
 NOT_READY: Final = "not ready"
@@ -474,4 +491,4 @@ def not_texts(namespaces: Collection[object], unit: object) -> str:
 
 
 def invalid_count(count: object, most: int) -> str:
-    return f"count {count!r} of a guarantee must be a number from 1 to {most}"
+    return f"count {count!r} of a guarantee must be a number from 0 to {most}"

@@ -201,11 +201,15 @@ class Passes:
         return stored
 
     def _delete(self, deletion: Deletion) -> None:
+        how, by = deletion.how, deletion.by
+        if by and not write.unchanged(self.api, by.workers[0].pod):
+            return
         _log.warning("%s", messages.of_job(shown(deletion.job.key), deletion.why))
-        how = deletion.how
 
         def deleted(pod: Pod) -> Pod | None:
-            """Deletes a pod; one that has started stays unless its job leaves a failed node."""
+            """Deletes a pod; one that has started stays unless its job leaves a failed node, or ends."""
+            if by and not write.unchanged(self.api, pod):
+                return None
             if how:
                 write.evict(self.api, pod, at_once=pod.uid in deletion.at_once)
             elif not write.delete(self.api, pod):
@@ -216,5 +220,9 @@ class Passes:
         if self._stored(deleted, deletion.pods) and deletion.last:
             reason = how or EventReason.RECREATED
             self.reporter.write(deletion.job, reason, deletion.why, self.clock(), "Warning")
-            if how:
+            if by:
+                text = messages.ends_for_it(shown(deletion.job.key))
+                self.reporter.write(by, EventReason.PREEMPTS, text, self.clock())
+                self.metrics.preemptions.inc()
+            elif how:
                 self.metrics.left(how)

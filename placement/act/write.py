@@ -16,6 +16,7 @@ server itself refuses to pin a pod without a gate, and to change a pin.
 
 from collections.abc import Mapping
 from datetime import datetime
+from operator import attrgetter
 
 from common.pointers import pointer
 from common.times import stamp
@@ -81,8 +82,16 @@ def patch(api: RestApi, pod: Pod, operations: list[Object]) -> Pod | None:
     return read_pod(api.patch(path_of(pod), [same, *operations]))
 
 
+def unchanged(api: RestApi, pod: Pod) -> bool:
+    """Returns whether the API server has a pod as it was seen, which the copy of a watch may no longer be."""
+    now = api.get(path_of(pod))
+    there = read_pod(now) if now else None
+    facts = attrgetter("uid", "node", "opened", "on_failure", "priority")
+    return there is not None and facts(there) == facts(pod)
+
+
 def evict(api: RestApi, pod: Pod, *, at_once: bool) -> None:
-    """Deletes a pod that a failed node keeps from running, with or without its grace period.
+    """Deletes a pod that a failed node keeps from running, or whose job ends, with or without grace period.
 
     Raises:
         ConflictError: It was created again meanwhile.

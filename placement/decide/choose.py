@@ -6,6 +6,7 @@ first by name is chosen, so that a decision always has the same result.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
@@ -17,7 +18,7 @@ from placement.decide.guarantee import Room, book
 from placement.decide.jobs import Job
 from placement.decide.reserve import End, Ends, Reservation
 from placement.decide.topology import Unit
-from placement.observe.model import Demand, Guarantee, Node
+from placement.observe.model import Demand, Guarantee, JobKey, Node
 
 Rank = tuple[tuple[bool, ...], int, int]
 Entry = tuple[Rank, tuple[str, ...]]
@@ -135,6 +136,15 @@ class Ranking:
     def taken(self, unit: Unit) -> Cause | None:
         """Returns why too few nodes of a unit are free; None if a job can have it."""
         return self._cluster.taken(unit, self.place, self._kind, self.demands)
+
+    def holders(self, unit: Unit, able: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
+        """Returns the jobs that hold what a block needs of a unit; of a shared one, only able jobs."""
+        there, shared = self._cluster.holders, self._kind.shared
+        whole = unit if shared else self._cluster.topology.whole(self.place.unit, unit)
+        held = [frozenset(there.get(name, ())) for name in sorted(whole.names)]
+        if shared:
+            held = sorted((jobs for jobs in held if jobs <= able), key=len)[: self.place.size]
+        return frozenset[JobKey]().union(*held) if len(held) >= self.place.size else None
 
     @property
     def states(self) -> Sequence[tuple[Unit, Cause | None]]:

@@ -8,9 +8,10 @@ end before the reservation begins. The demands and failures of a job do not dela
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from common.texts import printable
 from placement import messages
@@ -33,10 +34,11 @@ from placement.decide.plan import (
     Waiting,
     remembered,
 )
+from placement.decide.preempt import Preemptions, without
 from placement.decide.reasons import LONGEST, explain
 from placement.decide.reserve import YOUNG, Ends, Shares
 from placement.decide.topology import Topology
-from placement.messages import EventReason, Reason
+from placement.messages import Reason
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
 
@@ -84,6 +86,7 @@ class _Round:
         self._doubtful, self._vain = (remembered(times, now) for times in (memory.doubtful, memory.vain))
         self._ends = Ends(now, memory.exceeded, memory.admitted, tuning.default_limit, tuning.bound)
         self._allocator = Allocator(cluster, self._doubtful, self._ends)
+        self._seen: tuple[Sequence[Pod | Ended], Inventory] = (), Inventory()
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[Waiting] = []
@@ -93,6 +96,7 @@ class _Round:
         self._failures = dict(memory.failures)
         self._parked: dict[JobKey, datetime] = {}
         self._losses = Losses(cluster, now, tuning)
+        self._preemptions = Preemptions(cluster, now, tuning, memory, self._losses, self._ends)
         self._debts = {
             name: (debt, at) for name, (debt, at) in memory.debts.items() if now - at < max(debt, REMEMBERED)
         }
@@ -102,6 +106,7 @@ class _Round:
 
     def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
         """Returns the decision: adds all pods, then considers each job once, in order."""
+        self._seen = pods, inventory
         before = self._memory.known
         if before and before.units is not self._tuning.units:
             before = None
@@ -110,7 +115,9 @@ class _Round:
         known = jobs_of(members, before.jobs if before else None)
         self._known = Known(self._cluster.topology, self._tuning.units, belief.members, known)
         jobs = [self._with_ended(job) for _, job in known.values()]
-        self._errors += self._losses.follow({job.key: job for job in jobs}, self._memory)
+        by_key = {job.key: job for job in jobs}
+        self._errors += self._losses.follow(by_key, self._memory)
+        self._preemptions.follow(by_key)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
         self._trying = {job.key[0]: job.key for job in jobs if self._has_time(job) and not job.settled}
@@ -135,11 +142,15 @@ class _Round:
             self._cluster,
         )
 
-    def _order(self, job: Job, shares: Shares) -> tuple[bool, int, float, datetime, datetime, JobKey]:
-        """Returns the sort key of a job: first those that have their units, then by priority and urgency."""
+    def _order(self, job: Job, shares: Shares) -> tuple[bool, int, bool, float, datetime, datetime, JobKey]:
+        """Returns the sort key of a job: first those that have their units, then by priority and urgency.
+
+        A job for which others end stays the first one of its priority.
+        """
         since = self._since(job)
         urgency = shares.urgency(job.key[0], self._now - since)
-        return not self._goes_first(job), job.order[0], -urgency, since, job.created, job.key
+        waits = not self._preemptions.preempts(job)
+        return not self._goes_first(job), job.order[0], waits, -urgency, since, job.created, job.key
 
     def _since(self, job: Job) -> datetime:
         """Returns from when the age of a job counts: it exists, and could have been admitted.
@@ -174,6 +185,8 @@ class _Round:
             self._parked,
             self._losses.since,
             self._losses.left,
+            self._preemptions.current,
+            self._preemptions.times,
             self._now,
             self._losses.cut_off,
             self._known,
@@ -273,16 +286,35 @@ class _Round:
                 if not job.begun:
                     self._begun[job.key] = self._now
             except UnplacedError as error:
-                self._waiting.append(Waiting(job, str(error), error.ranking, error.reason))
+                why = self._preempted(job, error) if reserves else str(error)
+                self._waiting.append(Waiting(job, why, error.ranking, error.reason))
                 home = job.key[0] in self._cluster.repelling.namespaces
                 fitting = error.ranking.fitting.values() if error.ranking and home else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
                     self._park(job, str(error))  # its author can remove this obstacle at any time
 
+    def _preempted(self, job: Job, error: UnplacedError) -> str:
+        """Returns why a job that reserves units waits; jobs of lower priority may end for it."""
+        if error.ranking and error.reason is Reason.UNITS and job.key[0] not in self._vain:
+            if self._preemptions.may(job):
+                fits = partial(self._opened, job)
+                for victim in self._preemptions.begin(job, error.ranking, fits):
+                    self._leave(victim, self._losses.lasting[victim.key])
+            if jobs := self._preemptions.hold(job):
+                return messages.end_for_it(jobs, str(error))
+        return str(error)
+
+    def _opened(self, job: Job, victims: Collection[JobKey]) -> Opening | None:
+        """Returns how a job would be admitted if some jobs did not exist; None if it would not."""
+        pods, inventory = without(*self._seen, victims)
+        memory, tuning = replace(self._memory, preemption=None), replace(self._tuning, preempts=False)
+        decision = decide(self._cluster.topology, pods, self._now, tuning, memory, inventory)
+        return next((opening for opening in decision.openings if opening.job.key == job.key), None)
+
     def _leave(self, job: Job, loss: Loss) -> None:
-        """Deletes the pods that a failed node keeps from running, if the job can go on elsewhere."""
+        """Deletes the pods of a job that a failed node keeps from running, or that ends for another job."""
         why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
-        moving = elsewhere(job, loss, self._losses.since[job.key])
+        moving = elsewhere(job, loss, self._losses.since.get(job.key, self._now))
         if why:
             self._waiting.append(Waiting(moving, f"{loss.why}; {why}", reason=Reason.BACKOFF))
             return
@@ -295,24 +327,24 @@ class _Round:
                 why = f"{loss.why}; {messages.cannot_move(str(error))}"
                 self._waiting.append(Waiting(moving, why, error.ranking, error.reason))
                 return
-        how = EventReason.RESTARTED if loss.whole else EventReason.MOVED
         if loss.launchers:
-            self._end_launchers(job, loss, how)
+            self._end_launchers(job, loss)
             return
         there = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
         names = (cluster.topology.unit(job.place.unit, unit) for unit in units.values())
-        self._losses.leave(job, frozenset().union(*(unit.names for unit in names if unit)))
-        pods = tuple(member.pod for member in loss.pods)
-        self._deletions.append(Deletion(job, pods, messages.leaves(there, loss.why), how, loss.at_once))
+        began = self._ends.admitted[job.key].since if loss.by else None
+        self._losses.leave(job, frozenset().union(*(unit.names for unit in names if unit)), began)
+        pods, why = tuple(member.pod for member in loss.pods), messages.leaves(there, loss.why)
+        self._deletions.append(Deletion(job, pods, why, loss.how, loss.at_once, by=loss.by))
 
-    def _end_launchers(self, job: Job, loss: Loss, how: EventReason) -> None:
+    def _end_launchers(self, job: Job, loss: Loss) -> None:
         """Deletes the launcher of a job that leaves a failed node; its workers follow when it is gone."""
         why, topology = f"{loss.why}; {messages.LAUNCHER_FIRST}", self._cluster.topology
         self._waiting.append(Waiting(job, why))
         pods = (member.pod for member in loss.launchers)
         # A launcher that is being deleted on a Ready node ends by itself.
         if ending := tuple(pod for pod in pods if not pod.deleting or topology.dead(pod.node)):
-            self._deletions.append(Deletion(job, ending, why, how, loss.at_once, last=False))
+            self._deletions.append(Deletion(job, ending, why, loss.how, loss.at_once, False, loss.by))  # noqa: FBT003 - its fields
 
     def _park(self, job: Job, trouble: str | None) -> None:
         """Excludes from a job's age the time in which it could not be admitted; a new leader excludes all."""
@@ -372,7 +404,7 @@ class _Round:
             if self._now - since < self._tuning.bound / 4:
                 if key in existing:
                     self._begun.setdefault(key, since)
-                else:
+                elif key not in self._losses.recent:  # which this program deleted
                     self._owe(key[0], self._tuning.bound)
         fine = {job.key for job in jobs if job.key in before and job.settled}
         fine |= self._losses.recent

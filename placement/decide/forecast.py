@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from contract.keys import GATE
 from placement.decide.decide import decide
 from placement.decide.plan import Decision, Memory, Opening, Tuning
+from placement.decide.preempt import without
 from placement.decide.reserve import Ends
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
@@ -49,17 +50,12 @@ class Scene:
     def after(self, now: datetime, decision: Decision, over: frozenset[JobKey]) -> "Scene":
         """Returns what a later decision sees if this one is carried out, and some jobs have ended."""
         bound = {pod.uid: pod for opening in decision.openings for pod in _bound(opening, self.now)}
-        pods, claims = [], dict(self.inventory.claims)
-        for pod in self.pods:
-            if (pod.key if isinstance(pod, Pod) else pod.job) not in over:
-                pods.append(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod)
-            elif isinstance(pod, Pod):
-                for _, name in pod.claims:
-                    claims.pop((pod.namespace, name), None)
+        over |= {deletion.job.key for deletion in decision.deletions if deletion.by}
+        left, inventory = without(self.pods, self.inventory, over)
+        pods = tuple(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in left)
         # An end that is only expected costs no namespace its age.
         memory = replace(decision.memory, unsettled={}, begun={}, vain={}, debts=self.memory.debts)
-        inventory = replace(self.inventory, claims=claims)
-        return replace(self, pods=tuple(pods), now=now, memory=memory, inventory=inventory)
+        return replace(self, pods=pods, now=now, memory=memory, inventory=inventory)
 
 
 def forecast(

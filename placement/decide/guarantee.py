@@ -2,7 +2,7 @@
 
 Units that only the team's jobs use count as met. The rest of `count` is owed: a job of other
 namespaces, or one beyond its own guarantee, takes a free unit only if as many stay free as all are owed.
-Nothing is evicted, so a new guarantee is met as jobs end.
+Nothing is evicted for it, so a new guarantee is met as jobs end.
 """
 
 from collections import defaultdict
@@ -154,6 +154,12 @@ class Guarantees:
                 if is_short and name in room.free:
                     return Cause("guaranteed", messages.kept_free_for(room.names))
         return None
+
+    def protects(self, job: Job) -> bool:
+        """Returns whether a running job has units that the guarantee of its team counts."""
+        names = {member.pod.node for member in job.workers}
+        teams = filter(None, self.teams(job.key[0]))
+        return any(not self._use(team).nodes.isdisjoint(names) for team in teams)
 
     @property
     def unmet(self) -> Mapping[Guarantee, int]:

@@ -3,17 +3,18 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final, NamedTuple
 
 from contract.keys import GATE
 from placement import messages
 from placement.decide.believe import Member
-from placement.decide.cluster import Cluster
+from placement.decide.cluster import Cluster, shown
 from placement.decide.fit import untolerated, unusable
 from placement.decide.jobs import Job
 from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning
+from placement.messages import EventReason
 from placement.observe.model import Demand, JobKey, Node, demand_of
 
 RESTART: Final = "restart"
@@ -31,6 +32,14 @@ class Loss(NamedTuple):
     launchers: tuple[Member, ...]
     # The uids of pods that no kubelet ends, and of launchers, whose phase would become Failed.
     at_once: frozenset[str]
+    by: Job | None = None  # the job of higher priority for which it ends; None if a node failed
+
+    @property
+    def how(self) -> EventReason:
+        """What the job does: the reason of its Event."""
+        if self.by:
+            return EventReason.PREEMPTED
+        return EventReason.RESTARTED if self.whole else EventReason.MOVED
 
 
 class Losses:
@@ -99,9 +108,21 @@ class Losses:
             return None
         return messages.tried_again(messages.left_often(len(times)), times[0] + REMEMBERED)
 
-    def leave(self, job: Job, nodes: frozenset[str]) -> None:
-        """Remembers that it leaves a failed node; for some others, or, without any, to wait again."""
+    def end(self, job: Job, by: Job) -> None:
+        """Ends a running job for one of higher priority: it waits again."""
+        why = messages.ends_for(shown(by.key))
+        launchers = tuple(member for member in self._pods[job.key] if not member.place and member.pod.node)
+        at_once = frozenset(member.pod.uid for member in launchers)
+        whole = True
+        self.lasting[job.key] = Loss(why, whole, job.blocks, job.workers, launchers, at_once, by)
+
+    def leave(self, job: Job, nodes: frozenset[str], began: datetime | None = None) -> None:
+        """Remembers that it leaves a failed node; for some others, or, without any, to wait again.
+
+        With the time at which it began to run, only the time for which it had waited before counts as age.
+        """
         first = self.created(job) or min(member.pod.created for member in job.workers or job.pods)
+        first += self._now - began if began else timedelta()
         first = max(first, self._now - self._tuning.default_limit)
         place = next(member.place for member in self._pods[job.key] if member.place)
         kept = None if nodes else first

@@ -23,6 +23,8 @@ REMEMBERED: Final = 2 * LONGEST_PAUSE
 
 # How often a job may leave failed nodes in the time that failures are remembered.
 MOST_LEFT: Final = 3
+# How often jobs of a namespace may end jobs of lower priority in that time.
+MOST_PREEMPTIONS: Final = 3
 
 MOST_PLANNED: Final = 256  # blocks whose units are on one pod: a fourteenth of its room for annotations
 LONGEST_REFUSAL: Final = 400  # characters of the API server's message, which may quote a whole object
@@ -38,6 +40,7 @@ class Tuning:
     reserves: bool = True  # whether units are reserved for the first job that does not fit
     units: Units = UNITS
     failed_after: timedelta = timedelta(minutes=1)  # how long a job lacks a node before it leaves the others
+    preempts: bool = True  # whether jobs end for others, where the table permits it
 
 
 class Unsettled(NamedTuple):
@@ -80,6 +83,16 @@ class Left(NamedTuple):
     unit: str = ""
 
 
+class Preemption(NamedTuple):
+    """Jobs of lower priority that end for another job."""
+
+    job: JobKey  # which waits for their units
+    at: datetime  # when it began
+    victims: frozenset[JobKey]  # none if it would not help
+    units: tuple[str, ...]  # those that the job would get
+    nodes: frozenset[str]  # the nodes of these
+
+
 def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
     """Returns those times that are still remembered."""
     return {name: at for name, at in times.items() if now - at < REMEMBERED}
@@ -116,6 +129,9 @@ class Memory:
     # Since when jobs lack a node that failed; and the jobs that have left such nodes.
     lost: Mapping[JobKey, datetime] = field(default_factory=dict)
     left: Mapping[JobKey, Left] = field(default_factory=dict)
+    # The jobs that end for another one, and when jobs of a namespace had others end.
+    preemption: Preemption | None = None
+    preempted: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
     at: datetime | None = None  # when it was
     cut_off: datetime | None = None  # when most nodes were not Ready last
     # To save time: what the next decision need not find out again.
@@ -151,7 +167,8 @@ class Opening(NamedTuple):
 class Deletion(NamedTuple):
     """Pods of a job to delete, so that their operator recreates them.
 
-    Those that have started stay, unless the job leaves a failed node: then ``how`` is the Event's reason.
+    Those that have started stay, unless the job leaves a failed node, or ends for another job: then ``how``
+    is the Event's reason.
     """
 
     job: Job
@@ -160,6 +177,7 @@ class Deletion(NamedTuple):
     how: EventReason | None = None
     at_once: frozenset[str] = frozenset()  # the uids of those that are deleted without a grace period
     last: bool = True  # whether the job leaves the node with it; before, its launcher is deleted
+    by: Job | None = None  # the job of higher priority for which it ends
 
 
 @dataclass(frozen=True, slots=True)

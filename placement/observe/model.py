@@ -75,6 +75,7 @@ class Guarantee:
     namespaces: tuple[str, ...]  # globs
     unit: str  # the units' node label
     count: int
+    preempts: bool = False  # whether their jobs may end jobs of lower priority
 
     @property
     def team(self) -> str:
@@ -102,6 +103,12 @@ class Units:
     def of(self, key: str) -> Kind:
         """Returns the kind of the units by a label; for an unknown label, a kind without nodes."""
         return self.kinds.get(key, UNKNOWN)
+
+    def preempts(self, namespace: str) -> bool:
+        """Returns whether jobs of a namespace may end jobs of lower priority."""
+        # By each label, the first row counts.
+        rows = {row.unit: row for row in reversed(self.guarantees) if row.includes(namespace)}
+        return any(row.preempts for row in rows.values())
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -160,9 +167,9 @@ def _guarantee(row: Mapping[str, Any]) -> Guarantee:
     globs = (globs,) if isinstance(globs, str) else tuple(globs)
     if not (isinstance(unit, str) and all(isinstance(glob, str) for glob in globs)):
         raise TypeError(messages.not_texts(globs, unit))
-    if type(count) is not int or not 1 <= count <= MOST_GUARANTEED:
+    if type(count) is not int or not 0 <= count <= MOST_GUARANTEED:
         raise TypeError(messages.invalid_count(count, MOST_GUARANTEED))
-    return Guarantee(globs, unit, count)
+    return Guarantee(globs, unit, count, row.get("preempts") == "lower")
 
 
 def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:

@@ -3,17 +3,20 @@
 import copy
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from contract.keys import OPENED, SERVER_4
+from contract.keys import ON_NODE_FAILURE, OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.act.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
 from placement.act.write import delete, noted, patch, pin, release
 from placement.decide.plan import FIRST_PAUSE
-from placement.observe.model import UNITS, Kind, Units
+from placement.observe.model import UNITS, Guarantee, Kind, Units
 from placement.observe.read import read_pod
 from testbed.plane.nodes import INSTANCE_TYPE
 from tests.kube.fake import NOW, FakeApi
@@ -28,6 +31,68 @@ from tests.placement.stored import (
     stored_events,
     worker,
 )
+
+
+@pytest.fixture
+def crowded(api: FakeApi) -> Program:
+    """A program on whose only whole UltraServer a job runs; one of higher priority waits, and may end it."""
+    units = replace(UNITS, guarantees=(Guarantee(("prod",), SERVER_4, 0, preempts=True),))
+    program = Program(api)
+    program.run.units = lambda: units
+    store_job(api, "batch", 8)
+    for pod in pods(api):
+        pod["metadata"]["annotations"][ON_NODE_FAILURE] = "restart"
+    program.run()
+    names = Counter[str]()
+    for pod in pods(api):
+        server = pod["spec"].get("nodeSelector", {}).get(SERVER_4, "us-0")
+        pod["spec"]["nodeName"], pod["status"]["phase"] = f"n{server[-1]}-{names[server]}", "Running"
+        names[server] += 1
+    store_job(api, "own", 4, "prod")
+    for pod in pods(api, "own"):
+        pod["spec"]["priority"] = 9
+        pod["metadata"]["creationTimestamp"] = "2026-11-21T11:00:00Z"
+    api.writes.clear()
+    return program
+
+
+WORKERS = [f"DELETE batch-worker-{number}" for number in range(8)]
+
+
+def test_a_job_of_lower_priority_ends_its_launcher_first(api: FakeApi, crowded: Program) -> None:
+    crowded.run()
+    assert [text for text in api.writes if text.startswith("DELETE")] == ["DELETE batch-launcher"]
+    crowded.run()
+    assert sorted(text for text in api.writes if text.startswith("DELETE batch-w")) == WORKERS
+    events = stored_events(api)
+    why = "waits again, with all workers: ends for prod/own, which has a higher priority"
+    assert ("batch-worker-0", "Preempted", why) in events
+    assert ("own-worker-0", "Preempts", "team/batch, which has a lower priority, ends for it") in events
+    assert crowded.figure("ultraserver_placement_preemptions_total") == 1
+    crowded.run()
+    assert state(api, "own-worker-0")["own-worker-0"] in (("us-01", 0), ("us-02", 0))
+
+
+def unmark(pod: dict[str, Any]) -> None:
+    del pod["metadata"]["annotations"][ON_NODE_FAILURE]
+
+
+def replaced(pod: dict[str, Any]) -> None:
+    pod["metadata"]["uid"] = "another"
+
+
+@pytest.mark.parametrize(
+    ("name", "change"), [("batch", unmark), ("batch", replaced), ("own-worker-0", replaced)]
+)
+def test_no_job_ends_whose_pods_have_changed(
+    name: str, change: Callable[[dict[str, Any]], None], api: FakeApi, crowded: Program
+) -> None:
+    crowded.pods.fall_behind()
+    for pod in pods(api, name):
+        change(pod)
+    crowded.run()
+    crowded.run()
+    assert not [text for text in api.writes if text.startswith("DELETE")]
 
 
 @pytest.fixture

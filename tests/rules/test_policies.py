@@ -316,7 +316,7 @@ TEAM = "namespaces: vision-*, unit: neuron.amazonaws.com/ultraserver-server-id-4
             "guarantees[0].unit",
             "guarantees of one family must have one label",
         ),
-        ([TEAM.replace("2", "0")], "guarantees[0].count", "must be 1 or more"),
+        ([TEAM.replace("2", "0")], "guarantees[0]", "does nothing: give it a count or preempts"),
         ([TEAM.replace("vision-*", "Vision")], "guarantees[0].namespaces", "must be the name of a namespace"),
     ],
 )

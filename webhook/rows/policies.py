@@ -16,7 +16,7 @@ from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob, matches
 from webhook.objects.tree import Json, map_at, text_of
-from webhook.rows.written import Row, SomePatterns, one_or_more, or_bare_off, written
+from webhook.rows.written import Given, Row, SomePatterns, one_or_more, or_bare_off, written
 
 
 class Mode(StrEnum):
@@ -60,12 +60,14 @@ class Guarantee(Row):
     Attributes:
         namespaces: The team's namespaces; globs. E.g. vision-*
         unit: The node label of the units. E.g. neuron.amazonaws.com/ultraserver-server-id-4
-        count: How many units.
+        count: How many units; 0 for a row that only preempts.
+        preempts: `lower`: jobs of the team may end jobs of lower priority that are placed whole.
     """
 
     namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=r"^[a-z0-9*?-]+$")])]
     unit: Annotated[str, Limits(min_length=1)]
-    count: Annotated[int, Strict(), Limits(ge=1, le=100_000)]
+    count: Annotated[int, Strict(), Limits(ge=0, le=100_000)]
+    preempts: Given[Literal["lower"]] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,8 @@ def guarantee_problems(table: Table) -> Found:
     labels = [*chain(*by_family)]
     for index, row in enumerate(table.guarantees):
         at = ("guarantees", index)
+        if not (row.count or row.preempts):
+            yield at, "does nothing: give it a count or preempts"
         if row.unit not in labels:
             why = f"no family that is on has units by {row.unit!r}{did_you_mean(row.unit, labels)}"
             yield (*at, "unit"), why

@@ -1,0 +1,421 @@
+"""Jobs of lower priority end for the first job that does not fit, where a row of the table permits it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contract.keys import GATE, SERVER_4
+from placement.decide.decide import decide
+from placement.decide.forecast import Scene, forecast
+from placement.decide.plan import MOST_LEFT, MOST_PREEMPTIONS, Decision, Memory, Tuning
+from placement.decide.preempt import MOST_VICTIMS
+from placement.decide.topology import Topology
+from placement.observe.model import UNITS, Guarantee, Node, Pod, Units
+from tests.helpers import examples
+from tests.placement.world import (
+    DEMAND,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    bound,
+    carry_out,
+    changed,
+    deleted,
+    job,
+    name_of,
+    on,
+    placed,
+    servers,
+    settled,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime, timedelta
+
+PROD: dict[str, Any] = {"namespace": "prod", "priority": 9, "age": HOUR}
+MAY = Guarantee(("prod",), SERVER_4, 0, preempts=True)
+FLEET = servers(40)
+
+
+def server(number: int) -> list[str]:
+    return [f"n{number}-{place}" for place in range(4)]
+
+
+def tuning(*guarantees: Guarantee) -> Tuning:
+    return Tuning(units=replace(UNITS, guarantees=guarantees or (MAY,)))
+
+
+@dataclass
+class World:
+    """A cluster whose operators create again what is deleted."""
+
+    servers: int
+    pods: list[Pod]
+    tuning: Tuning = field(default_factory=tuning)
+    now: datetime = NOW
+    memory: Memory | None = None
+
+    def ask(self, after: timedelta = SECOND, **states: Any) -> Decision:
+        """Decides, with some nodes in other states; then, time passes."""
+        nodes = changed(servers(self.servers), **states)
+        decision = decide(Topology(nodes), self.pods, self.now, self.tuning, self.memory)
+        assert not decision.errors, decision.errors
+        self.memory, self.now = decision.memory, self.now + after
+        return decision
+
+    def carry_out(self, decision: Decision) -> None:
+        """Carries a decision out, and creates again with a gate what it deletes; its nodes are bound."""
+        gone = [pod for deletion in decision.deletions for pod in deletion.pods]
+        fresh = {"opened": None, "plan": "", "node": "", "started": False, "created": self.now}
+        new = [replace(pod, uid=f"{pod.uid}+", gates=(GATE,), demand=DEMAND, **fresh) for pod in gone]
+        left = carry_out(self.pods, decision, self.now) + new
+        self.pods = settled(left, Topology(servers(self.servers).values()))
+
+
+def running(name: str, *nodes: str, since: timedelta = HOUR, **changes: Any) -> list[Pod]:
+    """Returns the pods of a job that has some nodes, and may start again."""
+    changes = {"on_failure": "restart", "age": since + MINUTE} | changes
+    there = bound(job(name, len(nodes), **changes), on(FLEET, *nodes), started=True)
+    return [replace(pod, opened=NOW - since) for pod in there]
+
+
+def full(*changes: dict[str, Any]) -> list[Pod]:
+    """Returns a job on each of so many UltraServers; job ``r1`` is the oldest."""
+    pods = []
+    for number, change in enumerate(changes, 1):
+        pods += running(f"r{number}", *server(number), **{"since": 9 * HOUR - number * MINUTE} | change)
+    return pods
+
+
+def ended(decision: Decision) -> set[str]:
+    return {name_of(deletion.job.key) for deletion in decision.deletions}
+
+
+def test_the_youngest_job_of_lower_priority_ends_and_the_first_one_gets_its_unit() -> None:
+    world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
+    decision = world.ask()
+    (deletion,) = decision.deletions
+    assert deleted(decision) == [f"r2-worker-{number}" for number in range(4)]
+    assert (deletion.how, deletion.at_once) == ("Preempted", frozenset())
+    assert deletion.why == "waits again, with all workers: ends for prod/own, which has a higher priority"
+    assert waiting(decision)["prod/own"].startswith(
+        "needs 1 whole UltraServer; team/r2 of lower priority end for it; 0 free"
+    )
+    world.carry_out(decision)
+    decision = world.ask()
+    assert placed(decision) == {"prod/own": "us-02"}
+    assert list(waiting(decision)) == ["r2"]
+
+
+def test_nothing_ends_without_a_row_that_permits_it() -> None:
+    pods = [*full({}, {}), *job("own", 4, **PROD)]
+    count = Guarantee(("prod",), SERVER_4, 1)
+    first = Guarantee(("pro*",), SERVER_4, 1)
+    for rows in ((count,), (replace(MAY, namespaces=("batch",)),), (first, MAY)):
+        assert not World(2, pods, tuning(*rows)).ask().deletions
+
+
+HIGH = {"priority": 9}
+UNFIT: dict[str, list[Pod]] = {
+    "of the same priority": full(HIGH, HIGH),
+    "of higher priority": full({"priority": 10}, {"priority": 10}),
+    "that may not start again": full({"on_failure": ""}, {"on_failure": ""}),
+    "of which a worker may not start again": [
+        replace(pod, on_failure="" if pod.number == 2 else "restart") for pod in full({}, {})
+    ],
+    "that the program did not admit": [replace(pod, opened=None) for pod in full({}, {})],
+    "that is not complete": [pod for pod in full({}, {}) if pod.number != 2],
+    "with a worker that is being deleted": [replace(pod, deleting=pod.number == 2) for pod in full({}, {})],
+    "with a worker that has no node yet": [
+        replace(pod, node="", started=False) if pod.number == 2 else pod for pod in full({}, {})
+    ],
+}
+
+
+@pytest.mark.parametrize("pods", UNFIT.values(), ids=UNFIT)
+def test_no_job_ends(pods: list[Pod]) -> None:
+    assert not World(2, [*pods, *job("own", 4, **PROD)]).ask().deletions
+
+
+def test_a_high_priority_of_some_workers_or_of_the_launcher_ends_nothing_and_protects_nothing() -> None:
+    *workers, launcher = job("own", 4, launcher=True, **PROD)
+    low = [replace(pod, priority=0) for pod in workers]
+    for evil in ([*low, launcher], [*low[:1], *workers[1:], launcher]):
+        assert not World(2, [*full({}, {}), *evil]).ask().deletions
+    proud = [replace(pod, priority=99 if pod.number else 0) for pod in full({}, {})]
+    assert ended(World(2, [*proud, *job("own", 4, **PROD)]).ask()) == {"r2"}
+
+
+def test_only_the_first_job_in_the_queue_and_only_after_ten_minutes() -> None:
+    young = job("own", 4, **PROD | {"age": 9 * MINUTE})
+    world = World(2, [*full({}, {}), *young])
+    assert not world.ask(2 * MINUTE).deletions
+    assert world.ask().deletions
+    before = job("first", 4, namespace="a", priority=9, age=2 * HOUR)
+    assert not World(2, [*full({}, {}), *before, *job("own", 4, **PROD)]).ask().deletions
+
+
+def test_as_few_jobs_as_needed_end_and_young_ones_of_as_many() -> None:
+    large = running("large", *server(1), *server(2), since=5 * HOUR)
+    small = [*running("s1", *server(3)), *running("s2", *server(4), since=2 * HOUR)]
+    assert ended(World(4, [*large, *small, *job("own", 8, **PROD)]).ask()) == {"large"}
+    assert ended(World(4, [*large, *small, *job("own", 12, **PROD)]).ask()) == {"large", "s1"}
+    assert ended(World(4, [*large, *small, *job("own", 4, **PROD)]).ask()) == {"s1"}
+    # A free unit counts.
+    assert ended(World(5, [*large, *small, *job("own", 8, **PROD)]).ask()) == {"s1"}
+
+
+def test_of_a_node_that_jobs_share_only_the_youngest_ends() -> None:
+    half = replace(DEMAND, requests={"aws.amazon.com/neuron": 8_000})
+    pods = [*running("h0", "n1-0", since=9 * HOUR, demand=half), *running("h1", "n1-0", demand=half)]
+    for number in (1, 2, 3):
+        pods += running(f"x{number}", f"n1-{number}", on_failure="")
+    assert ended(World(1, [*pods, *job("own", 1, demand=half, **PROD)]).ask()) == {"h1"}
+
+
+def test_nothing_ends_if_the_job_would_not_fit_even_then() -> None:
+    safe = {"on_failure": ""}
+    assert not World(2, [*full({}, safe), *job("own", 8, **PROD)]).ask().deletions
+    elsewhere = replace(DEMAND, selector={**DEMAND.selector, "zone": "b"})
+    assert not World(2, [*full({}, {}), *job("own", 4, demand=elsewhere, **PROD)]).ask().deletions
+
+
+def test_a_job_within_the_guarantee_of_its_team_does_not_end() -> None:
+    team = Guarantee(("team",), SERVER_4, 1)
+    # One of its two units is guaranteed: the first one, on which its youngest job runs.
+    pods = [*full({"since": HOUR}, {}), *job("own", 4, **PROD)]
+    assert ended(World(2, pods).ask()) == {"r1"}
+    assert ended(World(2, pods, tuning(MAY, team)).ask()) == {"r2"}
+    assert not World(2, pods, tuning(MAY, replace(team, count=2))).ask().deletions
+    wide = [*running("wide", *server(1), *server(2)), *job("own", 4, **PROD)]
+    assert not World(2, wide, tuning(MAY, team)).ask().deletions
+
+
+def test_what_other_teams_are_owed_stays_free() -> None:
+    rows = MAY, Guarantee(("speech",), SERVER_4, 1)
+    own = job("own", 4, **PROD)
+    assert ended(World(3, [*full({}, {}), *own], tuning(*rows)).ask()) == {"r2"}
+    # What becomes free would be owed.
+    assert not World(2, [*full({}, {"on_failure": ""}), *own], tuning(*rows)).ask().deletions
+    mixed = [*running("r1", "n1-0"), *running("x", "n1-1", "n1-2", namespace="b")]
+    mixed += running("y", "n1-3", namespace="b")
+    team = Guarantee(("team",), SERVER_4, 1)
+    assert not World(1, [*mixed, *own], tuning(MAY, team)).ask().deletions
+
+
+def test_more_jobs_than_a_job_may_end_do_not_end() -> None:
+    count = MOST_VICTIMS // 4 + 1
+    pods = [
+        pod
+        for number in range(1, count + 1)
+        for place in range(4)
+        for pod in running(f"s{number}-{place}", f"n{number}-{place}")
+    ]
+    assert not World(count, [*pods, *job("own", 4 * count, **PROD)]).ask().deletions
+    fewer = World(count, [*pods, *job("own", 4 * count - 4, **PROD)])
+    assert len(ended(fewer.ask())) == MOST_VICTIMS
+
+
+def test_nothing_ends_while_most_nodes_are_not_ready() -> None:
+    world = World(2, [*full({}, {"on_failure": ""}), *job("own", 4, **PROD)])
+    others = {f"n2_{place}": {"ready": False} for place in range(4)} | {"n1_0": {"ready": False}}
+    assert not world.ask(**others).deletions
+
+
+def test_a_job_ends_three_times_an_hour() -> None:
+    rows = [Guarantee((f"prod{number}",), SERVER_4, 0, preempts=True) for number in range(4)]
+    world = World(1, running("r1", *server(1)), tuning(*rows))
+    for number in range(MOST_LEFT):
+        world.pods += job("own", 4, **PROD | {"namespace": f"prod{number}"})
+        decision = world.ask()
+        assert ended(decision) == {"r1"}
+        world.carry_out(decision)
+        decision = world.ask()
+        assert list(placed(decision)) == [f"prod{number}/own"]
+        world.carry_out(decision)
+        # Its author deletes it, and the other one gets its unit again.
+        world.pods = [pod for pod in world.pods if pod.namespace == "team"]
+        decision = world.ask(3 * MINUTE)
+        assert list(placed(decision)) == ["r1"]
+        world.carry_out(decision)
+        world.ask(3 * MINUTE)
+    world.pods += job("own", 4, **PROD | {"namespace": "prod3"})
+    older = replace(world, servers=2, pods=[*world.pods, *running("r2", *server(2), since=9 * HOUR)])
+    assert ended(older.ask()) == {"r2"}
+    assert not world.ask(HOUR).deletions
+    assert world.ask().deletions
+
+
+def test_jobs_of_a_namespace_end_others_three_times_an_hour() -> None:
+    world = World(5, full(*[{}] * 5), tuning(replace(MAY, namespaces=("prod", "also"))))
+    for number in range(MOST_PREEMPTIONS):
+        world.pods += job(f"own{number}", 4, **PROD)
+        decision = world.ask()
+        assert ended(decision) == {f"r{5 - number}"}
+        world.carry_out(decision)
+        world.carry_out(world.ask())
+    world.pods += job("more", 4, **PROD)
+    assert not world.ask().deletions
+    others = replace(
+        world, pods=[*world.pods, *job("own", 4, **PROD | {"namespace": "also", "age": 2 * HOUR})]
+    )
+    assert others.ask().deletions
+    world.now += HOUR
+    assert world.ask().deletions
+
+
+def test_a_namespace_whose_job_was_admitted_in_vain_ends_nothing() -> None:
+    world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
+    world.memory = Memory(vain={"prod": NOW - 20 * MINUTE}, at=NOW)
+    world.now += 15 * MINUTE
+    assert not world.ask().deletions
+    world.now += HOUR
+    assert world.ask().deletions
+
+
+def test_nothing_more_ends_while_the_pods_have_their_grace_period_and_others_stay_off() -> None:
+    world = World(2, [*full({}, {}), *job("own", 4, **PROD), *job("short", 1, limit=MINUTE)])
+    decision = world.ask()
+    gone = {pod.uid for deletion in decision.deletions for pod in deletion.pods}
+    world.pods = [replace(pod, deleting=True) if pod.uid in gone else pod for pod in world.pods]
+    decision = world.ask(30 * SECOND)
+    assert not decision.deletions
+    assert "team/r2 of lower priority end for it" in waiting(decision)["prod/own"]
+    # Three of its pods are gone, and their nodes are free.
+    world.pods = [pod for pod in world.pods if not pod.deleting or pod.number == 3]
+    decision = world.ask(30 * SECOND)
+    assert not placed(decision)
+    assert not decision.deletions
+    # The last one does not end: after two minutes, another job does.
+    world.now += MINUTE
+    assert ended(world.ask()) == {"r1"}
+
+
+def test_the_launcher_ends_first_and_nothing_more_if_the_job_has_gone() -> None:
+    pods = full({})
+    launcher = Pod(
+        "team",
+        "r1-launcher",
+        "team/r1/launcher/0",
+        "team.r1",
+        node="n9-9",
+        started=True,
+        on_failure="restart",
+    )
+    world = World(1, [*pods, launcher, *job("own", 4, **PROD)])
+    first = world.ask()
+    assert deleted(first) == ["r1-launcher"]
+    (deletion,) = first.deletions
+    assert not deletion.last
+    assert deletion.at_once == {launcher.uid}
+    world.pods.remove(launcher)
+    alone = [pod for pod in world.pods if pod.namespace == "team"]
+    assert not replace(world, pods=alone).ask().deletions
+    # The next launcher waits until the workers have ended.
+    gated = replace(launcher, uid="new", node="", started=False, gates=(GATE,), created=NOW)
+    world.pods.append(gated)
+    decision = world.ask()
+    assert deleted(decision) == [f"r1-worker-{number}" for number in range(4)]
+    assert not decision.openings
+    # It no longer has to end: the other one has been admitted elsewhere.
+    opened = bound(job("own", 4, **PROD), on(FLEET, *server(2)), started=True)
+    world.pods = [*alone, gated, *opened]
+    assert not replace(world, servers=2, memory=first.memory).ask().deletions
+
+
+def test_a_job_for_which_others_end_goes_before_a_more_urgent_one_of_the_same_priority() -> None:
+    world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
+    decision = world.ask()
+    world.carry_out(decision)
+    world.pods += job("old", 4, namespace="new", priority=9, age=20 * HOUR)
+    assert placed(world.ask()) == {"prod/own": "us-02"}
+
+
+def test_a_job_that_ends_right_after_its_admission_costs_its_namespace_no_age() -> None:
+    world = World(1, job("r1", 4, on_failure="restart"))
+    for _ in range(2):
+        world.carry_out(world.ask())
+    world.pods += job("own", 4, **PROD)
+    assert ended(world.ask()) == {"r1"}
+    world.pods = job("own", 4, **PROD)
+    world.ask()
+    assert world.memory
+    assert not world.memory.debts
+
+
+def test_a_job_that_ended_waits_with_the_age_that_it_had_before_it_ran() -> None:
+    world = World(1, [*running("r1", *server(1), since=20 * HOUR, age=23 * HOUR), *job("own", 4, **PROD)])
+    world.carry_out(world.ask())
+    assert world.memory
+    (left,) = world.memory.left.values()
+    assert left.created == NOW - 3 * HOUR
+
+
+def test_a_forecast_lets_the_jobs_end() -> None:
+    pods = [*full({}, {"limit": 20 * HOUR}), *job("own", 4, **PROD), *job("next", 4)]
+    nodes = Topology(servers(2).values())
+    scene = Scene(nodes, tuple(pods), NOW, tuning())
+    decision = scene.decision()
+    starts = forecast(scene, decision, [("prod", "prod.own"), ("team", "team.next")])
+    own = starts["prod", "prod.own"]
+    assert (own.at, own.exact, own.units) == (NOW + scene.tuning.bound, False, ("us-02",))
+    assert starts["team", "team.next"].at == NOW + 9 * HOUR - MINUTE
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[list[Node], list[Pod], list[Pod], Units]:
+    pods: list[Pod] = []
+    for number in range(1, 4):
+        names = server(number)
+        for start, size in draw(
+            st.sampled_from([[(0, 4)], [(0, 2), (2, 2)], [(0, 2)], [(0, 1), (1, 1), (3, 1)], []])
+        ):
+            changes = {
+                "namespace": draw(st.sampled_from(["a", "b", "prod"])),
+                "priority": draw(st.integers(0, 2)),
+                "on_failure": draw(st.sampled_from(["restart", "move", ""])),
+                "since": draw(st.integers(1, 30)) * HOUR,
+            }
+            pods += running(f"r{number}-{start}", *names[start : start + size], **changes)
+    own = job("own", draw(st.sampled_from([1, 2, 4, 8, 12])), namespace="prod", priority=1, age=HOUR)
+    more = job("more", draw(st.sampled_from([1, 4])), namespace="b", priority=draw(st.integers(0, 2)))
+    counts = draw(st.integers(0, 2))
+    rows = (MAY, *((Guarantee(("a",), SERVER_4, counts),) if counts else ()))
+    return [*servers(3).values()], [*pods, *more], own, replace(UNITS, guarantees=rows)
+
+
+@examples(60)
+@given(world=worlds())
+def test_whole_jobs_of_lower_priority_end_and_each_has_to(
+    world: tuple[list[Node], list[Pod], list[Pod], Units],
+) -> None:
+    nodes, others, own, units = world
+    topology, memory = Topology(nodes), Memory()
+
+    def fits(gone: Iterable[str]) -> bool:
+        left = [pod for pod in others if pod.job not in gone]
+        off = Tuning(units=units, preempts=False)
+        return "prod/own" in placed(decide(topology, [*left, *own], NOW, off, memory))
+
+    decision = decide(topology, [*others, *own], NOW, Tuning(units=units), memory)
+    assert not decision.errors
+    gone = {deletion.job.key[1]: deletion for deletion in decision.deletions}
+    if not gone:
+        return
+    assert not fits(())
+    assert fits(gone)
+    for some in combinations(gone, len(gone) - 1):
+        assert not fits(some)
+    for key, deletion in gone.items():
+        pods = [pod for pod in others if pod.job == key]
+        assert {pod.uid for pod in deletion.pods} == {pod.uid for pod in pods}
+        assert all(pod.priority < 1 and pod.on_failure and pod.opened for pod in pods)

@@ -1,0 +1,102 @@
+"""A job of higher priority waits: one of lower priority ends for it, and waits again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from contract.keys import ON_NODE_FAILURE, SERVER_4
+from kube.api import Object
+from placement.observe.model import COMPONENT
+from testbed.experiment.judge import Key
+from testbed.experiment.stage import TEAMS, Stage
+from testbed.mpijob import mpijob
+from testbed.plane import placement
+from testbed.plane.jobs import ROLE
+from testbed.waiting import until
+
+OWN, BATCH, OTHER = TEAMS
+ROWS = f"""
+guarantees:
+  - {{namespaces: {OWN}, unit: {SERVER_4}, count: 0, preempts: lower}}
+"""
+SOON = """
+from datetime import timedelta
+from placement.decide import decide
+decide.YOUNG = timedelta(seconds=1)
+from placement.__main__ import main
+main()
+"""
+"""The program, for which a job of a second is old enough to have others end."""
+
+
+@pytest.fixture
+def program(stage: Stage) -> Iterator[None]:
+    """A program whose table permits it to one team, and a class of high priority."""
+    assert stage.rules
+    table = stage.rules.read_text(encoding="utf-8")
+    stage.plane.kubectl.run("create", "priorityclass", "urgent", "--value=1000")
+    try:
+        stage.rules.write_text(table + ROWS, encoding="utf-8")
+        options = {"rules": stage.rules, "interval_seconds": 1}
+        placement.start(stage.plane, "placement-soon", code=SOON, **options)
+        yield
+    finally:
+        stage.rules.write_text(table, encoding="utf-8")
+        stage.plane.kubectl.run("delete", "priorityclass", "urgent")
+
+
+def running(stage: Stage, name: str, namespace: str, choice: str) -> Key:
+    """Returns a job of two UltraServers that runs as its kubelets would say."""
+    key, _ = stage.create(mpijob(8, name=name, annotations={ON_NODE_FAILURE: choice}), namespace)
+    stage.wait(lambda jobs: jobs[key].whole)
+    for pod in workers(stage, key):
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/status"
+        stage.api.patch(path, [{"op": "add", "path": "/status/phase", "value": "Running"}])
+    return key
+
+
+def workers(stage: Stage, key: Key) -> list[Object]:
+    return [pod for pod in stage.pods(key) if pod["metadata"]["labels"].get(ROLE) == "worker"]
+
+
+def uids(stage: Stage, key: Key) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in workers(stage, key)}
+
+
+def event_texts(stage: Stage, key: Key, reason: str) -> set[str]:
+    """Returns the texts of the program's Events of a reason."""
+    events = stage.plane.kubectl.in_namespace(key[0]).get_json("events")["items"]
+    return {
+        event["message"]
+        for event in events
+        if event["reason"] == reason and event["reportingComponent"] == COMPONENT
+    }
+
+
+@pytest.mark.limit(120, "places four jobs one after the other, and waits for an operator")
+@pytest.mark.usefixtures("program")
+def test_the_youngest_job_that_may_start_again_ends_for_one_of_higher_priority(stage: Stage) -> None:
+    old = running(stage, "old", BATCH, "restart")
+    young = running(stage, "young", BATCH, "restart")
+    waits = running(stage, "waits", OTHER, "wait")
+    before = {key: uids(stage, key) for key in (old, young, waits)}
+    urgent = {"priorityClassName": "urgent"}
+    own, _ = stage.create(mpijob(8, name="own", worker_spec=urgent), OWN)
+    plain, _ = stage.create(mpijob(4, name="plain"), OWN)
+    until(lambda: event_texts(stage, young, "Preempted"), "an Event of the job that ends")
+    jobs = stage.wait(lambda jobs: jobs[own].whole)
+    assert not jobs[plain].nodes, "its priority is not higher"
+    assert uids(stage, old) == before[old]
+    assert uids(stage, waits) == before[waits]
+    assert event_texts(stage, young, "Preempted") == {
+        f"waits again, with all workers: ends for {OWN}/own, which has a higher priority"
+    }
+    assert event_texts(stage, own, "Preempts") == {f"{BATCH}/young, which has a lower priority, ends for it"}
+    until(lambda: len(uids(stage, young) - before[young]) == 8, "all its workers, created again")
+    job = stage.plane.kubectl.in_namespace(BATCH).get_json("mpijob", "young")
+    assert "completionTime" not in job["status"]
+    for key in (plain, own):
+        stage.finish(key)
+    stage.wait(lambda jobs: jobs[young].whole)
