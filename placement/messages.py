@@ -268,6 +268,10 @@ def cannot_move(why: str) -> str:
 LAUNCHER_FIRST: Final = "its launcher is deleted first"
 
 
+def launcher_again(count: int) -> str:
+    return f"its launcher was deleted {count} times, and is there again without the gate {GATE}"
+
+
 def leaves(moves: Sequence[tuple[str | None, str]], why: str) -> str:
     ways = [f"moves from unit {old} to {new}" for old, new in moves] or ["waits again, with all workers"]
     return f"{', '.join(ways)}: {why}"
@@ -347,7 +351,7 @@ def crowded_unit(free: int, jobs: Sequence[str]) -> str:
 
 
 def repelled(job: str) -> str:
-    return f"kept off by anti-affinity and {job}"
+    return f"kept off by anti-affinity and {job}: wait until it ends, or remove the term"
 
 
 def reserved_for(job: str) -> str:

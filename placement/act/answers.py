@@ -26,6 +26,9 @@ SHARE: Final = 9
 LONGEST: Final = 2.0
 """Seconds after which no decision begins for an answer: the preview service waits for five."""
 
+QUIET: Final = 60.0
+"""Seconds without a second error in the log."""
+
 SECONDS: Final = 2.0
 """Most time in which a peer sends a question: no other one is answered meanwhile."""
 
@@ -49,6 +52,7 @@ class Answers:
     clock: Callable[[], datetime]
     _lock: Lock = field(default_factory=Lock, init=False)
     _free: float = field(default=0.0, init=False)
+    _quiet: float = field(default=0.0, init=False)  # until when no error is logged
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         """Answers a request: 400 for what is no job, 503 if there is no answer now."""
@@ -59,7 +63,9 @@ class Answers:
         except ValueError as error:
             status, body = HTTPStatus.BAD_REQUEST, {"error": str(error)}
         except Exception:  # noqa: BLE001 - Pods of any content
-            _log.exception(messages.CANNOT_ANSWER)
+            if (now := time.monotonic()) >= self._quiet:  # anyone who reaches the port may cause it
+                self._quiet = now + QUIET
+                _log.exception(messages.CANNOT_ANSWER)
             status, body = HTTPStatus.BAD_REQUEST, {"error": messages.NOT_DECIDED}
         start(f"{status.value} {status.phrase}", [("Content-Type", "application/json")])
         return [json.dumps(body).encode()]

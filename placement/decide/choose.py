@@ -87,7 +87,8 @@ class Ranking:
         both = best + list(islice(others, count - len(best)))
         for entry in chain(best, last, repelled):
             heappush(self._heap, entry)
-        if rooms and len(both) + len(repelled) < count:
+        # With units that come last for this job, another one might get more.
+        if rooms and not last and len(both) + len(repelled) < count:
             self._most[alike] = len(both) + len(repelled)
         return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
 

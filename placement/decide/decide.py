@@ -185,6 +185,7 @@ class _Round:
             self._parked,
             self._losses.since,
             self._losses.left,
+            self._losses.launchers,
             self._preemptions.current,
             self._preemptions.times,
             self._now,
@@ -339,11 +340,14 @@ class _Round:
 
     def _end_launchers(self, job: Job, loss: Loss) -> None:
         """Deletes the launcher of a job that leaves a failed node; its workers follow when it is gone."""
-        why, topology = f"{loss.why}; {messages.LAUNCHER_FIRST}", self._cluster.topology
-        self._waiting.append(Waiting(job, why))
+        topology = self._cluster.topology
         pods = (member.pod for member in loss.launchers)
         # A launcher that is being deleted on a Ready node ends by itself.
-        if ending := tuple(pod for pod in pods if not pod.deleting or topology.dead(pod.node)):
+        ending = tuple(pod for pod in pods if not pod.deleting or topology.dead(pod.node))
+        kept = self._losses.keeps_launcher(job) if ending else ""
+        why = f"{loss.why}; {kept or messages.LAUNCHER_FIRST}"
+        self._waiting.append(Waiting(job, why, reason=Reason.BACKOFF if kept else Reason.PODS))
+        if ending and not kept:
             self._deletions.append(Deletion(job, ending, why, loss.how, loss.at_once, False, loss.by))  # noqa: FBT003 - its fields
 
     def _park(self, job: Job, trouble: str | None) -> None:

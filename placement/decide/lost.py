@@ -13,7 +13,7 @@ from placement.decide.believe import Member
 from placement.decide.cluster import Cluster, shown
 from placement.decide.fit import untolerated, unusable
 from placement.decide.jobs import Job
-from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning
+from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning, recent_times
 from placement.messages import EventReason
 from placement.observe.model import Demand, JobKey, Node, demand_of
 
@@ -51,6 +51,7 @@ class Losses:
         self.since: dict[JobKey, datetime] = {}
         self.lasting: dict[JobKey, Loss] = {}  # for long enough
         self.left: dict[JobKey, Left] = {}
+        self.launchers: dict[JobKey, tuple[datetime, ...]] = {}  # when some of a job were deleted
         # When most nodes were not Ready last: after that, they come back one after the other.
         self.cut_off: datetime | None = None
 
@@ -62,6 +63,7 @@ class Losses:
         """Finds losses, and keeps units for the jobs that move; yields the jobs with a bug."""
         cut_off = self._cluster.topology.cut_off(self._cluster.units.labels)
         self.cut_off = self._now if cut_off else before.cut_off
+        self.launchers = recent_times(before.launchers, self._now)
         for key in self._pods.keys() & jobs.keys():
             try:
                 loss = loss_of(jobs[key], self._pods[key], self._cluster)
@@ -115,6 +117,14 @@ class Losses:
         at_once = frozenset(member.pod.uid for member in launchers)
         whole = True
         self.lasting[job.key] = Loss(why, whole, job.blocks, job.workers, launchers, at_once, by)
+
+    def keeps_launcher(self, job: Job) -> str:
+        """Returns why the launcher of a job is not deleted again; empty, and remembers it, if it is."""
+        times = self.launchers.get(job.key, ())
+        if len(times) < MOST_LEFT:
+            self.launchers[job.key] = (*times, self._now)
+            return ""
+        return messages.tried_again(messages.launcher_again(len(times)), times[0] + REMEMBERED)
 
     def leave(self, job: Job, nodes: frozenset[str], began: datetime | None = None) -> None:
         """Remembers that it leaves a failed node; for some others, or, without any, to wait again.

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self, TypeVar
 
 from placement.decide.believe import Member
 from placement.decide.choose import Ranking
@@ -28,6 +28,8 @@ MOST_PREEMPTIONS: Final = 3
 
 MOST_PLANNED: Final = 256  # blocks whose units are on one pod: a fourteenth of its room for annotations
 LONGEST_REFUSAL: Final = 400  # characters of the API server's message, which may quote a whole object
+
+Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,12 @@ class Preemption(NamedTuple):
     nodes: frozenset[str]  # the nodes of these
 
 
+def recent_times(times: Mapping[Key, tuple[datetime, ...]], now: datetime) -> dict[Key, tuple[datetime, ...]]:
+    """Returns those of several times each that are still remembered."""
+    late = {key: tuple(at for at in each if now - at < REMEMBERED) for key, each in times.items()}
+    return {key: each for key, each in late.items() if each}
+
+
 def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
     """Returns those times that are still remembered."""
     return {name: at for name, at in times.items() if now - at < REMEMBERED}
@@ -129,6 +137,8 @@ class Memory:
     # Since when jobs lack a node that failed; and the jobs that have left such nodes.
     lost: Mapping[JobKey, datetime] = field(default_factory=dict)
     left: Mapping[JobKey, Left] = field(default_factory=dict)
+    # When launchers of a job were deleted before its workers.
+    launchers: Mapping[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
     # The jobs that end for another one, and when jobs of a namespace had others end.
     preemption: Preemption | None = None
     preempted: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)

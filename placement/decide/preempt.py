@@ -16,7 +16,7 @@ from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
 from placement.decide.lost import Losses
-from placement.decide.plan import MOST_PREEMPTIONS, REMEMBERED, Memory, Opening, Preemption, Tuning
+from placement.decide.plan import MOST_PREEMPTIONS, Memory, Opening, Preemption, Tuning, recent_times
 from placement.decide.reserve import Ends, Reservation
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
@@ -43,11 +43,7 @@ class Preemptions:
         """Takes over what the last decision began, for as long as an admission may take."""
         before = self.memory.preemption
         self.current = before if before and self.now - before.at < self.tuning.bound else None
-        recent = {
-            name: tuple(at for at in times if self.now - at < REMEMBERED)
-            for name, times in self.memory.preempted.items()
-        }
-        self.times = {name: times for name, times in recent.items() if times}
+        self.times = recent_times(self.memory.preempted, self.now)
         self._jobs: Mapping[JobKey, Job] = {}
 
     def follow(self, jobs: Mapping[JobKey, Job]) -> None:

@@ -14,7 +14,20 @@ from placement.decide.plan import Decision, Failure, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.model import UNITS, Demand, Guarantee, Kind, Node, Pod, Units, units_of
-from tests.placement.world import HOUR, NOW, SECOND, bound, carry_out, job, on, placed, servers, waiting
+from tests.placement.world import (
+    DEMAND,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    bound,
+    carry_out,
+    job,
+    on,
+    placed,
+    servers,
+    waiting,
+)
 
 THREE = servers(3)
 VISION: dict[str, Any] = {"namespace": "vision-a"}
@@ -63,6 +76,21 @@ def test_teams_take_what_is_free_of_guarantees_that_are_not_met_yet() -> None:
     others = running("other", *(f"n{server}-{place}" for server in (1, 2) for place in range(4)))
     decision = ask(others, job("own", 4, **VISION), guarantees=both)
     assert set(placed(decision)) == {"vision-a/own"}
+
+
+def test_the_units_that_one_job_avoids_are_no_limit_for_the_next_one() -> None:
+    zone = {
+        f"n{server}-{place}": {"zone": "a"}
+        for server, place in ((1, 0), (1, 1), (1, 2), (1, 3), (3, 0), (3, 1))
+    }
+    nodes = {name: replace(node, labels=node.labels | zone.get(name, {})) for name, node in THREE.items()}
+    inside = replace(DEMAND, selector={**DEMAND.selector, "zone": "a"})
+    avoids = Failure(1, NOW - 5 * MINUTE, frozenset({"us-01-a", "us-01-b"}))
+    first = job("first", 4, config=2, age=2 * HOUR, demand=inside)
+    second = job("second", 4, config=2, age=2 * MINUTE, demand=inside, namespace="b")
+    memory = Memory(failures={("team", "team.first"): avoids})
+    decision = ask(first, second, nodes=nodes, memory=memory)
+    assert placed(decision) == {"b/second": "us-01-a us-01-b"}
 
 
 def test_a_job_of_one_node_opens_no_unit_that_is_kept_but_shares_one_in_use() -> None:

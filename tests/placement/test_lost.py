@@ -286,6 +286,18 @@ def test_a_launcher_is_gone_before_its_workers(node: str) -> None:
     assert deletion.at_once == {gone.uid}
 
 
+def test_a_launcher_that_comes_back_without_a_gate_is_deleted_three_times_an_hour() -> None:
+    launcher = replace(job("a", 1, launcher=True, on_failure="move")[1], gates=(), node="n3-0", started=True)
+    fleet = Fleet(servers(3), [*running("move"), launcher])
+    for number in range(MOST_LEFT):
+        assert deleted(fleet.decide(SECOND if number else MINUTE, n1_0={"ready": False})) == ["a-launcher"]
+        fleet.pods[4] = replace(launcher, uid=f"new-{number}")
+    decision = fleet.decide(SECOND, n1_0={"ready": False})
+    assert not decision.deletions
+    assert "its launcher was deleted 3 times, and is there again without the gate" in waiting(decision)["a"]
+    assert deleted(fleet.decide(HOUR, n1_0={"ready": False})) == ["a-launcher"]
+
+
 def test_a_pod_that_still_ends_does_not_count_against_the_one_that_replaces_it() -> None:
     old = [replace(pod, uid=f"{pod.uid}-old", deleting=True) for pod in running("move")]
     fleet = Fleet(servers(2), [*old, *running("move", names=("n2-0", "n2-1", "n2-2", "n2-3"))])

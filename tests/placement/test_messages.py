@@ -94,6 +94,18 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         (([("a", "b"), ("c", "d")], "why"), "moves from unit a to b, moves from unit c to d: why"),
         (([], "why"), "waits again, with all workers: why"),
     ],
+    "launcher_again": [
+        ((3,), f"its launcher was deleted 3 times, and is there again without the gate {GATE}")
+    ],
+    "ends_for": [(("j",), "ends for j, which has a higher priority")],
+    "ends_for_it": [(("j",), "j, which has a lower priority, ends for it")],
+    "end_for_it": [
+        ((["j"], "needs 1; 0 free"), "needs 1; j of lower priority end for it; 0 free"),
+        (
+            (["j", "k", "l"], "needs 1; 0 free"),
+            "needs 1; j, k and 1 more of lower priority end for it; 0 free",
+        ),
+    ],
     "node_is": [(("n", "cordoned"), "node n is cordoned")],
     "node_of_unit_gone": [(("a",), "a node of a is gone")],
     "not_selected": [(("n", "k", "v"), "node n is not k=v")],
@@ -109,7 +121,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ((2, ["j", "k"]), "2 nodes free, held by j, k"),
         ((0, []), "0 nodes free, held or too full"),
     ],
-    "repelled": [(("j",), "kept off by anti-affinity and j")],
+    "repelled": [(("j",), "kept off by anti-affinity and j: wait until it ends, or remove the term")],
     "reserved_for": [(("j",), "reserved for j, which is next")],
     "kept_for": [(("t",), "kept for t by guarantee")],
     "kept_free_for": [(("t",), "kept free for t by guarantee")],
@@ -153,7 +165,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "reserved_from": [((("a", "b"), "noon"), "a b from noon")],
     "invalid_row": [((ERROR,), "a row of the rule table is invalid: ValueError: e")],
     "not_texts": [((["a"], 1), "namespaces ['a'] and unit 1 of a guarantee must be texts")],
-    "invalid_count": [((0, 9), "count 0 of a guarantee must be a number from 1 to 9")],
+    "invalid_count": [((0, 9), "count 0 of a guarantee must be a number from 0 to 9")],
 }
 """The texts of each function, with its values."""
 

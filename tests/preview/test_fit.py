@@ -146,6 +146,17 @@ def test_without_an_answer_status_and_reason_explain_it(placement: Placement) ->
     assert (gone.status_code, "does not answer" in gone.get_json()["error"]) == (503, True)
 
 
+def test_questions_that_are_no_jobs_cause_one_error_a_minute_in_the_log(
+    placement: Placement, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        with pytest.raises(ValueError, match="it cannot be decided"):
+            ask(placement.url, b'{"sets": 1, "pods": 7}')
+    assert [record.getMessage() for record in caplog.records if record.name == "placement"] == [
+        "a question about a job could not be answered"
+    ]
+
+
 def test_a_question_that_is_wrong_is_400(placement: Placement) -> None:
     two = "---\n".join([dump_yaml(mpijob(4))] * 2)
     claims = mpijob(4)
