@@ -41,7 +41,7 @@ def test_another_name_is_answered_with_those_that_are_meant(path: str, message: 
         ("groups.replicas", "atMost <JSON pointer>"),
         ("rules.needs", "needs <text or a list of these>"),
         ("policies.until", "until <time>"),
-        ("fields", "function <dirname, min or count>"),
+        ("fields", "function <dirname, min, count or least>"),
         ("families.claims", "takes <whole number or node> required"),
         ("", "families <list of Family>"),
     ],

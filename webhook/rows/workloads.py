@@ -73,7 +73,7 @@ class Candidates(Row):
     elsewhere: Elsewhere = Elsewhere()
 
 
-Function = Literal["dirname", "min", "count"]
+Function = Literal["dirname", "min", "count", "least"]
 MIN: Literal["min"] = "min"
 
 
@@ -85,7 +85,7 @@ class Field(Row):
         path: JSON pointer; with [*], the first element that has the field.
         default: The text if the field is missing; may contain $(value.NAME). E.g. none
         function: dirname: the directory of a file path; min: the smaller of two quantities, the field's and
-            the default; count: the length of a list.
+            the default; count: the length of a list; least: with [*], the smallest number of all elements.
     """
 
     path: Pointer
@@ -98,6 +98,10 @@ class Field(Row):
         Raises:
             WrongTypeError: The value is no text, no truth value, and no number of a permitted size.
         """
+        if self.function == "least":
+            values = (get(obj, path) for path in self.path.find_all(obj))
+            least = int(self.default)
+            return str(min((value if isinstance(value, int) else least for value in values), default=least))
         value = self.path.value(obj)
         if self.function == MIN:
             text = str(value) if isinstance(value, str | int | float) else ""
