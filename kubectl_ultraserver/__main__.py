@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict
@@ -26,7 +27,7 @@ from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Previewer, UnreadableError, lines, report
 from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
-from kubectl_ultraserver.queue import queue
+from kubectl_ultraserver.queue import SECONDS, queue
 from kubectl_ultraserver.servers import is_selected, servers
 from kubectl_ultraserver.service import OffError
 from kubectl_ultraserver.terminal import checked, drawn, explained, queued, verified
@@ -193,8 +194,9 @@ def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> N
 def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
     """Show which jobs wait for whole-job admission, in order, for what, and when they may start."""
     namespace = "" if everywhere else click.get_current_context().params["namespace"]
-    fleet = lister.fleet()
-    waiting = queue(fleet, lister.ended(), lister.lease())
+    fleet, ended, lease = lister.fleet(), lister.ended(), lister.lease()
+    began = time.monotonic()
+    waiting = queue(fleet, ended, lease, lambda: time.monotonic() - began < SECONDS)
     entries = [entry for entry in waiting.entries if namespace in ("", entry.namespace)]
     if form == "json":
         times = [

@@ -1,6 +1,6 @@
 """The jobs that wait for whole-job admission, in the order of placement's own decision. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -23,6 +23,9 @@ ESTIMATE: Final = (
     "as long again as it has run, or for a day if it has not started"
 )
 ENDLESS: Final = "the jobs or Pods that it waits for have no known end"
+SECONDS: Final = 10.0
+"""After so many seconds no decision begins, of which a forecast makes up to a hundred."""
+LATE: Final = f"times are computed for {SECONDS:g} seconds at most, and jobs that would start later have none"
 FITS: Final = "fits"
 """The reason of a job that waits for the next decision only; the others are those of `Reason`."""
 
@@ -71,19 +74,23 @@ class Queue:
     notes: tuple[str, ...] = ()
 
 
-def queue(fleet: Fleet, ended: Sequence[Ended], lease: Object | None) -> Queue:
+def queue(
+    fleet: Fleet, ended: Sequence[Ended], lease: Object | None, goes_on: Callable[[], bool] = lambda: True
+) -> Queue:
     """Returns the jobs that wait.
 
     Args:
         fleet: The nodes and pods. If not all could be listed, neither positions nor times are known.
         ended: The workers that have ended.
         lease: The Lease of the placement program; see `silence`.
+        goes_on: Returns whether there is time to compute when one more job may start.
     """
     scene, silent = scene_of(fleet, [*fleet.pods, *ended]), silence(lease, fleet.now)
     decision = scene.decision()
     known = not (fleet.unseen or silent)
     wanted = [waiting.job.key for waiting in decision.waiting if known and waiting.reason not in STUCK]
-    starts = forecast(scene, decision, wanted)
+    starts = forecast(scene, decision, wanted, goes_on=goes_on)
+    late = len(starts) < len(wanted) and not goes_on()
     now = Start(fleet.now, exact=True) if known else None
     entries = [
         _entry(opening.job, FITS, f"fits {few(list(opening.units))}; see its Events if it stays", now)
@@ -106,9 +113,10 @@ def queue(fleet: Fleet, ended: Sequence[Ended], lease: Object | None) -> Queue:
     notes += [
         f"when {shown(waiting.job.key)} starts is not known: {ENDLESS}"
         for waiting in [waiting for waiting in decision.waiting if waiting.job.key in wanted][:1]
-        if waiting.ranking and waiting.job.key not in starts
+        if waiting.ranking and waiting.job.key not in starts and not late
     ]
     notes += [ESTIMATE] if any(entry.start and not entry.exact for entry in entries) else []
+    notes += [LATE] if late else []
     notes += [f"{fleet.unseen}; so positions and times are not known"] if fleet.unseen else []
     entries.sort(key=lambda entry: entry.position is None)
     return Queue(_text(entries, fleet, silent), tuple(entries), tuple(notes))

@@ -14,7 +14,7 @@ from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE
-from kubectl_ultraserver.queue import ENDLESS, ESTIMATE, Queue, queue
+from kubectl_ultraserver.queue import ENDLESS, ESTIMATE, LATE, Queue, queue
 from kubectl_ultraserver.table import Table
 from placement.observe.model import units_of
 from tests.docs.blocks import blocks_of
@@ -93,6 +93,14 @@ def test_the_reason_why_a_start_is_not_known_is_a_note() -> None:
     )
     assert listed.text == "1 job waits; team/train is next, and when it starts is not known."
     assert listed.notes == (f"when team/train starts is not known: {ENDLESS}",)
+
+
+def test_without_more_time_only_the_job_with_the_reservation_has_a_start() -> None:
+    busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m")]
+    pods = [pod for each in [*busy, waits("small", 4, 20), waits("train", 8, 30)] for pod in each]
+    result = queue(fleet(THREE.values(), pods), (), LIVE, lambda: False)
+    assert [entry.start for entry in result.entries] == [NOW + HOUR / 2, None]
+    assert result.notes[-1] == LATE
 
 
 def test_units_that_others_may_use_before_make_an_estimate() -> None:
