@@ -1,6 +1,7 @@
 """A pass of the loop: it observes, decides, writes and reports."""
 
 import contextlib
+import gc
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -124,7 +125,12 @@ class Passes:
         seen = [*assume(pods.values(), self._written.values()), *ended.values()]
         tuning = replace(self.tuning, units=self.units())
         scene = Scene(self._topology, tuple(seen), self.clock(), tuning, self._memory, inventory)
-        decision, self.scene = scene.decision(), scene
+        # With 10,000 nodes a full collection takes half as long as a decision: it runs after it.
+        gc.disable()
+        try:
+            decision, self.scene = scene.decision(), scene
+        finally:
+            gc.enable()
         return decision
 
     def _carry_out(self, decision: Decision, deadline: float) -> bool:

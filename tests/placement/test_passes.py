@@ -1,6 +1,7 @@
 """Passes with an API server in memory: order of the writes, what is refused, what is reported."""
 
 import copy
+import gc
 import threading
 import time
 from collections import Counter
@@ -15,6 +16,7 @@ from contract.keys import ON_NODE_FAILURE, OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.act.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
 from placement.act.write import delete, noted, patch, pin, release
+from placement.decide.forecast import Scene
 from placement.decide.plan import FIRST_PAUSE
 from placement.observe.model import UNITS, Guarantee, Kind, Units
 from placement.observe.read import read_pod
@@ -114,6 +116,20 @@ def test_a_job_is_pinned_and_opened_with_its_launcher(api: FakeApi) -> None:
         ("a-worker-0", "Admitted", "admitted to us-01"),
         ("a-launcher", "Admitted", "admitted to us-01"),
     ]
+
+
+def test_garbage_is_collected_after_a_decision(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def decision(_: Scene) -> None:
+        seen.append(gc.isenabled())
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Scene, "decision", decision)
+    with pytest.raises(ZeroDivisionError):
+        Program(api).run()
+    assert seen == [False]
+    assert gc.isenabled()
 
 
 def test_several_pods_are_written_at_a_time(monkeypatch: pytest.MonkeyPatch, api: FakeApi) -> None:
