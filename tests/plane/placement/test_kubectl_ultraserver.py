@@ -88,8 +88,8 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_pr
     train, _ = shown["jobs"]
     assert (train["exact"], train["start"]) == (True, stamp(admitted + timedelta(hours=2)))
     assert len(train["units"]) == 4
-    (note,) = shown["notes"]
-    assert note.startswith("when team-b/eval ends, there are 4 whole UltraServers for team-a/train: ")
+    assert train["text"] == f"needs 4 whole UltraServers; 2 free; starts when {TEAMS[1]}/eval ends"
+    assert shown["notes"] == []
 
 
 def fit(stage: Stage, port: int, workers: int) -> str:
