@@ -140,7 +140,7 @@ class Allocator:
         by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
             by_block[pods[0].block] = unit.id
-            self._cluster.hold(unit, job.key, job.place, pods[0].demand, pods[0].block)
+            self._cluster.hold_unit(unit, job.key, job.place, pods[0].demand, pods[0].block)
             for other in self._rankings.values():
                 other.touched(unit.nodes)
         return by_block

@@ -175,7 +175,7 @@ class Ranking:
         Units that jobs of its namespace hold without a limit, or that its other pods fill, come last.
         """
         cluster, namespace = self._cluster, job.key[0]
-        lodged = cluster.lodged.get(namespace, frozenset[str]())
+        jobless_nodes = cluster.jobless_nodes.get(namespace, frozenset[str]())
         rooms = cluster.guarantees.rooms(job) if cluster.guarantees else []
         ranked: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
         for unit in self.possible():
@@ -184,7 +184,10 @@ class Ranking:
                 continue
             holders = [holder for name in unit.names for holder in cluster.holders.get(name, ())]
             own = end.assumed and any(holder[0] == namespace for holder in holders)
-            fills = not lodged.isdisjoint(unit.names) and cluster.full(unit.nodes, self.demands) is not None
+            fills = (
+                not jobless_nodes.isdisjoint(unit.names)
+                and cluster.full(unit.nodes, self.demands) is not None
+            )
             # If ends are assumed, units with fewer nodes in use come first.
             in_use = len(holders) if end.assumed else 0
             ranked.append(((own or fills, end.late, end.assumed, in_use, end, unit.id), unit))

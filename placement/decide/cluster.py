@@ -53,15 +53,15 @@ class Cluster:
         # The amounts that the pods on a node use, in thousandths, by resource; and those of pods without a
         # job, which may stay.
         self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        self.staying: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.permanent_use: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # Nodes that a pod without a job, or a claim, holds: it may stay.
-        self._remaining: set[str] = set()
+        self._permanently_held: set[str] = set()
         # By namespace, the nodes with pods that belong to no job whose placement annotations are believed.
-        self.lodged: defaultdict[str, set[str]] = defaultdict(set)
+        self.jobless_nodes: defaultdict[str, set[str]] = defaultdict(set)
         self.reservation: Reservation | None = None
         # Jobs whose pods the API server refused to change: a unit to which gated pods are pinned is not held.
         self.resting = resting
-        self._given: set[tuple[JobKey, str]] = set()
+        self._held_units: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
         known = [guarantee for guarantee in units.guarantees if guarantee.unit in units.kinds]
         self.guarantees = Guarantees(known, topology, units, self.holders, self.parts) if known else None
@@ -76,7 +76,7 @@ class Cluster:
         """Returns the units that suit the pods of a block, held or not, and why the others do not, by id."""
         return self.topology.suited(place.unit, place.size, self.kind(place).nodes, demands)
 
-    def stand(self, member: Member) -> None:
+    def add_pod(self, member: Member) -> None:
         """Adds a pod to the node that it has, or to the unit to which it is pinned."""
         pod, key, place, demand, neuron = member.pod, member.key, member.place, member.demand, member.neuron
         if node := pod.node:
@@ -86,67 +86,67 @@ class Cluster:
                 # A job that holds a whole unit needs no anti-affinity there: no other job can get the unit.
                 whole = place and place.size > 1 and neuron and not pod.deleting
                 if not (place and whole and all(term.key == place.unit for term in pod.apart)):
-                    self.repelling.stand(member)
+                    self.repelling.add_pod(member)
             alone = is_pod(key)
             if alone:
-                _add(self.staying, node, demand)
+                _add(self.permanent_use, node, demand)
             if place is None or not neuron:
-                self.lodged[pod.namespace].add(node)
+                self.jobless_nodes[pod.namespace].add(node)
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
-                self._held(node, key, self.units.of(place.unit).needed(place.size) if place else 1)
+                self._hold(node, key, self.units.of(place.unit).needed(place.size) if place else 1)
                 if alone:
-                    self._remaining.add(node)
+                    self._permanently_held.add(node)
         # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
         holds = pod.node or (member.pin and not (pod.gated and key in self.resting))
         if place is not None and holds and neuron and not pod.deleting:
-            self._hold_unit(member, place)
+            self._hold_unit_of(member, place)
 
-    def _hold_unit(self, member: Member, place: Place) -> None:
+    def _hold_unit_of(self, member: Member, place: Place) -> None:
         """Holds the unit of a worker while the worker exists: others of its block may be recreated there."""
         pod, key, kind = member.pod, member.key, self.units.of(place.unit)
         alone = place.size == 1 and not kind.divides
         if alone and pod.node:
             return
         unit_id = self.unit_of(member)
-        known = not alone and (key, unit_id) in self._given
+        known = not alone and (key, unit_id) in self._held_units
         unit = None if known else self.topology.unit(place.unit, unit_id)
         if unit is None:
             return
-        self.hold(unit, key, place, member.demand, member.block)
+        self.hold_unit(unit, key, place, member.demand, member.block)
         if not kind.shared:
-            self._given.add((key, unit.id))
+            self._held_units.add((key, unit.id))
         elif pod.node:
             self.parts[place.unit, unit.id][key, member.block].nodes.add(pod.node)
 
-    def take(self, taken: Taken) -> None:
+    def add_claim(self, taken: Taken) -> None:
         """Adds the devices that are allocated to a claim."""
-        for counts in (self.used, self.staying) if taken.stranger else (self.used,):
+        for counts in (self.used, self.permanent_use) if taken.stranger else (self.used,):
             used = counts[taken.node]
             used.update((name, used.get(name, 0) + amount) for name, amount in taken.used.items())
         if taken.stranger:
-            self._held(taken.node, taken.claim, 1)
-            self._remaining.add(taken.node)
+            self._hold(taken.node, taken.claim, 1)
+            self._permanently_held.add(taken.node)
 
-    def keep(self, node: str, job: JobKey) -> None:
+    def hold_node(self, node: str, job: JobKey) -> None:
         """Holds a node for a job whose pods are about to come."""
-        self._held(node, job, MOST)
+        self._hold(node, job, MOST)
 
-    def hold_by_name(self, member: Member, units: Units) -> None:
+    def hold_unexamined(self, member: Member, units: Units) -> None:
         """Holds the node and the pin of a pod with devices that cannot be examined further."""
         place, pinned = member.place, None
         if place and units.of(place.unit).takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
         for name in {member.pod.node, *(pinned.names if pinned else ())} - {""} if member.neuron else ():
-            self._held(name, member.key, MOST)
+            self._hold(name, member.key, MOST)
             if is_pod(member.key):
-                self._remaining.add(name)
+                self._permanently_held.add(name)
 
     def unit_of(self, member: Member) -> str | None:
         """Returns the unit of a worker: that of its node, whose label may change, or that of its pin."""
         node = self.topology.nodes.get(member.pod.node) if member.place else None
         return (node.unit(member.place.unit) if node and member.place else None) or member.pin
 
-    def hold(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
+    def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
         """Gives a unit to a block of a job, or the resources of a single node, which jobs may share."""
         kind, whole = self.units.of(place.unit), self.topology.whole(place.unit, unit)
         if kind.shared:
@@ -154,9 +154,9 @@ class Cluster:
             self.parts[place.unit, unit.id].setdefault((job, block), part)
         else:
             for name in whole.names:
-                self._held(name, job, kind.needed(place.size))
+                self._hold(name, job, kind.needed(place.size))
             if is_pod(job):
-                self._remaining |= whole.names
+                self._permanently_held |= whole.names
             if place.size == 1 and not kind.divides:
                 _add(self.used, unit.nodes[0].name, demand)
         if self.guarantees:
@@ -233,13 +233,13 @@ class Cluster:
     def can_become_free(self, unit: Unit, place: Place, kind: Kind, demands: Iterable[Demand]) -> bool:
         """Returns whether a job could have a unit that suits its pods, after other jobs have ended."""
         if not kind.divides:
-            free = place.size == 1 or self._remaining.isdisjoint(unit.names)
-            return free and _short(unit.nodes, demands, self.staying) is None
+            free = place.size == 1 or self._permanently_held.isdisjoint(unit.names)
+            return free and _short(unit.nodes, demands, self.permanent_use) is None
         whole = self.topology.whole(place.unit, unit)
-        if not (kind.shared or self._remaining.isdisjoint(whole.names)):
+        if not (kind.shared or self._permanently_held.isdisjoint(whole.names)):
             return False
-        nodes = (node for node in unit.nodes if node.name not in self._remaining)
-        return sum(_short((node,), demands, self.staying) is None for node in nodes) >= place.size
+        nodes = (node for node in unit.nodes if node.name not in self._permanently_held)
+        return sum(_short((node,), demands, self.permanent_use) is None for node in nodes) >= place.size
 
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
         """Returns the resource of which too little is left on some nodes; None if there is enough."""
@@ -309,7 +309,7 @@ class Cluster:
             wanted.get(name) for name in self.units.devices if name in node.allocatable
         )
 
-    def _held(self, node: str, job: JobKey, size: int) -> None:
+    def _hold(self, node: str, job: JobKey, size: int) -> None:
         held = self.holders.setdefault(node, {})
         if size > held.get(job, 0):  # if its pods disagree, the largest size counts
             held[job] = size

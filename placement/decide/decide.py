@@ -110,7 +110,7 @@ class _Round:
         before = self._memory.known
         if before and before.units is not self._tuning.units:
             before = None
-        belief, members = self._counted_in(pods, inventory, before)
+        belief, members = self._add_pods(pods, inventory, before)
         shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
         known = jobs_of(members, before.jobs if before else None)
         self._known = Known(self._cluster.topology, self._tuning.units, belief.members, known)
@@ -125,8 +125,8 @@ class _Round:
             try:
                 self._consider(job)
             except Exception as error:  # noqa: BLE001 - a bug in this program about one job
-                self._mistaken(job, error)
-        self._blame_for_the_gone(jobs)
+                self._report_bug(job, error)
+        self._penalise_deleted_jobs(jobs)
         doubted = [
             Job(member.key, (member,))
             for member in members
@@ -200,7 +200,7 @@ class _Round:
         """
         return (job.returns or self._losses.moves(job)) and job.key not in self._failures
 
-    def _counted_in(
+    def _add_pods(
         self, pods: Sequence[Pod | Ended], inventory: Inventory, before: Known | None
     ) -> tuple[Belief, list[Member]]:
         """Adds all pods to the cluster; returns the believed ones, except of jobs that caused a bug."""
@@ -219,17 +219,17 @@ class _Round:
                 if pod.on_failure:
                     self._losses.add(member)
                 if pod.node or member.pin is not None:  # most waiting pods have neither
-                    self._cluster.stand(member)
+                    self._cluster.add_pod(member)
                 if member.place or pod.gated or member.problem:  # other pods belong to no job
                     members.append(member)
             except Exception as error:  # noqa: BLE001 - as above
                 member = unjudged(pod, units)
-                self._cluster.hold_by_name(member, units)
+                self._cluster.hold_unexamined(member, units)
                 if member.key not in failed:
-                    self._mistaken(Job(member.key, (member,)), error)
+                    self._report_bug(Job(member.key, (member,)), error)
                 failed.add(member.key)
         for claim in taken(inventory, topology.nodes, live):
-            self._cluster.take(claim)
+            self._cluster.add_claim(claim)
         for job, number in ended:
             self._ended[job].add(number)
         return belief, [member for member in members if member.key not in failed] if failed else members
@@ -247,7 +247,7 @@ class _Round:
                 return replace(job, ended=ended)
         return job
 
-    def _mistaken(self, job: Job, error: Exception) -> None:
+    def _report_bug(self, job: Job, error: Exception) -> None:
         self._errors.append((job, error))
         self._waiting.append(Waiting(job, messages.cannot_decide(error), reason=Reason.BUG))
 
@@ -262,17 +262,17 @@ class _Round:
 
     def _consider(self, job: Job) -> None:
         if loss := self._losses.lasting.get(job.key):
-            self._leave(job, loss)
+            self._leave_failed_node(job, loss)
             return
         if job.settled and not job.gated:
             self._failures.pop(job.key, None)
             return
-        late = self._late(job)
+        late = self._late_workers(job)
         trouble = job.trouble(self._tuning.units) if job.gated else None
-        self._park(job, trouble)
+        self._pause_age(job, trouble)
         why = trouble or self._pause(job) if job.gated else None
         if late and not self._was_refused(job):
-            self._give_up(job, late, why or messages.NOT_EVERY_NODE)
+            self._evict(job, late, why or messages.NOT_EVERY_NODE)
         elif why is not None:
             reason = Reason.PODS if trouble else Reason.BACKOFF
             self._waiting.append(Waiting(job, why, reason=reason))
@@ -292,7 +292,7 @@ class _Round:
                 home = job.key[0] in self._cluster.repelling.namespaces
                 fitting = error.ranking.fitting.values() if error.ranking and home else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
-                    self._park(job, str(error))  # its author can remove this obstacle at any time
+                    self._pause_age(job, str(error))  # its author can remove this obstacle at any time
 
     def _preempted(self, job: Job, error: UnplacedError) -> str:
         """Returns why a job that reserves units waits; jobs of lower priority may end for it."""
@@ -300,7 +300,7 @@ class _Round:
             if self._preemptions.may(job):
                 fits = partial(self._opened, job)
                 for victim in self._preemptions.begin(job, error.ranking, fits):
-                    self._leave(victim, self._losses.lasting[victim.key])
+                    self._leave_failed_node(victim, self._losses.lasting[victim.key])
             if jobs := self._preemptions.hold(job):
                 return messages.end_for_it(jobs, str(error))
         return str(error)
@@ -312,7 +312,7 @@ class _Round:
         decision = decide(self._cluster.topology, pods, self._now, tuning, memory, inventory)
         return next((opening for opening in decision.openings if opening.job.key == job.key), None)
 
-    def _leave(self, job: Job, loss: Loss) -> None:
+    def _leave_failed_node(self, job: Job, loss: Loss) -> None:
         """Deletes the pods of a job that a failed node keeps from running, or that ends for another job."""
         why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
         moving = elsewhere(job, loss, self._losses.since.get(job.key, self._now))
@@ -350,7 +350,7 @@ class _Round:
         if ending and not kept:
             self._deletions.append(Deletion(job, ending, why, loss.how, loss.at_once, False, loss.by))  # noqa: FBT003 - its fields
 
-    def _park(self, job: Job, trouble: str | None) -> None:
+    def _pause_age(self, job: Job, trouble: str | None) -> None:
         """Excludes from a job's age the time in which it could not be admitted; a new leader excludes all."""
         since, before = self._memory.parked.get(job.key), self._memory.at
         if trouble:
@@ -358,7 +358,7 @@ class _Round:
         if since and job.gated:
             self._parked[job.key] = since
 
-    def _late(self, job: Job) -> tuple[Member, ...]:
+    def _late_workers(self, job: Job) -> tuple[Member, ...]:
         """Returns the workers that have not started, if the job was admitted and lacks nodes for too long."""
         if job.settled or not any(member.pod.opened for member in job.workers):
             return ()
@@ -373,7 +373,7 @@ class _Round:
         # If workers are only missing, evicting the others, which may still pull images, would not help.
         return late if job.coming and self._now - lacks.since >= self._tuning.bound else ()
 
-    def _give_up(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
+    def _evict(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
         before = self._failures.get(job.key, Failure(0, self._now - self._tuning.bound, frozenset()))
         topology = self._cluster.topology
         late = self._now - before.at >= self._tuning.bound  # otherwise a refused deletion is tried again
@@ -391,7 +391,7 @@ class _Round:
         why = messages.not_whole(self._tuning.bound, why)
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 
-    def _blame_for_the_gone(self, jobs: Iterable[Job]) -> None:
+    def _penalise_deleted_jobs(self, jobs: Iterable[Job]) -> None:
         """Makes the namespaces of jobs that were deleted pay with their age.
 
         An admitted job that was deleted after a part of the time, before it was evicted, was admitted in
@@ -402,14 +402,14 @@ class _Round:
         needing = {waiting.job.key for waiting in self._waiting if waiting.ranking}
         needing |= {opening.job.key for opening in self._openings}
         if (reserved := self._memory.reserved) and reserved[0] not in needing:
-            self._owe(reserved[0][0], self._now - reserved[1])
+            self._add_debt(reserved[0][0], self._now - reserved[1])
         for key, since in self._memory.begun.items():
             # After a longer gap between decisions, when the job was deleted is unknown.
             if self._now - since < self._tuning.bound / 4:
                 if key in existing:
                     self._begun.setdefault(key, since)
                 elif key not in self._losses.recent:  # which this program deleted
-                    self._owe(key[0], self._tuning.bound)
+                    self._add_debt(key[0], self._tuning.bound)
         fine = {job.key for job in jobs if job.key in before and job.settled}
         fine |= self._losses.recent
         fine |= self._unsettled.keys() | {job.key for job, _ in self._errors}
@@ -418,7 +418,7 @@ class _Round:
             if (not failure or failure.refused) and self._now - before[key].since >= self._tuning.bound / 4:
                 self._vain[key[0]] = self._now
 
-    def _owe(self, namespace: str, time: timedelta) -> None:
+    def _add_debt(self, namespace: str, time: timedelta) -> None:
         """Adds to the age that a namespace owes: at most a default limit, about as long as a reservation."""
         debt, _ = self._debts.get(namespace, (timedelta(), None))
         self._debts[namespace] = min(debt + time, self._tuning.default_limit), self._now

@@ -83,7 +83,7 @@ class Losses:
                 self.left[key] = left._replace(created=created, nodes=frozenset() if ended else left.nodes)
             if new and not ended and not (job and job.gated and not job.missing):
                 for name in left.nodes:  # its pods are not all there yet
-                    self._cluster.keep(name, key)
+                    self._cluster.hold_node(name, key)
 
     def moves(self, job: Job) -> bool:
         """Returns whether it needs a unit in place of one with a failed node."""

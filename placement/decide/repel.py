@@ -40,7 +40,7 @@ class Repelling:
         self._near: dict[tuple[JobKey, Apart, str], JobKey | None] = {}
         self._compared: Counter[str] = Counter()
 
-    def stand(self, member: Member) -> None:
+    def add_pod(self, member: Member) -> None:
         """Adds the anti-affinity of a pod that has a node."""
         node = self._topology.nodes.get(member.pod.node)
         for term in member.pod.apart if node else ():
