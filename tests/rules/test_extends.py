@@ -209,3 +209,46 @@ def test_an_operator_may_be_negated_and_sees_no_empty_value(
     job = mpijob(4)
     job["metadata"]["labels"] = {"team": team}
     assert ("mine" in admit(table, requested(job)).fired()) == fires
+
+
+OTHER = {"x.io/a": "ok", "x.io/b": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "values", "fires"),
+    [
+        ("secret", OTHER, True),
+        ("ok", OTHER, True),
+        ("else", OTHER, False),
+        ("'!secret'", OTHER, False),
+        ("'!else'", OTHER, True),
+        ("[ok, '!secret']", OTHER, False),
+        ("[ok, '!else']", OTHER, True),
+        ("Exists", {"x.io/a": "", "x.io/b": "1"}, True),
+        ("DoesNotExist", {"x.io/a": "", "x.io/b": "1"}, False),
+        ("'!Exists'", {"x.io/a": "", "x.io/b": "1"}, False),
+        ("DoesNotExist", {"x.io/a": ""}, True),
+        ("DoesNotExist", {}, True),
+        ("'!secret'", {}, True),
+        ("Exists", {}, False),
+    ],
+)
+@pytest.mark.parametrize("where", ["annotations: {x.io/*", "template: {/metadata/annotations/x.io~1*"])
+def test_no_key_hides_another_that_matches_the_same_wildcard(
+    where: str, pattern: str, values: dict[str, str], *, fires: bool
+) -> None:
+    match = f"{{workload: mpijob, role: worker, {where}: {pattern}}}}}"
+    table = extended(f"rules: [{{name: mine, reason: r, match: {match}, warn: w}}]\n")
+    job = mpijob(4)
+    job["metadata"]["annotations"] = {**values}
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"] = {"annotations": {**values}}
+    assert ("mine" in outcome(table, job).fired()) == fires
+
+
+def test_no_element_of_a_list_hides_another() -> None:
+    match = "{workload: mpijob, role: worker, template: {'/spec/initContainers[*]/image': bad}}"
+    table = extended(f"rules: [{{name: mine, reason: r, match: {match}, deny: not permitted}}]\n")
+    job = mpijob(4)
+    images = [{"name": "a", "image": "good"}, {"name": "b", "image": "bad"}]
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["initContainers"] = images
+    assert [str(message) for message in outcome(table, job).denials] == ["not permitted"]

@@ -75,6 +75,12 @@ class ObjectPath:
         values = (get(obj, path) for path in paths)
         return next((value for value in values if value is not None), None)
 
+    def values(self, obj: Json) -> Sequence[Json]:
+        """Returns the values of all the places in an object."""
+        if self._plain is not None:
+            return (get(obj, self._plain),)
+        return [get(obj, path) for path in _paths(obj, self.parts, ())]
+
     @cached_property
     def name(self) -> str:
         """As the API server names fields: ``spec.replicatedJobs[name=workers].template``."""

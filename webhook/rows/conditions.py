@@ -329,7 +329,8 @@ class InTemplate(
         why = ""
         for places in self.value:
             for place, allowed in places.items():
-                value = place.value(group.template)
+                values = place.values(group.template)
+                value = _decisive(values, allowed) if len(values) > 1 else next(iter(values), "")
                 if not matches(text_of(value) if value else "", allowed):
                     why = why or differs(place.name, shown(value, 40) if value else '""', allowed, whose)
                     break
@@ -391,8 +392,11 @@ class Labels(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
     def failed(self, job: Job) -> str | None:
         marks = map_at(job.object, ("metadata", f"{self.kind}s"))
         for key, allowed in self.value.items():
-            name = next(filter(marks.get, fnmatch.filter(marks, key)), key) if "*" in key else key
-            value = marks.get(name, "")
+            name, value = key, marks.get(key, "")
+            if "*" in key:
+                of = {name: marks[name] for name in fnmatch.filter(marks, key)}
+                value = _decisive([*of.values()], allowed)
+                name = next((name for name in of if value and of[name] == value), key)
             if not matches(text_of(value), allowed):
                 return f"{self.kind} {name} is {shown(value, 40)}, not {either(allowed)}"
         return None
@@ -441,6 +445,18 @@ class Namespace(OfObject[tuple[str, ...]], written=Texts):
         if matches(job.namespace, self.value):
             return None
         return f"the namespace is {job.namespace}, not {either(self.value)}"
+
+
+def _decisive(values: Sequence[Json], allowed: tuple[str, ...]) -> Json:
+    """Returns which of several values decides: one that is excluded, or else one that is allowed.
+
+    If there is none of these, it is the first. An empty value counts only if there are no others.
+    """
+    present = [value for value in values if value]
+    excluded = tuple(text for text in allowed if text.startswith("!"))
+    bad = (value for value in present if excluded and not matches(text_of(value), excluded))
+    good = (value for value in present if matches(text_of(value), allowed))
+    return next(chain(bad, good, present), "")
 
 
 def _in_short(patterns: Mapping[object, Iterable[str]]) -> str:
