@@ -255,6 +255,21 @@ def test_two_rules_that_are_one_now_may_both_be_off() -> None:
     assert parsed(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
 
 
+def test_off_means_the_same_with_and_without_quotes() -> None:
+    required, preferred = (f"name: kueue-level-unset-{of}, mode:" for of in ("required", "preferred"))
+    text = converted((SOURCE, f"{OLD}rules: [{{{required} off}}, {{{preferred} 'off'}}]\n"))
+    assert parsed(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
+
+
+def test_a_rule_in_the_place_of_two_that_are_one_now_switches_that_off() -> None:
+    replaces = "replaces: [kueue-level-unset-required, kueue-level-unset-preferred]"
+    rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"
+    assert parsed(converted((SOURCE, f"{OLD}rules: [{rule}]\n")))["rules"] == [
+        {"name": "kueue-level-unset-in-job", "mode": "off"},
+        {"name": "mine", "reason": "r", "match": {"role": "worker"}, "warn": "w"},
+    ]
+
+
 def test_the_file_of_whole_job_admission_is_refused_because_the_packaged_table_has_its_rules() -> None:
     name = "manifests/chart/rules/30-placement.yaml"
     with pytest.raises(TableError, match="pods-not-at-once is a copy from 30-placement"):
@@ -273,7 +288,12 @@ REFUSED = {
         "shape alone keeps single nodes together or apart by zone: give it a unit"
     ),
     "shapes: [{name: a, workers: 3, nodeConfig: 3}]": "shape a has units of 3 nodes by no label, and others",
-    "shapes: [{workers: 3}]": "0.2.0 does not accept this table: KeyError: 'name'",
+    "shapes: [{workers: 3}]": "shapes[0] has no name: add one",
+    "rules: [{name: a, mode: off}, {reason: r, match: {role: worker}}]": "rules[1] has no name: add one",
+    "workloads: [{kinds: [example.com/v1/Gang]}]": "workloads[0] has no name: add one",
+    "rules: [{name: a, reason: r, match: {role: worker}, warn: w, replaces: kueue-level-unset-preferred}]": (
+        "kueue-level-unset-in-job, and rule a replaces kueue-level-unset-preferred: let it replace both"
+    ),
     "rules: [{name: init-in-job-image, mode: off}]": (
         "rule init-in-job-image left jobs to the AWS document's own rule, which `extends: aws-document` has"
     ),

@@ -56,6 +56,7 @@ def converted(text: Text) -> str:
     if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD:
         raise TableError([Problem(source, 1, "apiVersion", f"is no table of 0.2.0, which has {OLD}")])
     try:
+        _check_names(document.value)
         new = dict(_sections(document.value))
     except ValueError as error:
         raise TableError([Problem(source, 1, "", str(error))]) from error
@@ -64,6 +65,14 @@ def converted(text: Text) -> str:
         raise TableError([Problem(source, 1, "", message)]) from error
     raw = text[1] if isinstance(text[1], str) else text[1].decode()
     return _written(document, raw, new)
+
+
+def _check_names(old: Row) -> None:
+    """Raises a ValueError if a row has no name."""
+    for key in ("workloads", "shapes", "rules"):
+        for number, row in enumerate(old.get(key, ())):
+            if "name" not in row:
+                raise ValueError(f"{key}[{number}] has no name: add one")
 
 
 def _sections(old: Row) -> Iterator[tuple[str, Any]]:
@@ -76,9 +85,8 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
         elif key == "rules":
             rows = [rule(row) for row in value]
             rows = _laid_over(rows) if "extends" in old else _in_turn(rows)
-            # A bare off is false to YAML, and is written as it is only if all the rows are.
-            off = [row | {"mode": "off"} if row.get("mode") is False else row for row in rows]
-            yield key, value if rows == value else off
+            # A bare off is written as it is only if all the rows are.
+            yield key, value if rows == value else [*map(_with_mode, rows)]
         elif key == "workloads":
             if "extends" in old and any(row["name"] == INDEXED for row in value):
                 raise ValueError(f"workload {INDEXED} is a part of {JOB} now: change {JOB} in its place")
@@ -172,15 +180,28 @@ def _in_turn(rules: list[Row]) -> list[Row]:
     return ordered
 
 
+def _with_mode(row: Row) -> Row:
+    """Returns a row with its mode as text: a bare off is false to YAML."""
+    return row | {"mode": "off"} if row.get("mode") is False else row
+
+
 def _joined(rules: list[Row]) -> list[Row]:
     """Returns the rules, with one in the place of two.
 
     Raises:
-        ValueError: The two are not changed alike.
+        ValueError: The two are not changed alike, or a rule replaces only one of them.
     """
-    changes = [{**row, "name": IN_JOB} for row in rules if row["name"] in JOINED]
+    joined = f"rules {' and '.join(JOINED)} are one rule now, {IN_JOB}"
+    changes = [{**_with_mode(row), "name": IN_JOB} for row in rules if row["name"] in JOINED]
     if changes and changes != [changes[0]] * len(JOINED):
-        raise ValueError(f"rules {' and '.join(JOINED)} are one rule now, {IN_JOB}: change both alike")
+        raise ValueError(f"{joined}: change both alike")
+    for row in rules:
+        replaced = texts(row, "replaces")
+        both = [name for name in JOINED if name in replaced]
+        if both and len(both) < len(JOINED):
+            raise ValueError(f"{joined}, and rule {row['name']} replaces {both[0]}: let it replace both")
+        if both:
+            row["replaces"] = [*(name for name in replaced if name not in JOINED), IN_JOB]
     return [row for row in rules if row["name"] not in JOINED] + changes[:1]
 
 
