@@ -252,3 +252,21 @@ def test_no_element_of_a_list_hides_another() -> None:
     images = [{"name": "a", "image": "good"}, {"name": "b", "image": "bad"}]
     job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["initContainers"] = images
     assert [str(message) for message in outcome(table, job).denials] == ["not permitted"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fires"),
+    [
+        ("'!$(units.belowBlock)'", True),
+        ("$(units.belowBlock)", False),
+        ("[$(units.belowBlock), '!else']", False),
+        ("[$(units.belowBlock), mine]", True),
+        ("['!mine', '!$(units.belowBlock)']", False),
+    ],
+)
+def test_an_empty_list_excludes_nothing_and_allows_nothing(pattern: str, *, fires: bool) -> None:
+    match = f"{{workload: mpijob, role: worker, template: {{/spec/schedulerName: {pattern}}}}}"
+    table = extended(f"rules: [{{name: mine, reason: r, match: {match}, warn: w}}]\n")
+    job = mpijob(1)  # no unit has fewer nodes than a block of one
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = "mine"
+    assert ("mine" in outcome(table, job).fired()) == fires

@@ -85,6 +85,25 @@ LINT: dict[str, tuple[str, Expected]] = {
         RULE + "    warn: $(units.own)\n",
         [(8, "rules[0].warn", "unknown placeholder $(units.own)")],
     ),
+    "a list and another placeholder in one text": (
+        RULE.replace("worker", "worker, template: {/spec/x: $(units.own)-$(shape.name)}") + "    warn: w\n",
+        [(7, "rules[0].match.template", "$(units.own) is a list: it must be the whole value, or all")],
+    ),
+    "two lists in one text": (
+        RULE.replace("worker", "worker, template: {/spec/x: $(units.own)$(units.belowJob)}")
+        + "    warn: w\n",
+        [(7, "rules[0].match.template", "$(units.own) is a list: it must be the whole value, or all")],
+    ),
+    "a list in a part of a text by a value": (
+        "values: {a: x}\n"
+        + RULE.replace("worker", 'worker, template: {/spec/x: "!$(value.a)$(units.own)"}')
+        + "    warn: w\n",
+        [(8, "rules[0].match.template", "$(units.own) is a list: it must be the whole value, or all")],
+    ),
+    "the least of numbers and a default that is none": (
+        NUMBERED.replace("default: 1Gi", "function: least"),
+        [(8, "workloads[0].fields.size.default", "must be a number, such as 0, not ''")],
+    ),
     "a topology key where a shape has none": (
         RULE + "    warn: $(shape.topologyKey)\n",
         [(8, "rules[0].warn", "shape single-node has no topologyKey: match `shape` more narrowly")],

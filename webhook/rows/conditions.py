@@ -320,7 +320,7 @@ class InTemplate(
         """Returns the condition with the values of placeholders."""
         return InTemplate(
             tuple(
-                {place: tuple(spliced(allowed, values)) for place, allowed in places.items()}
+                {place: _spliced(allowed, values) for place, allowed in places.items()}
                 for places in self.value
             )
         )
@@ -445,6 +445,16 @@ class Namespace(OfObject[tuple[str, ...]], written=Texts):
         if matches(job.namespace, self.value):
             return None
         return f"the namespace is {job.namespace}, not {either(self.value)}"
+
+
+def _spliced(allowed: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
+    """Returns the allowed texts with values of placeholders: all texts, if only an empty list is excluded."""
+    texts = tuple(spliced(allowed, values))
+    excluding = [text.startswith("!") for text in allowed]
+    if all(excluding):
+        return texts or ("*",)
+    # Without the texts that a list would have allowed, the excluded ones would allow all others.
+    return texts if not all(text.startswith("!") for text in texts) else ()
 
 
 def _decisive(values: Sequence[Json], allowed: tuple[str, ...]) -> Json:

@@ -75,6 +75,7 @@ class Candidates(Row):
 
 Function = Literal["dirname", "min", "count", "least"]
 MIN: Literal["min"] = "min"
+LEAST: Literal["least"] = "least"
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Field(Row):
         Raises:
             WrongTypeError: The value is no text, no truth value, and no number of a permitted size.
         """
-        if self.function == "least":
+        if self.function == LEAST:
             values = (get(obj, path) for path in self.path.find_all(obj))
             least = int(self.default)
             return str(min((value if isinstance(value, int) else least for value in values), default=least))

@@ -1,5 +1,6 @@
 """Checks across rows: contradictions between rows, or with Kubernetes, and rows that can never fire."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
@@ -13,7 +14,7 @@ from webhook.rows.families import Family, Unit
 from webhook.rows.placeholders import JOB, MARKS, names
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Table
-from webhook.rows.workloads import DEVICES, MIN, WORKER, Workload
+from webhook.rows.workloads import DEVICES, LEAST, MIN, WORKER, Workload
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_policies import guarantee_problems, policy_problems
 from webhook.rules.lint_rules import listed, rule_problems
@@ -147,6 +148,8 @@ def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
             if quoted not in known:
                 yield (*path, "default"), f"unknown placeholder $({quoted}); known here are {listed(known)}"
             default = known.get(quoted, default)
+        if row.function == LEAST and not re.fullmatch("[0-9]{1,18}", default):
+            yield (*path, "default"), f"must be a number, such as 0, not {default!r}"
         if row.function == MIN and not thousandths(default):
             yield (*path, "default"), f"must be a quantity above 0, such as 1Gi, not {default!r}"
 

@@ -23,6 +23,7 @@ from webhook.rows.placeholders import (
     SCRIPTS,
     UNITS,
     names,
+    quoting,
 )
 from webhook.rows.policies import Mode
 from webhook.rows.shapes import NODE_CONFIG, Shape
@@ -38,6 +39,7 @@ def rule_problems(table: Table) -> Found:
         at: Path = ("rules", index)
         yield from _rule(rows, rule, at)
         yield from _quoted(rows, rule, at)
+        yield from _lists(rows, rule, at)
         yield from _fragment(rows, rule, at)
     yield from ((path, message) for path, message, of_aws in node_configs(table) if of_aws)
 
@@ -187,6 +189,17 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
                 ]
                 if bare:
                     yield path, f"shape {bare[0]} has no topologyKey: match `shape` more narrowly"
+
+
+def _lists(rows: Rows, rule: Rule, at: Path) -> Found:
+    """Yields values of `match.template` in which a list is not the whole text."""
+    known = {f"value.{name}": text for name, text in rows.table.values.items()}
+    for written in rule.match.template.texts if rule.match.template else ():
+        text = quoting(written, known)
+        quoted = next(filter(UNITS.get, names(text)), "")
+        if quoted and not PATTERN.fullmatch(text.removeprefix("!")):
+            why = f"$({quoted}) is a list: it must be the whole value, or all of it after !"
+            yield (*at, "match", "template"), f"{why}, not a part of {written!r}"
 
 
 _NEGATIVE = (
