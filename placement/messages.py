@@ -265,6 +265,7 @@ def cannot_move(why: str) -> str:
     return f"cannot move yet: {why}"
 
 
+ENDING: Final = "its deleted pods have not ended yet"
 LAUNCHER_FIRST: Final = "its launcher is deleted first"
 
 
@@ -277,16 +278,16 @@ def leaves(moves: Sequence[tuple[str | None, str]], why: str) -> str:
     return f"{', '.join(ways)}: {why}"
 
 
-def ends_for(job: str) -> str:
+def preempted_by(job: str) -> str:
     return f"ends for {job}, which has a higher priority"
 
 
-def ends_for_it(job: str) -> str:
+def preempts(job: str) -> str:
     return f"{job}, which has a lower priority, ends for it"
 
 
-def end_for_it(jobs: Sequence[str], why: str) -> str:
-    """Adds the jobs that end for a job to what it waits for, after what it needs."""
+def with_victims(jobs: Sequence[str], why: str) -> str:
+    """Adds the victims of a job to what it waits for, after what it needs."""
     needs, _, more = why.partition("; ")
     others = f" and {len(jobs) - 2} more" if len(jobs) > 2 else ""  # noqa: PLR2004 - that are named
     return f"{needs}; {', '.join(jobs[:2])}{others} of lower priority end for it; {more}"

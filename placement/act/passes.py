@@ -227,7 +227,7 @@ class Passes:
             reason = how or EventReason.RECREATED
             self.reporter.write(deletion.job, reason, deletion.why, self.clock(), "Warning")
             if by:
-                text = messages.ends_for_it(shown(deletion.job.key))
+                text = messages.preempts(shown(deletion.job.key))
                 self.reporter.write(by, EventReason.PREEMPTS, text, self.clock())
                 self.metrics.preemptions.inc()
             elif how:

@@ -86,7 +86,8 @@ def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = 
     Without more time, as ``goes_on`` says, it is not known when it may start.
     """
     keys = {pod.key for pod in pods}
-    scene = replace(scene, pods=(*scene.pods, *pods))
+    tuning = replace(scene.tuning, preempts=False)
+    scene = replace(scene, pods=(*scene.pods, *pods), tuning=tuning)
     decision = scene.decision()
     # A Pod whose annotation is not believed is in a job of its own.
     own = [waiting for waiting in decision.waiting if waiting.job.pods[0].pod.key in keys]

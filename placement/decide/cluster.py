@@ -63,7 +63,7 @@ class Cluster:
         self.resting = resting
         self._held_units: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
-        known = [guarantee for guarantee in units.guarantees if guarantee.unit in units.kinds]
+        known = [row for row in units.guarantees if row.count and row.unit in units.kinds]
         self.guarantees = Guarantees(known, topology, units, self.holders, self.parts) if known else None
 
     def kind(self, place: Place) -> Kind:

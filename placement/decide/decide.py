@@ -117,7 +117,7 @@ class _Round:
         jobs = [self._with_ended(job) for _, job in known.values()]
         by_key = {job.key: job for job in jobs}
         self._errors += self._losses.follow(by_key, self._memory)
-        self._preemptions.follow(by_key)
+        self._preemptions.follow(by_key, pods)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
         self._trying = {job.key[0]: job.key for job in jobs if self._has_time(job) and not job.settled}
@@ -188,6 +188,9 @@ class _Round:
             self._losses.launchers,
             self._preemptions.current,
             self._preemptions.times,
+            self._preemptions.in_vain,
+            self._preemptions.spared,
+            self._preemptions.first,
             self._now,
             self._losses.cut_off,
             self._known,
@@ -198,7 +201,8 @@ class _Round:
 
         A failed admission or a refused write ends that.
         """
-        return (job.returns or self._losses.moves(job)) and job.key not in self._failures
+        moves = (job.returns or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
+        return moves and job.key not in self._failures
 
     def _add_pods(
         self, pods: Sequence[Pod | Ended], inventory: Inventory, before: Known | None
@@ -270,7 +274,7 @@ class _Round:
         late = self._late_workers(job)
         trouble = job.trouble(self._tuning.units) if job.gated else None
         self._pause_age(job, trouble)
-        why = trouble or self._pause(job) if job.gated else None
+        why = trouble or self._preemptions.pause(job) or self._pause(job) if job.gated else None
         if late and not self._was_refused(job):
             self._evict(job, late, why or messages.NOT_EVERY_NODE)
         elif why is not None:
@@ -284,6 +288,7 @@ class _Round:
                 self._openings.append(self._allocator.open(job, failure, reserves=reserves))
                 self._trying[job.key[0]] = job.key
                 self._ends.admit(job)
+                self._preemptions.admit(job)
                 if not job.begun:
                     self._begun[job.key] = self._now
             except UnplacedError as error:
@@ -299,15 +304,16 @@ class _Round:
         if error.ranking and error.reason is Reason.UNITS and job.key[0] not in self._vain:
             if self._preemptions.may(job):
                 fits = partial(self._opened, job)
-                for victim in self._preemptions.begin(job, error.ranking, fits):
-                    self._leave_failed_node(victim, self._losses.lasting[victim.key])
+                for victim, loss in self._preemptions.begin(job, error.ranking, fits):
+                    self._leave_failed_node(victim, loss)
             if jobs := self._preemptions.hold(job):
-                return messages.end_for_it(jobs, str(error))
+                return messages.with_victims(jobs, str(error))
         return str(error)
 
     def _opened(self, job: Job, victims: Collection[JobKey]) -> Opening | None:
         """Returns how a job would be admitted if some jobs did not exist; None if it would not."""
-        pods, inventory = without(*self._seen, victims)
+        seen, inventory = without(*self._seen, victims)
+        pods = [pod for pod in seen if isinstance(pod, Ended) or not pod.deleting]
         memory, tuning = replace(self._memory, preemption=None), replace(self._tuning, preempts=False)
         decision = decide(self._cluster.topology, pods, self._now, tuning, memory, inventory)
         return next((opening for opening in decision.openings if opening.job.key == job.key), None)

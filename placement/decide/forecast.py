@@ -55,7 +55,8 @@ class Scene:
         pods = tuple(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in left)
         # An end that is only expected costs no namespace its age.
         memory = replace(decision.memory, unsettled={}, begun={}, vain={}, debts=self.memory.debts)
-        return replace(self, pods=pods, now=now, memory=memory, inventory=inventory)
+        tuning = replace(self.tuning, preempts=False)  # which jobs end later is not known
+        return replace(self, pods=pods, now=now, tuning=tuning, memory=memory, inventory=inventory)
 
 
 def forecast(

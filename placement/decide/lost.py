@@ -79,7 +79,7 @@ class Losses:
             # A later job of the same name is another job.
             ended = job.settled if job else not new
             created = None if ended else left.created
-            if self._now - left.at[-1] < REMEMBERED or created:
+            if self._now - left.at < REMEMBERED or created:
                 self.left[key] = left._replace(created=created, nodes=frozenset() if ended else left.nodes)
             if new and not ended and not (job and job.gated and not job.missing):
                 for name in left.nodes:  # its pods are not all there yet
@@ -110,13 +110,19 @@ class Losses:
             return None
         return messages.tried_again(messages.left_often(len(times)), times[0] + REMEMBERED)
 
-    def end(self, job: Job, by: Job) -> None:
-        """Ends a running job for one of higher priority: it waits again."""
-        why = messages.ends_for(shown(by.key))
-        launchers = tuple(member for member in self._pods[job.key] if not member.place and member.pod.node)
+    def victim(self, job: Job, by: Job, workers: tuple[Member, ...]) -> Loss:
+        """Returns what a job loses that ends for one of higher priority, and waits again."""
+        why, launchers = messages.preempted_by(shown(by.key)), self.launchers_of(job.key)
         at_once = frozenset(member.pod.uid for member in launchers)
-        whole = True
-        self.lasting[job.key] = Loss(why, whole, job.blocks, job.workers, launchers, at_once, by)
+        return Loss(why, True, job.blocks, workers, launchers, at_once, by)  # noqa: FBT003 - its fields
+
+    def launchers_of(self, key: JobKey) -> tuple[Member, ...]:
+        """Returns the launchers of a job that have nodes, also those that are being deleted."""
+        return tuple(member for member in self._pods.get(key, ()) if not member.place and member.pod.node)
+
+    def running(self, key: JobKey) -> frozenset[str]:
+        """Returns the uids of a job's pods with nodes, also of those that are being deleted."""
+        return frozenset(member.pod.uid for member in self._pods.get(key, ()) if member.pod.node)
 
     def keeps_launcher(self, job: Job) -> str:
         """Returns why the launcher of a job is not deleted again; empty, and remembers it, if it is."""
@@ -132,12 +138,12 @@ class Losses:
         With the time at which it began to run, only the time for which it had waited before counts as age.
         """
         first = self.created(job) or min(member.pod.created for member in job.workers or job.pods)
-        first += self._now - began if began else timedelta()
+        first = min(first + (self._now - began if began else timedelta()), self._now)
         first = max(first, self._now - self._tuning.default_limit)
         place = next(member.place for member in self._pods[job.key] if member.place)
         kept = None if nodes else first
-        times = (*self._times(job), self._now)
-        self.left[job.key] = Left(times, nodes, kept, place.workers, place.size, place.unit)
+        times = self._times(job) if began else (*self._times(job), self._now)
+        self.left[job.key] = Left(self._now, times, nodes, kept, place.workers, place.size, place.unit)
         self.since[job.key] = self._now  # it is tried again if this does not help
 
     @property
@@ -146,11 +152,11 @@ class Losses:
         return {key for key, left in self.left.items() if self._is_new(left)}
 
     def _is_new(self, left: Left) -> bool:
-        return self._now - left.at[-1] < self._tuning.bound
+        return self._now - left.at < self._tuning.bound
 
     def _times(self, job: Job) -> tuple[datetime, ...]:
         left = self.left.get(job.key)
-        return tuple(at for at in left.at if self._now - at < REMEMBERED) if left else ()
+        return tuple(at for at in left.times if self._now - at < REMEMBERED) if left else ()
 
 
 def _is_of(job: Job, left: Left) -> bool:

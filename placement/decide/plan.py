@@ -23,7 +23,7 @@ REMEMBERED: Final = 2 * LONGEST_PAUSE
 
 # How often a job may leave failed nodes in the time that failures are remembered.
 MOST_LEFT: Final = 3
-# How often jobs of a namespace may end jobs of lower priority in that time.
+# How often jobs of a namespace may preempt others in that time.
 MOST_PREEMPTIONS: Final = 3
 
 MOST_PLANNED: Final = 256  # blocks whose units are on one pod: a fourteenth of its room for annotations
@@ -74,9 +74,10 @@ class Failure:
 
 
 class Left(NamedTuple):
-    """A job of which pods were deleted because a node failed."""
+    """A job of which pods were deleted because a node failed, or for another job."""
 
-    at: tuple[datetime, ...]  # when; the last one last
+    at: datetime  # when last
+    times: tuple[datetime, ...]  # when nodes failed
     nodes: frozenset[str]  # those of the units that are kept for it
     created: datetime | None = None  # since when it counts as waiting: a restart costs a job no age
     # As in its placement annotation: a job of the same name with others is another one.
@@ -89,10 +90,14 @@ class Preemption(NamedTuple):
     """Jobs of lower priority that end for another job."""
 
     job: JobKey  # which waits for their units
+    workers: frozenset[str]  # the uids of its workers: others are those of another job of its name
+    priority: int  # of its workers
     at: datetime  # when it began
-    victims: frozenset[JobKey]  # none if it would not help
+    victims: frozenset[JobKey]
+    pods: frozenset[str]  # the uids of the victims' pods that ran then
     units: tuple[str, ...]  # those that the job would get
     nodes: frozenset[str]  # the nodes of these
+    gone: datetime | None = None  # since when none of these pods exists
 
 
 def recent_times(times: Mapping[Key, tuple[datetime, ...]], now: datetime) -> dict[Key, tuple[datetime, ...]]:
@@ -101,7 +106,7 @@ def recent_times(times: Mapping[Key, tuple[datetime, ...]], now: datetime) -> di
     return {key: each for key, each in late.items() if each}
 
 
-def remembered(times: Mapping[str, datetime], now: datetime) -> dict[str, datetime]:
+def remembered(times: Mapping[Key, datetime], now: datetime) -> dict[Key, datetime]:
     """Returns those times that are still remembered."""
     return {name: at for name, at in times.items() if now - at < REMEMBERED}
 
@@ -139,9 +144,13 @@ class Memory:
     left: Mapping[JobKey, Left] = field(default_factory=dict)
     # When launchers of a job were deleted before its workers.
     launchers: Mapping[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
-    # The jobs that end for another one, and when jobs of a namespace had others end.
+    # The jobs that end for another one, and when jobs of a namespace preempted others.
     preemption: Preemption | None = None
     preempted: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    # When a job tried to preempt others, and did not get its units; until when a victim is not one again.
+    in_vain: Mapping[JobKey, datetime] = field(default_factory=dict)
+    spared: Mapping[JobKey, datetime] = field(default_factory=dict)
+    first: datetime | None = None  # when the first decision was that this memory is of
     at: datetime | None = None  # when it was
     cut_off: datetime | None = None  # when most nodes were not Ready last
     # To save time: what the next decision need not find out again.

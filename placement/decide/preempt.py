@@ -8,21 +8,34 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from placement import messages
+from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
-from placement.decide.lost import Losses
-from placement.decide.plan import MOST_PREEMPTIONS, Memory, Opening, Preemption, Tuning, recent_times
-from placement.decide.reserve import Ends, Reservation
+from placement.decide.lost import Loss, Losses
+from placement.decide.plan import (
+    MOST_LEFT,
+    MOST_PREEMPTIONS,
+    REMEMBERED,
+    Memory,
+    Opening,
+    Preemption,
+    Tuning,
+    recent_times,
+    remembered,
+)
+from placement.decide.reserve import DISTRUST, YOUNG, Ends, Reservation
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
 
 MOST_VICTIMS: Final = 32  # jobs that end for one
-MOST_CHECKS: Final = 8  # decisions about whether all of them have to end
+MOST_CHECKS: Final = 3  # decisions about whether all of them have to end
+LONGEST_END: Final = timedelta(hours=1)  # that their pods take
 
 Fits = Callable[[Collection[JobKey]], Opening | None]
 """Returns how a job would be admitted if some jobs did not exist; None if it would not."""
@@ -40,60 +53,99 @@ class Preemptions:
     ends: Ends
 
     def __post_init__(self) -> None:
-        """Takes over what the last decision began, for as long as an admission may take."""
-        before = self.memory.preemption
-        self.current = before if before and self.now - before.at < self.tuning.bound else None
-        self.times = recent_times(self.memory.preempted, self.now)
+        """Takes over what the last decision remembers."""
+        memory = self.memory
+        self.current: Preemption | None = None
+        self.times = recent_times(memory.preempted, self.now)
+        self.in_vain = remembered(memory.in_vain, self.now)
+        self.spared = {key: until for key, until in memory.spared.items() if self.now < until}
+        self.first = memory.first or self.now
         self._jobs: Mapping[JobKey, Job] = {}
+        self._pods: Iterable[Pod | Ended] = ()
+        self._tried = False
 
-    def follow(self, jobs: Mapping[JobKey, Job]) -> None:
-        """Goes on with the jobs that were to end, if the job for which they end still waits."""
-        self._jobs = jobs
-        if not self.current:
+    def follow(self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | Ended]) -> None:
+        """Goes on with the victims until their pods have ended, and as long as an admission then takes."""
+        self._jobs, self._pods, before = jobs, pods, self.memory.preemption
+        if before is None or ((job := jobs.get(before.job)) and (job.begun or not job.gated)):
             return
-        job = jobs.get(self.current.job)
-        if job is None or not job.gated:
-            self.current = None
+        left = frozenset[str]().union(*map(self.losses.running, before.victims)) & before.pods
+        gone = None if left else before.gone or self.now
+        over = gone + self.tuning.bound if gone else before.at + LONGEST_END
+        same = job and _uids(job.workers) == before.workers and job.order[0] == -before.priority
+        workers = {key: jobs[key].workers for key in before.victims & jobs.keys()}
+        old = {
+            key: there
+            for key, each in workers.items()
+            if (there := tuple(member for member in each if member.pod.uid in before.pods))
+        }
+        # With a launcher that never had the gate, the workers would end in vain.
+        returned = [key for key in old if not _uids(self.losses.launchers_of(key)) <= before.pods]
+        self.spared |= dict.fromkeys(returned, self.now + DISTRUST)
+        if job is None or not same or self.now >= over or returned:
+            self.in_vain[before.job] = self.now
             return
-        for key in self.current.victims & jobs.keys():
-            times = [member.pod.opened for member in jobs[key].workers]
-            if all(at and at <= self.current.at for at in times):  # not admitted again meanwhile
-                self.losses.end(jobs[key], job)
+        self.current = before._replace(gone=gone)
+        for key, there in old.items():
+            self.losses.lasting[key] = self.losses.victim(jobs[key], job, there)
 
     def preempts(self, job: Job) -> bool:
         """Returns whether jobs end for a job."""
-        return bool(self.current and self.current.victims and self.current.job == job.key)
+        return bool(self.current and self.current.job == job.key)
+
+    def is_victim(self, key: JobKey) -> bool:
+        """Returns whether a job is a victim of which pods that ran still exist."""
+        current = self.current
+        return bool(current and key in current.victims and self.losses.running(key) & current.pods)
+
+    def pause(self, job: Job) -> str | None:
+        """Returns why a job is not admitted again yet; None if it may be."""
+        return messages.ENDING if self.is_victim(job.key) else None
+
+    def admit(self, job: Job) -> None:
+        """Ends nothing more for a job that is admitted."""
+        if self.current and self.preempts(job):
+            for key in self.current.victims:
+                self.losses.lasting.pop(key, None)
+            self.current = None
 
     def may(self, job: Job) -> bool:
         """Returns whether jobs may end for a job that is the first one in the queue."""
         times, namespace = self.times.get(job.key[0], ()), job.key[0]
         permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
         first = self.cluster.reservation is None or self.cluster.reservation.job == job.key
-        return permitted and first and not self.current and not job.begun and len(times) < MOST_PREEMPTIONS
+        # A new leader does not know what the last one began.
+        knows = self.now - self.first >= YOUNG
+        able = knows and not self.current and not self._tried and job.key not in self.in_vain
+        return permitted and first and able and not job.begun and len(times) < MOST_PREEMPTIONS
 
-    def begin(self, job: Job, ranking: Ranking, fits: Fits) -> Sequence[Job]:
+    def begin(self, job: Job, ranking: Ranking, fits: Fits) -> Sequence[tuple[Job, Loss]]:
         """Returns the jobs that end for a job; none if that would not help, which is not tried again soon."""
         able = {each.key: each for each in self._jobs.values() if self._may_end(each, job)}
         victims, opening = self._chosen(job, ranking, able.keys()), None
+        if victims is not None and not victims:
+            return ()  # pods that are ending leave enough
+        self._tried = True
         if victims and len(victims) <= MOST_VICTIMS:
             opening = fits(victims)
             for victim in sorted(victims, key=self._since)[: MOST_CHECKS if opening else 0]:
                 if found := fits(victims - {victim}):
                     victims, opening = victims - {victim}, found
-        if opening is None:
-            self.current = Preemption(job.key, self.now, frozenset(), (), frozenset())
+        if not victims or opening is None:
+            self.in_vain[job.key] = self.now
             return ()
         units = (self.cluster.topology.unit(job.place.unit, unit) for unit in opening.units)
         nodes = frozenset[str]().union(*(unit.names for unit in units if unit))
-        self.current = Preemption(job.key, self.now, victims, opening.units, nodes)
+        pods = frozenset[str]().union(*map(self.losses.running, victims))
+        workers, priority = _uids(job.workers), -job.order[0]
+        self.current = Preemption(job.key, workers, priority, self.now, victims, pods, opening.units, nodes)
         self.times[job.key[0]] = (*self.times.get(job.key[0], ()), self.now)
+        self.spared |= dict.fromkeys(victims, self.now + REMEMBERED)
         ending = [able[victim] for victim in sorted(victims)]
-        for each in ending:
-            self.losses.end(each, job)
-        return ending
+        return [(each, self.losses.victim(each, job, each.workers)) for each in ending]
 
     def hold(self, job: Job) -> Sequence[str]:
-        """Reserves the units of the jobs that end for a job; returns the names of these jobs."""
+        """Reserves the units of the victims for a job; returns the names of these jobs."""
         if not self.current or not self.preempts(job):
             return ()
         units, nodes, begin = self.current.units, self.current.nodes, self.now + self.tuning.bound
@@ -109,6 +161,8 @@ class Preemptions:
             job.order[0] > by.order[0]
             and job.settled
             and not job.gated
+            and job.key not in self.spared
+            and len(self.losses.launchers.get(job.key, ())) < MOST_LEFT
             and all(member.pod.opened and member.pod.on_failure and member.neuron for member in job.workers)
             and job.key not in self.losses.lasting
             and self.losses.pause(job) is None
@@ -118,16 +172,17 @@ class Preemptions:
     def _since(self, key: JobKey) -> datetime:
         return self.ends.admitted[key].since
 
-    def _chosen(self, job: Job, ranking: Ranking, able: AbstractSet[JobKey]) -> frozenset[JobKey]:
-        """Returns the jobs whose units are enough for a job: few, and young ones; none if there are none."""
+    def _chosen(self, job: Job, ranking: Ranking, able: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
+        """Returns the jobs whose units are enough for a job: few, and young ones; None if there are none."""
+        going = _ending(self._pods)
         ways: dict[str, frozenset[JobKey]] = {}
         for unit in ranking.possible():
-            held = ranking.holders(unit, able)
-            if held is not None and held <= able and not self.cluster.guaranteed(unit, job):
-                ways[unit.id] = held
+            held = ranking.holders(unit, able | going)
+            if held is not None and held <= able | going and not self.cluster.guaranteed(unit, job):
+                ways[unit.id] = held - going
         chosen, left, wanted = frozenset[JobKey](), dict(ways), len(job.blocks)
         if len(ways) < wanted:
-            return chosen
+            return None
         units = Counter(ways.values())
 
         def cost(unit: str, missing: int) -> tuple[float, float, str]:
@@ -142,6 +197,18 @@ class Preemptions:
             if sum(held <= chosen - {key} for held in ways.values()) >= wanted:
                 chosen -= {key}
         return chosen
+
+
+def _uids(members: Iterable[Member]) -> frozenset[str]:
+    return frozenset(member.pod.uid for member in members)
+
+
+def _ending(pods: Iterable[Pod | Ended]) -> frozenset[JobKey]:
+    """Returns the jobs whose pods with nodes are all being deleted."""
+    there = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.opened)]
+    return frozenset(
+        {pod.key for pod in there if pod.deleting} - {pod.key for pod in there if not pod.deleting}
+    )
 
 
 def without(

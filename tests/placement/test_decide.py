@@ -583,7 +583,7 @@ def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer
 def test_a_leader_that_remembers_nothing_gives_the_whole_time() -> None:
     decision = ask(SICK, HALF)
     assert not decision.deletions
-    assert replace(decision.memory, admitted={}) == replace(remembered(2, 0 * SECOND), at=NOW)
+    assert replace(decision.memory, admitted={}) == replace(remembered(2, 0 * SECOND), first=NOW, at=NOW)
 
 
 def test_a_running_job_that_lost_a_worker_loses_no_more() -> None:

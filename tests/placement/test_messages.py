@@ -97,9 +97,9 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "launcher_again": [
         ((3,), f"its launcher was deleted 3 times, and is there again without the gate {GATE}")
     ],
-    "ends_for": [(("j",), "ends for j, which has a higher priority")],
-    "ends_for_it": [(("j",), "j, which has a lower priority, ends for it")],
-    "end_for_it": [
+    "preempted_by": [(("j",), "ends for j, which has a higher priority")],
+    "preempts": [(("j",), "j, which has a lower priority, ends for it")],
+    "with_victims": [
         ((["j"], "needs 1; 0 free"), "needs 1; j of lower priority end for it; 0 free"),
         (
             (["j", "k", "l"], "needs 1; 0 free"),
@@ -216,6 +216,7 @@ CONSTANTS = {
     "NOT_EVERY_NODE": "not every worker got a node",
     "MOST_NOT_READY": "most nodes are not ready, so nothing is deleted",
     "MOST_WERE_NOT_READY": "most nodes were not ready just now, so nothing is deleted yet",
+    "ENDING": "its deleted pods have not ended yet",
     "LAUNCHER_FIRST": "its launcher is deleted first",
     "NOT_READY": "not ready",
     "CORDONED": "cordoned",

@@ -54,6 +54,7 @@ def crowded(api: FakeApi) -> Program:
     for pod in pods(api, "own"):
         pod["spec"]["priority"] = 9
         pod["metadata"]["creationTimestamp"] = "2026-11-21T11:00:00Z"
+    program.clock.forward(timedelta(minutes=10))
     api.writes.clear()
     return program
 

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contract.keys import GATE, SERVER_4
+from placement.decide.answer import answer_for
 from placement.decide.decide import decide
 from placement.decide.forecast import Scene, forecast
-from placement.decide.plan import MOST_LEFT, MOST_PREEMPTIONS, Decision, Memory, Tuning
+from placement.decide.plan import MOST_LEFT, MOST_PREEMPTIONS, Decision, Failure, Memory, Tuning
 from placement.decide.preempt import MOST_VICTIMS
+from placement.decide.reserve import Admission
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Guarantee, Node, Pod, Units
 from tests.helpers import examples
@@ -28,6 +30,7 @@ from tests.placement.world import (
     carry_out,
     changed,
     deleted,
+    foreign,
     job,
     name_of,
     on,
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 PROD: dict[str, Any] = {"namespace": "prod", "priority": 9, "age": HOUR}
 MAY = Guarantee(("prod",), SERVER_4, 0, preempts=True)
+MEMORY = Memory(first=NOW - HOUR)
 FLEET = servers(40)
 
 
@@ -62,7 +66,7 @@ class World:
     pods: list[Pod]
     tuning: Tuning = field(default_factory=tuning)
     now: datetime = NOW
-    memory: Memory | None = None
+    memory: Memory | None = field(default_factory=lambda: MEMORY)
 
     def ask(self, after: timedelta = SECOND, **states: Any) -> Decision:
         """Decides, with some nodes in other states; then, time passes."""
@@ -164,7 +168,7 @@ def test_only_the_first_job_in_the_queue_and_only_after_ten_minutes() -> None:
     assert not World(2, [*full({}, {}), *before, *job("own", 4, **PROD)]).ask().deletions
 
 
-def test_as_few_jobs_as_needed_end_and_young_ones_of_as_many() -> None:
+def test_as_few_jobs_as_needed_end_and_the_young_ones_first() -> None:
     large = running("large", *server(1), *server(2), since=5 * HOUR)
     small = [*running("s1", *server(3)), *running("s2", *server(4), since=2 * HOUR)]
     assert ended(World(4, [*large, *small, *job("own", 8, **PROD)]).ask()) == {"large"}
@@ -231,31 +235,38 @@ def test_nothing_ends_while_most_nodes_are_not_ready() -> None:
     assert not world.ask(**others).deletions
 
 
-def test_a_job_ends_three_times_an_hour() -> None:
-    rows = [Guarantee((f"prod{number}",), SERVER_4, 0, preempts=True) for number in range(4)]
+def test_a_job_ends_once_an_hour() -> None:
+    rows = [Guarantee((f"prod{number}",), SERVER_4, 0, preempts=True) for number in range(2)]
     world = World(1, running("r1", *server(1)), tuning(*rows))
-    for number in range(MOST_LEFT):
-        world.pods += job("own", 4, **PROD | {"namespace": f"prod{number}"})
-        decision = world.ask()
-        assert ended(decision) == {"r1"}
-        world.carry_out(decision)
-        decision = world.ask()
-        assert list(placed(decision)) == [f"prod{number}/own"]
-        world.carry_out(decision)
-        # Its author deletes it, and the other one gets its unit again.
-        world.pods = [pod for pod in world.pods if pod.namespace == "team"]
-        decision = world.ask(3 * MINUTE)
-        assert list(placed(decision)) == ["r1"]
-        world.carry_out(decision)
-        world.ask(3 * MINUTE)
-    world.pods += job("own", 4, **PROD | {"namespace": "prod3"})
+    world.pods += job("own", 4, **PROD | {"namespace": "prod0"})
+    decision = world.ask()
+    assert ended(decision) == {"r1"}
+    world.carry_out(decision)
+    decision = world.ask()
+    assert list(placed(decision)) == ["prod0/own"]
+    world.carry_out(decision)
+    # Its author deletes it, and the other one gets its unit again.
+    world.pods = [pod for pod in world.pods if pod.namespace == "team"]
+    decision = world.ask(3 * MINUTE)
+    assert list(placed(decision)) == ["r1"]
+    world.carry_out(decision)
+    world.ask(3 * MINUTE)
+    world.pods += job("own", 4, **PROD | {"namespace": "prod1"})
     older = replace(world, servers=2, pods=[*world.pods, *running("r2", *server(2), since=9 * HOUR)])
     assert ended(older.ask()) == {"r2"}
     assert not world.ask(HOUR).deletions
     assert world.ask().deletions
 
 
-def test_jobs_of_a_namespace_end_others_three_times_an_hour() -> None:
+def test_an_end_for_another_job_is_no_failure_of_a_node() -> None:
+    world = World(1, [*running("r1", *server(1)), *job("own", 4, **PROD)])
+    world.ask()
+    assert world.memory
+    (left,) = world.memory.left.values()
+    assert not left.times
+
+
+def test_jobs_of_a_namespace_preempt_others_three_times_an_hour() -> None:
     world = World(5, full(*[{}] * 5), tuning(replace(MAY, namespaces=("prod", "also"))))
     for number in range(MOST_PREEMPTIONS):
         world.pods += job(f"own{number}", 4, **PROD)
@@ -275,29 +286,178 @@ def test_jobs_of_a_namespace_end_others_three_times_an_hour() -> None:
 
 def test_a_namespace_whose_job_was_admitted_in_vain_ends_nothing() -> None:
     world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
-    world.memory = Memory(vain={"prod": NOW - 20 * MINUTE}, at=NOW)
+    world.memory = replace(MEMORY, vain={"prod": NOW - 20 * MINUTE}, at=NOW)
     world.now += 15 * MINUTE
     assert not world.ask().deletions
     world.now += HOUR
     assert world.ask().deletions
 
 
+def going(world: World, decision: Decision) -> None:
+    """Deletes the pods of a decision, with a grace period."""
+    gone = {pod.uid for deletion in decision.deletions for pod in deletion.pods}
+    world.pods = [replace(pod, deleting=pod.deleting or pod.uid in gone) for pod in world.pods]
+
+
 def test_nothing_more_ends_while_the_pods_have_their_grace_period_and_others_stay_off() -> None:
     world = World(2, [*full({}, {}), *job("own", 4, **PROD), *job("short", 1, limit=MINUTE)])
-    decision = world.ask()
-    gone = {pod.uid for deletion in decision.deletions for pod in deletion.pods}
-    world.pods = [replace(pod, deleting=True) if pod.uid in gone else pod for pod in world.pods]
+    going(world, world.ask())
     decision = world.ask(30 * SECOND)
     assert not decision.deletions
     assert "team/r2 of lower priority end for it" in waiting(decision)["prod/own"]
     # Three of its pods are gone, and their nodes are free.
     world.pods = [pod for pod in world.pods if not pod.deleting or pod.number == 3]
-    decision = world.ask(30 * SECOND)
+    for _ in range(11):
+        decision = world.ask(5 * MINUTE)
+        assert not placed(decision)
+        assert not decision.deletions
+    world.pods = [pod for pod in world.pods if not pod.deleting]
+    assert placed(world.ask()) == {"prod/own": "us-02"}
+
+
+def test_pods_that_never_end_are_waited_for_no_longer_than_an_hour_and_no_other_job_ends() -> None:
+    world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
+    going(world, world.ask(HOUR))
+    for _ in range(5):
+        decision = world.ask(HOUR)
+        assert not decision.deletions
+        assert "end for it" not in waiting(decision)["prod/own"]
+
+
+def test_a_job_that_does_not_get_the_units_has_none_end_for_an_hour() -> None:
+    world = World(4, [*full({}, {}, {}, {}), *job("own", 4, **PROD)])
+    decision = world.ask()
+    world.carry_out(decision)
+    world.pods.append(foreign("bare", "n4-0"))
+    world.ask(2 * MINUTE)
+    for _ in range(4):
+        assert not world.ask(15 * MINUTE).deletions
+    assert ended(world.ask()) == {"r3"}
+
+
+@pytest.mark.parametrize("change", [{"uid": "other"}, {"priority": -1}])
+def test_another_job_of_the_name_or_a_lower_priority_keeps_no_units(change: dict[str, Any]) -> None:
+    own = job("own", 4, **PROD)
+    world = World(2, [*full({}, {}), *own])
+    world.carry_out(world.ask())
+    left = [pod for pod in world.pods if pod.namespace == "team"]
+    new = [replace(pod, **change | ({"uid": f"{pod.uid}+"} if "uid" in change else {})) for pod in own]
+    # Without the preemption, this one is more urgent.
+    old = job("old", 4, namespace="c", priority=new[0].priority, age=20 * HOUR)
+    world.pods = [*(replace(pod, priority=-2) for pod in left), *new, *old]
+    assert placed(world.ask()) == {"c/old": "us-02"}
+
+
+def test_a_victim_of_which_a_worker_is_created_again_ends_all_the_same() -> None:
+    world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
+    fresh = {"opened": None, "plan": "", "node": "", "started": False, "gates": (GATE,), "demand": DEMAND}
+    # Its author deletes a worker before the program does, and three deletions are refused.
+    world.ask()
+    world.pods = [
+        replace(pod, uid="new", created=NOW, **fresh) if pod.name == "r2-worker-0" else pod
+        for pod in world.pods
+    ]
+    decision = world.ask()
+    assert deleted(decision) == ["r2-worker-1", "r2-worker-2", "r2-worker-3"]
+    assert not decision.openings
+
+
+def test_a_victim_is_not_admitted_before_its_pods_have_ended() -> None:
+    world = World(2, [*full({}, {}), *job("own", 8, **PROD)])
+    decision = world.ask()
+    old = [replace(pod, deleting=True) for deletion in decision.deletions for pod in deletion.pods]
+    world.carry_out(decision)
+    world.servers, new = 3, world.pods
+    world.pods = [*new, *old]
+    decision = world.ask()
     assert not placed(decision)
-    assert not decision.deletions
-    # The last one does not end: after two minutes, another job does.
-    world.now += MINUTE
+    assert "its deleted pods have not ended yet" in waiting(decision)["r1"]
+    world.pods = new
+    assert set(placed(world.ask())) == {"prod/own", "r1"}
+
+
+def test_a_launcher_that_never_had_the_gate_saves_its_job_for_a_day() -> None:
+    launcher = Pod("team", "r2-launcher", "a", "team.r2", node="n9-9", started=True, on_failure="restart")
+    world = World(2, [*full({}, {}), launcher, *job("own", 4, **PROD)])
+    assert deleted(world.ask()) == ["r2-launcher"]
+    world.pods = [replace(pod, uid="b") if pod == launcher else pod for pod in world.pods]
+    assert not world.ask(HOUR).deletions
     assert ended(world.ask()) == {"r1"}
+
+
+def test_no_worker_ends_if_another_unit_is_free_meanwhile() -> None:
+    launcher = Pod("team", "r2-launcher", "a", "team.r2", node="n9-9", started=True, on_failure="restart")
+    world = World(2, [*full({}, {}), launcher, *job("own", 4, **PROD)])
+    assert deleted(world.ask()) == ["r2-launcher"]
+    world.pods.remove(launcher)
+    world.servers = 3
+    decision = world.ask()
+    assert placed(decision) == {"prod/own": "us-03"}
+    assert not decision.deletions
+
+
+def test_a_job_whose_launcher_was_deleted_too_often_does_not_end() -> None:
+    world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
+    world.memory = replace(MEMORY, launchers={("team", "team.r2"): (NOW,) * MOST_LEFT})
+    assert ended(world.ask()) == {"r1"}
+
+
+def test_a_new_leader_ends_nothing_for_ten_minutes_and_then_counts_on_pods_that_end() -> None:
+    world = World(3, [*full({}, {}, {}), *job("own", 4, **PROD)])
+    going(world, world.ask())
+    world.memory = None
+    for _ in range(4):
+        assert not world.ask(4 * MINUTE).deletions
+    world.pods = [pod for pod in world.pods if not pod.deleting or pod.number]
+    assert not world.ask().deletions
+    world.pods = [replace(pod, deleting=False) for pod in world.pods]
+    world.memory = None
+    assert not world.ask(10 * MINUTE).deletions
+    world.pods = [*full({}, {}, {}), *job("own", 4, **PROD)]
+    assert ended(world.ask()) == {"r3"}
+
+
+def test_a_job_for_which_no_end_helps_does_not_keep_others_from_it_and_is_not_tried_again_soon() -> None:
+    safe = {"on_failure": "", "since": 30 * HOUR}
+    also = replace(MAY, namespaces=("also",))
+    huge, small = job("huge", 8, **PROD | {"age": 3 * HOUR}), job("small", 4, **PROD | {"namespace": "also"})
+    world = World(3, [*full(safe, safe, {}), *huge, *small], tuning(MAY, also))
+    gone = [ended(world.ask()) for _ in range(3)]
+    assert {"r3"} in gone
+    assert world.memory
+    assert list(world.memory.in_vain) == [("prod", "prod.huge")]
+
+
+def test_a_victim_with_a_remembered_failure_ends_once() -> None:
+    world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
+    failure = Failure(1, NOW - 10 * MINUTE, frozenset())
+    world.memory = replace(MEMORY, failures={("team", "team.r2"): failure}, at=NOW - SECOND)
+    assert len(world.ask().deletions) == 1
+
+
+def test_the_age_of_a_victim_whose_pods_are_new_is_not_in_the_future() -> None:
+    world = World(1, [*running("r1", *server(1)), *job("own", 4, **PROD)])
+    admitted = {("team", "team.r1"): Admission(NOW - 480 * HOUR, None)}
+    world.memory = replace(MEMORY, admitted=admitted, at=NOW - SECOND)
+    world.ask()
+    (left,) = world.memory.left.values()
+    assert left.created == NOW
+
+
+def test_a_row_that_only_preempts_hides_no_guarantee() -> None:
+    rows = MAY, Guarantee(("prod",), SERVER_4, 1)
+    world = World(2, [*full({}), *job("other", 4), *job("own", 4, namespace="prod")], tuning(*rows))
+    decision = world.ask()
+    assert placed(decision) == {"prod/own": "us-02"}
+
+
+def test_answers_and_forecasts_end_nothing() -> None:
+    scene = Scene(Topology(servers(2).values()), tuple(full({}, {})), NOW, tuning(), MEMORY)
+    own = job("own", 4, **PROD)
+    answer = answer_for(scene, own)
+    assert not answer.fits
+    assert "end for it" not in answer.why
+    assert answer.start != NOW + scene.tuning.bound
 
 
 def test_the_launcher_ends_first_and_nothing_more_if_the_job_has_gone() -> None:
@@ -363,7 +523,7 @@ def test_a_job_that_ended_waits_with_the_age_that_it_had_before_it_ran() -> None
 def test_a_forecast_lets_the_jobs_end() -> None:
     pods = [*full({}, {"limit": 20 * HOUR}), *job("own", 4, **PROD), *job("next", 4)]
     nodes = Topology(servers(2).values())
-    scene = Scene(nodes, tuple(pods), NOW, tuning())
+    scene = Scene(nodes, tuple(pods), NOW, tuning(), MEMORY)
     decision = scene.decision()
     starts = forecast(scene, decision, [("prod", "prod.own"), ("team", "team.next")])
     own = starts["prod", "prod.own"]
@@ -399,7 +559,7 @@ def test_whole_jobs_of_lower_priority_end_and_each_has_to(
     world: tuple[list[Node], list[Pod], list[Pod], Units],
 ) -> None:
     nodes, others, own, units = world
-    topology, memory = Topology(nodes), Memory()
+    topology, memory = Topology(nodes), MEMORY
 
     def fits(gone: Iterable[str]) -> bool:
         left = [pod for pod in others if pod.job not in gone]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -23,8 +24,8 @@ guarantees:
 """
 SOON = """
 from datetime import timedelta
-from placement.decide import decide
-decide.YOUNG = timedelta(seconds=1)
+from placement.decide import decide, preempt
+decide.YOUNG = preempt.YOUNG = timedelta(seconds=1)
 from placement.__main__ import main
 main()
 """
@@ -79,6 +80,8 @@ def event_texts(stage: Stage, key: Key, reason: str) -> set[str]:
 @pytest.mark.usefixtures("program")
 def test_the_youngest_job_that_may_start_again_ends_for_one_of_higher_priority(stage: Stage) -> None:
     old = running(stage, "old", BATCH, "restart")
+    second = int(time.time())
+    until(lambda: int(time.time()) > second, "the next second: the times of admissions have no fractions")
     young = running(stage, "young", BATCH, "restart")
     waits = running(stage, "waits", OTHER, "wait")
     before = {key: uids(stage, key) for key in (old, young, waits)}
