@@ -131,7 +131,7 @@ def test_a_job_that_asks_kueue_for_a_topology_has_no_pod_affinity(kind: str, str
     kept = kind != "PyTorchJob" and (strict == "unconstrained" or level != HOST)
     slices = kept and (strict, level) != ("required", SERVER)
     assert all(("slice-size" in each) is slices for each in asks(result, kind))
-    assert warned(result, "nothing keeps the workers on whole UltraServers") is not kept
+    assert warned(result, "nothing keeps the workers on whole units") is not kept
 
 
 @pytest.mark.parametrize("kind", TEMPLATES)
