@@ -102,6 +102,7 @@ def previewed(inside: Kubectl, *jobs: Object, options: Sequence[str] = ()) -> tu
     words += ["--kubeconfig", str(inside.kubeconfig), *options]
     done = _asked(words, text(together(*jobs)))
     assert done.exception is None or isinstance(done.exception, SystemExit), done.output
+    assert done.stdout, done.output
     return done.exit_code, json.loads(done.stdout)["items"]
 
 
