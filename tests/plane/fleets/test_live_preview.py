@@ -46,7 +46,9 @@ class Live(NamedTuple):
 
     def write_table(self, rows: str) -> None:
         """Has the preview service use rows as the installation's table; the webhook keeps its own."""
-        self.rules.write_text(rows, encoding="utf-8")
+        new = self.rules.with_suffix(".new")
+        new.write_text(rows, encoding="utf-8")
+        new.replace(self.rules)  # at once, like a kubelet: the service may read a file that is half written
         answering(self.home, load_installed(self.rules, placement=False).revision)
 
 
