@@ -26,9 +26,9 @@ _COLOURS: Final = {
     "  failed": "red",
 }
 """Colours of a preview's lines, by their beginning; None is bold."""
-# `::name` and `##[name]` at the start of a line are commands of GitHub workflows.
 _LINE_PART = re.compile(r"[^\n\t]+")
 _COLOUR = rf"(?:{ESCAPE}\[[\d;]*m)*"
+# `::name` at the start of a line, and `##[name]`, are commands of GitHub workflows.
 _COMMAND = re.compile(rf"^((?:{ESCAPE}\[[\d;]*m|[ \t])*):({_COLOUR}:)", re.MULTILINE)
 _GROUP = re.compile(rf"#({_COLOUR})#({_COLOUR}\[)")
 
@@ -71,7 +71,7 @@ def _line(line: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Returns the text with escapes for unprintable characters, and for the first ones of GitHub's commands.
+    """Returns the text with escapes for unprintable characters, and for what begins a GitHub command.
 
     Line ends and tabs stay. ASCII JSON and the YAML of `dump_yaml` stay as they are. Colours are ignored when
     commands are searched, because a pipe receives the lines without them.

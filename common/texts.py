@@ -51,6 +51,17 @@ def cut(message: str) -> str:
     return printable(" ".join(message.splitlines()), LONGEST_MESSAGE)
 
 
+def few(names: Sequence[str], most: int) -> str:
+    """Returns names in a row, at most so many: ``a, b and 3 more``."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """Returns a number of things: ``1 worker`` or ``2 workers``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def folded(text: str, first: str = "") -> str:
     """Returns a text after the first words of its line, in lines of at most `WIDTH`, indented alike."""
     return fill(

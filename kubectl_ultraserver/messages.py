@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from common import texts
 from contract.keys import INJECT, ON_NODE_FAILURE, PLACE
 from contract.place import Placer
 from kubectl_ultraserver.objects import NAME
@@ -22,8 +23,7 @@ NO_NODE: Final = "none"
 
 
 def few(names: Sequence[str]) -> str:
-    more = len(names) - NAMED
-    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+    return texts.few(names, NAMED)
 
 
 # ---- The verdict of `verify` -------------------------------------------------------------------------------

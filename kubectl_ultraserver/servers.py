@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from common.texts import counted
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.fleet import Fleet, node_number
 from placement.decide.fit import unusable
@@ -113,8 +114,7 @@ def counts(servers: Sequence[Server]) -> str:
     """Returns a line with the numbers of free, used and broken UltraServers."""
     whole = [server for server in servers if server.id]
     taken = sum(bool(server.holders) for server in whole)
-    plural = "" if len(whole) == 1 else "s"
-    text = f"{len(whole)} UltraServer{plural}: {sum(server.free for server in whole)} free, "
+    text = f"{counted(len(whole), 'UltraServer')}: {sum(server.free for server in whole)} free, "
     text += f"{taken} in use, {sum(server.broken for server in whole)} broken"
     outside = len(servers) - len(whole)
     return text + (f"; {outside} nodes in none" if outside else "")

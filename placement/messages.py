@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from common.texts import counted, few
 from contract.keys import GATE, INJECT, PLACE
 from placement.limits import (
     MOST_ANNOTATIONS,
@@ -217,7 +218,7 @@ def shortage(needed: str, free: int, *, possible: int | None, reserved: bool) ->
 
 def guaranteed_to_others(needed: int, label: str, teams: str, kept: int, total: int) -> str:
     return (
-        f"needs {needed} unit{'s' * (needed != 1)} by {label}, and {teams} are guaranteed {kept} of the "
+        f"needs {counted(needed, 'unit')} by {label}, and {teams} are guaranteed {kept} of the "
         f"{total} that can be used: use fewer workers, or lower a guarantee"
     )
 
@@ -289,8 +290,7 @@ def preempts(job: str) -> str:
 def with_victims(jobs: Sequence[str], why: str) -> str:
     """Adds the victims of a job to what it waits for, after what it needs."""
     needs, _, more = why.partition("; ")
-    others = f" and {len(jobs) - 2} more" if len(jobs) > 2 else ""  # noqa: PLR2004 - that are named
-    return f"{needs}; {', '.join(jobs[:2])}{others} of lower priority end for it; {more}"
+    return f"{needs}; {few(jobs, 2)} of lower priority end for it; {more}"
 
 
 # ---- Why a node or a unit cannot be used -------------------------------------------------------------------

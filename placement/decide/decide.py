@@ -1,10 +1,10 @@
 """Decides which jobs are admitted now, onto which units, and why the others wait; pure, without a clock.
 
 A job that was admitted in part and has its units is finished first. Then jobs are considered by priority,
-then by age / (share + 0.1): the share is
-the part of all nodes that the namespace has. The first job that does not fit gets a
-reservation: the units that become free first. Other jobs are admitted to other units, or to these if they
-end before the reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
+then by age / (share + 0.1), where the share is the part of all nodes that the namespace has. The first job
+that does not fit gets a reservation: the units that become free first. Other jobs are admitted to other
+units, or to these if they end before the reservation begins. The demands and failures of a job do not delay
+jobs of other namespaces.
 """
 
 from collections import defaultdict
@@ -266,7 +266,7 @@ class _Round:
 
     def _consider(self, job: Job) -> None:
         if loss := self._losses.lasting.get(job.key):
-            self._leave_failed_node(job, loss)
+            self._delete_pods(job, loss)
             return
         if job.settled and not job.gated:
             self._failures.pop(job.key, None)
@@ -305,7 +305,7 @@ class _Round:
             if self._preemptions.may(job):
                 fits = partial(self._opened, job)
                 for victim, loss in self._preemptions.begin(job, error.ranking, fits):
-                    self._leave_failed_node(victim, loss)
+                    self._delete_pods(victim, loss)
             if jobs := self._preemptions.hold(job):
                 return messages.with_victims(jobs, str(error))
         return str(error)
@@ -318,7 +318,7 @@ class _Round:
         decision = decide(self._cluster.topology, pods, self._now, tuning, memory, inventory)
         return next((opening for opening in decision.openings if opening.job.key == job.key), None)
 
-    def _leave_failed_node(self, job: Job, loss: Loss) -> None:
+    def _delete_pods(self, job: Job, loss: Loss) -> None:
         """Deletes the pods of a job that a failed node keeps from running, or that ends for another job."""
         why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
         moving = elsewhere(job, loss, self._losses.since.get(job.key, self._now))

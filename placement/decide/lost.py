@@ -13,7 +13,7 @@ from placement.decide.believe import Member
 from placement.decide.cluster import Cluster, shown
 from placement.decide.fit import untolerated, unusable
 from placement.decide.jobs import Job
-from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning, recent_times
+from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning, recent, recent_times
 from placement.messages import EventReason
 from placement.observe.model import Demand, JobKey, Node, demand_of
 
@@ -118,7 +118,7 @@ class Losses:
 
     def launchers_of(self, key: JobKey) -> tuple[Member, ...]:
         """Returns the launchers of a job that have nodes, also those that are being deleted."""
-        return tuple(member for member in self._pods.get(key, ()) if not member.place and member.pod.node)
+        return _launchers(self._pods.get(key, ()))
 
     def running(self, key: JobKey) -> frozenset[str]:
         """Returns the uids of a job's pods with nodes, also of those that are being deleted."""
@@ -156,7 +156,7 @@ class Losses:
 
     def _times(self, job: Job) -> tuple[datetime, ...]:
         left = self.left.get(job.key)
-        return tuple(at for at in left.times if self._now - at < REMEMBERED) if left else ()
+        return recent(left.times, self._now) if left else ()
 
 
 def _is_of(job: Job, left: Left) -> bool:
@@ -184,7 +184,7 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
         blocks[member.block].append(member)
     why = {block: text for block, own in blocks.items() if (text := _trouble(job, own, alive, cluster))}
     all_of_it = any(member.pod.on_failure == RESTART for member in workers)
-    launchers = tuple(member for member in pods if not member.place and member.pod.node)
+    launchers = _launchers(pods)
     dead = {member.pod.uid for member in pods if member.pod.node and cluster.topology.dead(member.pod.node)}
     leaving = [
         member
@@ -203,6 +203,10 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
         launchers,
         frozenset(dead.union(member.pod.uid for member in launchers)),
     )
+
+
+def _launchers(pods: Iterable[Member]) -> tuple[Member, ...]:
+    return tuple(member for member in pods if not member.place and member.pod.node)
 
 
 def elsewhere(job: Job, loss: Loss, since: datetime) -> Job:

@@ -1,6 +1,6 @@
 """The inputs and results of a decision: settings, memory, admissions, deletions and reasons."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self, TypeVar
@@ -100,9 +100,14 @@ class Preemption(NamedTuple):
     gone: datetime | None = None  # since when none of these pods exists
 
 
+def recent(times: Iterable[datetime], now: datetime) -> tuple[datetime, ...]:
+    """Returns those times that are still remembered."""
+    return tuple(at for at in times if now - at < REMEMBERED)
+
+
 def recent_times(times: Mapping[Key, tuple[datetime, ...]], now: datetime) -> dict[Key, tuple[datetime, ...]]:
     """Returns those of several times each that are still remembered."""
-    late = {key: tuple(at for at in each if now - at < REMEMBERED) for key, each in times.items()}
+    late = {key: recent(each, now) for key, each in times.items()}
     return {key: each for key, each in late.items() if each}
 
 

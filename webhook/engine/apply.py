@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from common.texts import cut
+from common.texts import cut, few
 from contract.place import Placer
 from webhook.engine.jobs import Job
 from webhook.engine.match import Match, Values, match_rule, needs_not_met, split_rules
@@ -187,6 +187,5 @@ def _difference(conflict: Conflict) -> str:
     theirs, ours = conflict.theirs, conflict.ours
     if isinstance(theirs, dict) and isinstance(ours, dict):
         keys = sorted(k for k in theirs.keys() | ours.keys() if not same(theirs.get(k), ours.get(k)))
-        more = f" and {len(keys) - MOST_KEYS} more" if len(keys) > MOST_KEYS else ""
-        return f"{conflict.path} differs from the webhook's in {', '.join(keys[:MOST_KEYS])}{more}"
+        return f"{conflict.path} differs from the webhook's in {few(keys, MOST_KEYS)}"
     return f"{conflict.path} is {shown(theirs, 40)}, not {shown(ours, 40)}"

@@ -4,7 +4,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from common.texts import cut
+from common.texts import counted, cut
 from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.documents import Document
@@ -187,11 +187,6 @@ def _when(item: Seen, place: Place) -> str:
     if place.workers == 1:
         return f"{job} waits until a node is free"
     return f"{job} waits until {'both' if place.workers == 2 else f'all {place.workers}'} nodes are free"  # noqa: PLR2004
-
-
-def counted(number: int, noun: str) -> str:
-    """Returns a number of things: ``1 worker`` or ``2 workers``."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _nodes(item: Seen) -> int:

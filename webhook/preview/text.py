@@ -5,13 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from common.pointers import parse_pointer
-from common.texts import WIDTH, folded, printable
+from common.texts import WIDTH, counted, folded, printable
 from contract import keys
 from webhook.engine.outcome import State
 from webhook.objects.tree import nodes, shown, text_of
 from webhook.preview.lines import unified
 from webhook.preview.report import Preview
-from webhook.preview.sentence import Judgement, counted
+from webhook.preview.sentence import Judgement
 
 AFTER: Final = "after ultraserver-webhook"
 WIDEST: Final = 100
