@@ -1,10 +1,11 @@
-"""The texts that the certificate program shows to people, each as a function of its values.
+"""The texts that the certificate program shows to people.
 
-The kinds of step (`certs.decide.Action`) are the codes: the log, ``status`` and the metric ``steps`` have
-them, and docs/reference.md lists them.
+A text with values is a function of them, mostly the ``format`` of a template. The kinds of step
+(`certs.decide.Action`) are the codes: the log, ``status`` and the metric ``steps`` have them, and
+docs/reference.md lists them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -27,18 +28,13 @@ NOT_TRUSTED_YET: Final = "API servers do not trust the new authority yet"
 PODS_RECEIVE_LEAF: Final = "pods are receiving the new authority's leaf"
 EVERY_REPLICA: Final = "every replica serves the new authority's leaf"
 NOTHING_TO_DO: Final = "nothing to do"
+ca_not_valid: Final = "the authority is {} only".format
+no_ca: Final = "no authority can sign: {}".format
+no_leaf: Final = "no leaf to serve: {}".format
 
 
 def valid(begin: datetime, end: datetime) -> str:
     return f"valid from {stamp(begin)} to {stamp(end)}"
-
-
-def ca_not_valid(span: str) -> str:
-    return f"the authority is {span} only"
-
-
-def no_ca(problem: str) -> str:
-    return f"no authority can sign: {problem}"
 
 
 def ca_due(at: datetime) -> str:
@@ -57,10 +53,6 @@ def stale(hooks: Iterable[str]) -> str:
     return f"the caBundle is stale in {', '.join(hooks)}"
 
 
-def no_leaf(why: str) -> str:
-    return f"no leaf to serve: {why}"
-
-
 def leaf_lacks(names: Iterable[str]) -> str:
     return f"the leaf lacks the name {', '.join(names)}"
 
@@ -76,18 +68,9 @@ OTHER_KEY: Final = "its private key is not the certificate's"
 WRONG_KEY: Final = "its private key is not ECDSA on P-256"
 NO_CA_FILE: Final = "its ca.crt is missing or cannot be read"
 NOT_SIGNED: Final = "no trusted authority signed it"
-
-
-def unreadable(error: Exception) -> str:
-    return f"its certificate or key cannot be read: {error}"
-
-
-def not_valid(span: str) -> str:
-    return f"it is {span} only"
-
-
-def lacks_name(name: str) -> str:
-    return f"it lacks the name {name}"
+unreadable: Final = "its certificate or key cannot be read: {}".format
+not_valid: Final = "it is {} only".format
+lacks_name: Final = "it lacks the name {}".format
 
 
 def ends_soon(at: datetime, least: timedelta) -> str:
@@ -96,17 +79,9 @@ def ends_soon(at: datetime, least: timedelta) -> str:
 
 # ---- Notes and problems of `status` ------------------------------------------------------------------------
 
-
-def no_hook(name: str) -> str:
-    return f"there is no webhook configuration {name} yet"
-
-
-def not_served(why: str) -> str:
-    return f"the provided certificate is not served: {why}"
-
-
-def bundle_lacks_ca(kind: str, name: str) -> str:
-    return f"the caBundle of the {kind} webhook configuration {name} lacks the leaf's authority"
+no_hook: Final = "there is no webhook configuration {} yet".format
+not_served: Final = "the provided certificate is not served: {}".format
+bundle_lacks_ca: Final = "the caBundle of the {} webhook configuration {} lacks the leaf's authority".format
 
 
 # ---- The report of `status` --------------------------------------------------------------------------------
@@ -156,58 +131,21 @@ SAME_SECRETS: Final = (
     "third is never written"
 )
 NO_NAMES: Final = "a serving certificate needs at least one name, and no empty one"
-
-
-def step(action: str, why: str) -> str:
-    return f"{action}: {why}"
-
-
-def with_notes(why: str, notes: Sequence[str]) -> str:
-    return "; ".join([why, *notes])
-
-
-def note(text: str) -> str:
-    return f"note: {text}"
-
-
-def wrong(problem: str) -> str:
-    return f"wrong: {problem}"
-
-
-def error(error: Exception) -> str:
-    return f"error: {error}"
-
-
-def pass_failed(error: Exception) -> str:
-    return f"a pass failed: {error}"
-
-
-def many_steps(count: int, action: str, why: str) -> str:
-    return (
-        f"after {count} steps there is still something to do, last: {action} ({why}); does another program "
-        "write to the same objects?"
-    )
-
-
-def from_elsewhere(secret: str) -> str:
-    return f"the certificate comes from the Secret {secret}: replace it there"
-
-
-def not_complete(seconds: float) -> str:
-    return f"not complete after {seconds:g} s"
+step: Final = "{}: {}".format
+note: Final = "note: {}".format
+wrong: Final = "wrong: {}".format
+error: Final = "error: {}".format
+pass_failed: Final = "a pass failed: {}".format
+many_steps: Final = (
+    "after {} steps there is still something to do, last: {} ({}); does another program write to the same "
+    "objects?"
+).format
+from_elsewhere: Final = "the certificate comes from the Secret {}: replace it there".format
+not_complete: Final = "not complete after {:g} s".format
+malformed_name: Final = "a name of the certificate is malformed: {}".format
+outlives: Final = "a leaf ({}) cannot outlive its authority ({})".format
+short_leaf: Final = "a leaf of {} is shorter than twelve settling times ({})".format
 
 
 def made(path: object, end: datetime) -> str:
     return f"made {path}; valid until {end:{_MINUTES}} UTC"
-
-
-def malformed_name(error: Exception) -> str:
-    return f"a name of the certificate is malformed: {error}"
-
-
-def outlives(leaf: timedelta, ca: timedelta) -> str:
-    return f"a leaf ({leaf}) cannot outlive its authority ({ca})"
-
-
-def short_leaf(leaf: timedelta, settle: timedelta) -> str:
-    return f"a leaf of {leaf} is shorter than twelve settling times ({settle})"

@@ -48,7 +48,7 @@ class Passes:
 
     def _report(self, result: PassResult) -> None:
         notes = result.stored.notes
-        text = messages.with_notes(result.last.why, notes)
+        text = "; ".join([result.last.why, *notes])
         # Logged once, not with every pass; each step was logged when it was done.
         if text != self._last_text or result.steps:
             quiet = result.last.action in {Action.KEEP, Action.WAIT} and not notes

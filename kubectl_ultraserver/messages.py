@@ -1,6 +1,7 @@
-"""The texts of the plugin's findings, verdicts and refusals, each as a function of its values.
+"""The texts of the plugin's findings, verdicts and refusals.
 
-`VERDICTS` has the codes of the problems that ``verify`` finds. docs/reference.md lists them.
+A text with values is a function of them, mostly the ``format`` of a template. `VERDICTS` has the codes of the
+problems that ``verify`` finds. docs/reference.md lists them.
 """
 
 import json
@@ -37,17 +38,21 @@ VERDICTS: Final[Mapping[str, str]] = {
     "claim": "cannot work with its device claims",
 }
 """The kinds of `Fault` in a sentence."""
-
 UNKNOWN: Final = "cannot tell whether it is placed whole"
 NO_WORKERS: Final = "it has no workers"
+whole: Final = "placed whole: {} workers on {}, as node config {} needs".format
+crowded_node: Final = "node {} has {} of its workers, and may have one".format
+on_node: Final = "{} is on node {}, {}".format
+NODE_GONE: Final = "which does not exist any more"
+NODE_NOT_READY: Final = "which is not ready"
+other_mode: Final = "whose mode {} has no node config {}".format
+other_claim: Final = "{} has its devices by {}, with node config {}; the job has {}".format
+shared: Final = "{} is shared with {} ({} on node {})".format
+outside: Final = "node {} is in no working UltraServer".format
 
 
 def not_whole(kinds: Iterable[str]) -> str:
     return f"not placed whole: {', '.join(VERDICTS[kind] for kind in kinds)}"
-
-
-def whole(workers: int, units: str, size: int) -> str:
-    return f"placed whole: {workers} workers on {units}, as node config {size} needs"
 
 
 def unmarked(names: Sequence[str]) -> str:
@@ -68,20 +73,8 @@ def exist(count: int, wanted: int, absent: Sequence[str] = ()) -> str:
     return f"{count} of {wanted} workers exist{which}"
 
 
-def crowded_node(node: str, count: int) -> str:
-    return f"node {node} has {count} of its workers, and may have one"
-
-
 def partial_block(unit: str, names: Sequence[str], size: int) -> str:
     return f"{unit} has {len(names)} of its workers, and node config {size} needs {size}: {few(names)}"
-
-
-def on_node(worker: str, node: str, why: str) -> str:
-    return f"{worker} is on node {node}, {why}"
-
-
-NODE_GONE: Final = "which does not exist any more"
-NODE_NOT_READY: Final = "which is not ready"
 
 
 def no_unit(label: str, server: str | None, number: str) -> str:
@@ -90,62 +83,31 @@ def no_unit(label: str, server: str | None, number: str) -> str:
     return f"which is in no working UltraServer: {values}{hint}"
 
 
-def other_mode(mode: str, size: int) -> str:
-    return f"whose mode {mode} has no node config {size}"
-
-
-def other_claim(worker: str, claim: str, config: int, size: int) -> str:
-    return f"{worker} has its devices by {claim}, with node config {config}; the job has {size}"
-
-
-def shared(unit: str, holder: str, pod: str, node: str) -> str:
-    return f"{unit} is shared with {holder} ({pod} on node {node})"
-
-
-def outside(node: str) -> str:
-    return f"node {node} is in no working UltraServer"
-
-
 def node_outside(node: str, label: str, value: str | None) -> str:
     return f"node {node}: in no working UltraServer, label {label} is {value or 'missing'}"
 
 
 # ---- `why`: the webhook ------------------------------------------------------------------------------------
 
-
-def ended(how: str) -> str:
-    return f"has ended: {how}"
+ended: Final = "has ended: {}".format
+opted_out: Final = f": namespace {{}} is opted out by label {INJECT}={{}}".format
+opt_in: Final = f"kubectl label namespace {{}} {INJECT}-; {RECREATE}".format
+would_refuse: Final = ", and the rule table would refuse the job: {}{}".format
+not_sent: Final = ": no MutatingWebhookConfiguration sends {}s to it".format
+REGISTERED_LATER: Final = ": it was registered after the job was created"
+PODS_THEN_RECREATE: Final = f"{GET_PODS}; then {RECREATE}"
 
 
 def added_nothing(why: str, *, blocks: bool) -> str:
     return f"{'added blocks to its pods, and nothing to the job' if blocks else 'added nothing'}{why}"
 
 
-def opted_out(namespace: str, value: str) -> str:
-    return f": namespace {namespace} is opted out by label {INJECT}={value}"
-
-
-def opt_in(namespace: str) -> str:
-    return f"kubectl label namespace {namespace} {INJECT}-; {RECREATE}"
-
-
 def by_policy(policy: str | None) -> str:
     return f", by the policy: {policy}" if policy else ""
 
 
-def would_refuse(denial: str, policy: str) -> str:
-    return f", and the rule table would refuse the job: {denial}{policy}"
-
-
 def reason(text: str, policy: str) -> str:
     return f": {text}{'' if policy in text else policy}"
-
-
-def not_sent(kind: str) -> str:
-    return f": no MutatingWebhookConfiguration sends {kind}s to it"
-
-
-REGISTERED_LATER: Final = ": it was registered after the job was created"
 
 
 def table_changed(*, would: bool) -> str:
@@ -159,10 +121,15 @@ def not_called(policy: str, unasked: str, *, ignored: bool, asked: bool) -> str:
     return f": it was not called, did not answer{note}, or ignores such a job; {unasked}"
 
 
-PODS_THEN_RECREATE: Final = f"{GET_PODS}; then {RECREATE}"
-
-
 # ---- `why`: whole-job admission and the scheduler ----------------------------------------------------------
+
+REPAIR: Final = f"repair the node, or apply the job again with annotation {ON_NODE_FAILURE}: move"
+NO_LEASE: Final = "does not run: it has no Lease, and pods with its gate wait"
+LOGS: Final = f"kubectl -n {NAME} logs deployment/{COMPONENT}"
+event: Final = "{}: {}".format
+not_admitted: Final = "does not admit the job: {}".format
+last_event: Final = "its last Event: {}".format
+NO_REASON: Final = "no reason given"
 
 
 def leaves(nodes: Sequence[str], choice: str, silent: str) -> str:
@@ -172,15 +139,6 @@ def leaves(nodes: Sequence[str], choice: str, silent: str) -> str:
 
 def stays(nodes: Sequence[str]) -> str:
     return f"keeps the job on {few(nodes)}, and waits for the node"
-
-
-REPAIR: Final = f"repair the node, or apply the job again with annotation {ON_NODE_FAILURE}: move"
-NO_LEASE: Final = "does not run: it has no Lease, and pods with its gate wait"
-LOGS: Final = f"kubectl -n {NAME} logs deployment/{COMPONENT}"
-
-
-def event(reason: str, text: str) -> str:
-    return f"{reason}: {text}"
 
 
 def old_lease(at: datetime, holder: str) -> str:
@@ -193,10 +151,6 @@ def foreign_gate(names: Sequence[str], gate: str, *, kueue: bool) -> str:
 
 def launcher_without_node(why: str) -> str:
     return f"the launcher has no node: {why or 'the scheduler has not looked at it yet'}"
-
-
-def not_admitted(why: str) -> str:
-    return f"does not admit the job: {why}"
 
 
 def _there(units: Sequence[str]) -> str:
@@ -215,15 +169,8 @@ def could_admit(units: Sequence[str]) -> str:
     return f"could admit the job to {_there(units)}, and has not: it has stalled, or decides otherwise"
 
 
-def last_event(text: str) -> str:
-    return f"its last Event: {text}"
-
-
 def not_scheduled(scheduler: str, *, new: bool) -> str:
     return f"scheduler {scheduler} has not looked at it{'' if new else ': is it running?'}"
-
-
-NO_REASON: Final = "no reason given"
 
 
 def room(units: Sequence[str]) -> str:
@@ -240,10 +187,12 @@ NOT_SEEN: Final = "has not looked at the job yet"
 TOPOLOGY: Final = (
     "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken"
 )
-
-
-def suspended(field: str) -> str:
-    return f"is suspended ({field}), and by no queue"
+suspended: Final = "is suspended ({}), and by no queue".format
+integrations: Final = "check that Kueue runs and that its integrations list {}".format
+deactivated: Final = "Workload {} is deactivated (spec.active)".format
+admission_check: Final = "admission check {}: {}: {}".format
+waits_in_queue: Final = "waits for {}: {}".format
+describe_queue: Final = "kubectl -n {} describe localqueue {}".format
 
 
 def resume(namespace: str, job: str, policy: str) -> str:
@@ -251,28 +200,8 @@ def resume(namespace: str, job: str, policy: str) -> str:
     return f"kubectl -n {namespace} patch {job} --type merge -p '{json.dumps(released)}'"
 
 
-def integrations(kind: str) -> str:
-    return f"check that Kueue runs and that its integrations list {kind}"
-
-
 def kueue_evicted(reason: object, text: str) -> str:
     return f"evicted: {reason}: {text}".rstrip(": ")
-
-
-def deactivated(workload: str) -> str:
-    return f"Workload {workload} is deactivated (spec.active)"
-
-
-def admission_check(name: object, state: object, text: str) -> str:
-    return f"admission check {name}: {state}: {text}"
-
-
-def waits_in_queue(what: str, why: str) -> str:
-    return f"waits for {what}: {why}"
-
-
-def describe_queue(namespace: str, queue: str) -> str:
-    return f"kubectl -n {namespace} describe localqueue {queue}"
 
 
 # ---- `why`: pods and containers ----------------------------------------------------------------------------
@@ -280,22 +209,13 @@ def describe_queue(namespace: str, queue: str) -> str:
 NO_STATUS: Final = "has not acted on the job: it has no status"
 JOB_IS_NEW: Final = "may not have read the new job yet"
 NO_LAUNCHER: Final = "the launcher is not created"
-
-
-def controller(kind: str) -> str:
-    return f"the controller of {kind}s"
-
-
-def find_operator(operator: str) -> str:
-    return f"kubectl get deployments -A: does {operator} run?"
-
-
-def describe_job(namespace: str, job: str) -> str:
-    return f"kubectl -n {namespace} describe {job}; a quota, perhaps"
-
-
-def event_about(kind: object, name: object, reason: object, text: str) -> str:
-    return f"{kind} {name}: {reason}: {text}"
+controller: Final = "the controller of {}s".format
+find_operator: Final = "kubectl get deployments -A: does {} run?".format
+describe_job: Final = "kubectl -n {} describe {}; a quota, perhaps".format
+event_about: Final = "{} {}: {}: {}".format
+init_container: Final = "init container {} {}".format
+RUNNING: Final = "is running"
+container_logs: Final = "kubectl -n {} logs {} -c {}".format
 
 
 def terminating(since: str, node: str) -> str:
@@ -320,17 +240,6 @@ def init_failed(container: str, code: object, restarts: int) -> str:
     return f"init container {container} failed with exit code {code}{again}"
 
 
-def init_container(container: str, state: str) -> str:
-    return f"init container {container} {state}"
-
-
-RUNNING: Final = "is running"
-
-
-def container_logs(namespace: str, pod: str, container: str) -> str:
-    return f"kubectl -n {namespace} logs {pod} -c {container}"
-
-
 def container_waits(reason: str, text: str, code: object, before: object) -> str:
     last = f" (it ended before with exit code {code}: {before})" if code else ""
     return f"is waiting: {reason}: {text}".rstrip(": ") + last
@@ -353,10 +262,13 @@ BY_CONDITION: Final = "a match condition excludes it"
 NO_ANSWER: Final = "it did not answer, and its failurePolicy is Ignore"
 OTHER_TABLE: Final = "its replicas have another table"
 ASK_CHECK: Final = "kubectl ultraserver check: do its replicas answer, and by which table?"
-
-
-def excluded(who: str, selector: str, label: str) -> str:
-    return f"{who} is excluded by its {selector}: label {label}"
+excluded: Final = "{} is excluded by its {}: label {}".format
+did_nothing: Final = "did nothing, {}: {}".format
+is_not_called: Final = "is not called, {}: {}".format
+no_rule: Final = "no rule of its registration is for {}".format
+undone: Final = "{} undid its changes".format
+differs: Final = "{}: {}, not {}".format
+not_served: Final = "it serves no {} of {}; is the CRD installed?".format
 
 
 def other_tables(there: Sequence[str], own: str) -> str:
@@ -372,32 +284,8 @@ def refused(why: str, *, ours: bool) -> str:
     return f"refuses it{other}: {why}"
 
 
-def did_nothing(would: str, why: str) -> str:
-    return f"did nothing, {would}: {why}"
-
-
-def is_not_called(would: str, why: str) -> str:
-    return f"is not called, {would}: {why}"
-
-
-def no_rule(resource: str) -> str:
-    return f"no rule of its registration is for {resource}"
-
-
-def undone(webhook: str) -> str:
-    return f"{webhook} undid its changes"
-
-
 def any_of(reasons: Iterable[str]) -> str:
     return "; or ".join(reasons)
-
-
-def differs(path: str, value: str, wanted: str) -> str:
-    return f"{path}: {value}, not {wanted}"
-
-
-def not_served(kind: str, version: str) -> str:
-    return f"it serves no {kind} of {version}; is the CRD installed?"
 
 
 # ---- `preview --fit` ---------------------------------------------------------------------------------------
@@ -407,27 +295,15 @@ _OUTCOMES: Final = {
     Placer.SCHEDULER: "the scheduler chooses; there is room, for example",
     Placer.KUEUE: "Kueue admits it first; there is room, for example",
 }
+would_wait: Final = "would wait: {}".format
+fit_unknown: Final = "is not known: {}".format
+no_template: Final = "there is no ResourceClaimTemplate {} in namespace {}: create it".format
+note: Final = "note: {}".format
 
 
 def fits(placer: Placer, units: Sequence[str], silent: str) -> str:
     text = f"{_OUTCOMES[placer]} {' '.join(units)}"
     return f"{text}; the placement program {silent}" if silent else text
-
-
-def would_wait(why: str) -> str:
-    return f"would wait: {why}"
-
-
-def fit_unknown(error: Exception) -> str:
-    return f"is not known: {error}"
-
-
-def no_template(name: str, namespace: str) -> str:
-    return f"there is no ResourceClaimTemplate {name} in namespace {namespace}: create it"
-
-
-def note(text: str) -> str:
-    return f"note: {text}"
 
 
 # ---- Refusals ----------------------------------------------------------------------------------------------
@@ -440,6 +316,11 @@ _REMEDIES: Final = {
 _REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
 _HOSTS: Final = "an administrator can add the name of the API server to the chart's value previewHosts"
 _ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
+service_cannot_read: Final = "the preview service cannot read it: {}".format
+no_job: Final = "there is no job {} in namespace {}".format
+other_pods_unseen: Final = "pods of other namespaces were not looked at: {}".format
+claims_unseen: Final = "claimed devices were not looked at: {}".format
+lacks_right: Final = f"cannot {{0}}: {{1}}; it needs the right to {{0}}: {_ROLE}".format
 
 
 def service_refuses(status: int, error: object, *, forbidden: bool) -> str:
@@ -448,23 +329,3 @@ def service_refuses(status: int, error: object, *, forbidden: bool) -> str:
 
 def api_server_answers(status: int, text: object) -> str:
     return f"the API server answers {status}: {text}; {_REMEDIES.get(status, _REMEDY)}"
-
-
-def service_cannot_read(error: Exception) -> str:
-    return f"the preview service cannot read it: {error}"
-
-
-def no_job(job: object, namespace: str) -> str:
-    return f"there is no job {job} in namespace {namespace}"
-
-
-def other_pods_unseen(why: str) -> str:
-    return f"pods of other namespaces were not looked at: {why}"
-
-
-def claims_unseen(error: Exception) -> str:
-    return f"claimed devices were not looked at: {error}"
-
-
-def lacks_right(what: str, why: str) -> str:
-    return f"cannot {what}: {why}; it needs the right to {what}: {_ROLE}"

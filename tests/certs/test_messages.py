@@ -7,6 +7,7 @@ import pytest
 
 from certs import messages
 from certs.decide import Action
+from tests import texts
 from tests.docs.tables import meanings
 
 ERROR = ValueError("e")
@@ -17,28 +18,13 @@ AGAIN = "does another program write to the same objects?"
 
 TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
     "valid": [((NOON, NOON + DAY), {}, "valid from 2026-11-28T12:00:00Z to 2026-11-29T12:00:00Z")],
-    "ca_not_valid": [(("valid from a to b",), {}, "the authority is valid from a to b only")],
-    "no_ca": [(("why",), {}, "no authority can sign: why")],
     "ca_due": [((NOON,), {}, "the authority reached its renewal time at 2026-11-28T12:00:00Z")],
     "leaf_due": [((NOON,), {}, "the leaf reached its renewal time at 2026-11-28T12:00:00Z")],
     "leaf_ends_early": [((NOON,), {}, "the leaf ends at 2026-11-28T12:00:00Z, before the settling time")],
     "stale": [((["mutating a", "validating a"],), {}, "the caBundle is stale in mutating a, validating a")],
-    "no_leaf": [(("why",), {}, "no leaf to serve: why")],
     "leaf_lacks": [((["a", "b"],), {}, "the leaf lacks the name a, b")],
     "still_served": [((["a"],), {}, "the old authority stays trusted: its leaf is still served by a")],
-    "unreadable": [((ERROR,), {}, "its certificate or key cannot be read: e")],
-    "not_valid": [(("valid from a to b",), {}, "it is valid from a to b only")],
-    "lacks_name": [(("a",), {}, "it lacks the name a")],
     "ends_soon": [((NOON, DAY / 24), {}, "it ends at 2026-11-28T12:00:00Z, in less than 1:00:00")],
-    "no_hook": [(("mutating a",), {}, "there is no webhook configuration mutating a yet")],
-    "not_served": [(("why",), {}, "the provided certificate is not served: why")],
-    "bundle_lacks_ca": [
-        (
-            ("mutating", "a"),
-            {},
-            "the caBundle of the mutating webhook configuration a lacks the leaf's authority",
-        )
-    ],
     "source": [
         ((), {"provided": True}, "source     the provided certificate"),
         ((), {"provided": False}, "source     this program"),
@@ -75,29 +61,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
     ],
     "nothing_until": [((NOON,), {}, "next       nothing until 2026-11-28 12:00 UTC")],
     "next_step": [(("issue leaf", "why"), {}, "next       issue leaf: why")],
-    "step": [(("issue leaf", "why"), {}, "issue leaf: why")],
-    "with_notes": [(("why", ["a", "b"]), {}, "why; a; b")],
-    "note": [(("text",), {}, "note: text")],
-    "wrong": [(("text",), {}, "wrong: text")],
-    "error": [((ERROR,), {}, "error: e")],
-    "pass_failed": [((ERROR,), {}, "a pass failed: e")],
-    "many_steps": [
-        (
-            (40, "issue leaf", "why"),
-            {},
-            f"after 40 steps there is still something to do, last: issue leaf (why); {AGAIN}",
-        )
-    ],
-    "from_elsewhere": [(("s",), {}, "the certificate comes from the Secret s: replace it there")],
-    "not_complete": [((2.0,), {}, "not complete after 2 s")],
     "made": [(("f", NOON), {}, "made f; valid until 2026-11-28 12:00 UTC")],
-    "malformed_name": [((ERROR,), {}, "a name of the certificate is malformed: e")],
-    "outlives": [
-        ((2 * DAY, DAY), {}, "a leaf (2 days, 0:00:00) cannot outlive its authority (1 day, 0:00:00)")
-    ],
-    "short_leaf": [
-        ((DAY, DAY), {}, "a leaf of 1 day, 0:00:00 is shorter than twelve settling times (1 day, 0:00:00)")
-    ],
 }
 """The texts of each function, with its values."""
 
@@ -116,27 +80,47 @@ CONSTANTS = {
     "PODS_RECEIVE_LEAF": "pods are receiving the new authority's leaf",
     "EVERY_REPLICA": "every replica serves the new authority's leaf",
     "NOTHING_TO_DO": "nothing to do",
+    "ca_not_valid": "the authority is {} only",
+    "no_ca": "no authority can sign: {}",
+    "no_leaf": "no leaf to serve: {}",
     "MISSING": "it does not exist",
     "OTHER_KEY": "its private key is not the certificate's",
     "WRONG_KEY": "its private key is not ECDSA on P-256",
     "NO_CA_FILE": "its ca.crt is missing or cannot be read",
     "NOT_SIGNED": "no trusted authority signed it",
+    "unreadable": "its certificate or key cannot be read: {}",
+    "not_valid": "it is {} only",
+    "lacks_name": "it lacks the name {}",
+    "no_hook": "there is no webhook configuration {} yet",
+    "not_served": "the provided certificate is not served: {}",
+    "bundle_lacks_ca": "the caBundle of the {} webhook configuration {} lacks the leaf's authority",
     "STOPPED": "stopped",
     "SAME_SECRETS": (
-        "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the "
-        "second, and the third is never written"
+        "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the second, "
+        "and the third is never written"
     ),
     "NO_NAMES": "a serving certificate needs at least one name, and no empty one",
+    "step": "{}: {}",
+    "note": "note: {}",
+    "wrong": "wrong: {}",
+    "error": "error: {}",
+    "pass_failed": "a pass failed: {}",
+    "many_steps": (
+        "after {} steps there is still something to do, last: {} ({}); does another program write to the "
+        "same objects?"
+    ),
+    "from_elsewhere": "the certificate comes from the Secret {}: replace it there",
+    "not_complete": "not complete after {:g} s",
+    "malformed_name": "a name of the certificate is malformed: {}",
+    "outlives": "a leaf ({}) cannot outlive its authority ({})",
+    "short_leaf": "a leaf of {} is shorter than twelve settling times ({})",
 }
-"""The texts without values."""
+"""The texts without values, and the templates."""
 
 
 def test_every_text_is_compared() -> None:
     """Protects this module from a new function that it does not know."""
-    own = {
-        name for name, each in vars(messages).items() if getattr(each, "__module__", "") == messages.__name__
-    }
-    assert {name for name in own if name.islower() and not name.startswith("_")} == set(TEXTS)
+    assert texts.functions(messages) == set(TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +138,9 @@ def test_the_reference_has_every_step_and_no_other() -> None:
     assert set(meanings()["certificates"]) == steps
 
 
-def test_the_texts_without_values() -> None:
-    names = vars(messages).get("__annotations__", {})
-    own = {name: getattr(messages, name) for name in names if not name.startswith("_")}
-    assert {name: text for name, text in own.items() if isinstance(text, str)} == CONSTANTS
+def test_the_texts_without_values_and_the_templates() -> None:
+    assert texts.written(messages) == CONSTANTS
+
+
+def test_every_template_gets_its_values() -> None:
+    assert not [*texts.miscounted(messages)]

@@ -8,6 +8,7 @@ import pytest
 
 from contract.place import Placer
 from kubectl_ultraserver import messages
+from tests import texts
 from tests.docs.tables import meanings
 
 ERROR = ValueError("e")
@@ -29,10 +30,6 @@ TEXTS = [
         messages.not_whole(["waiting", "shares"]),
         "not placed whole: waiting for nodes, shares an UltraServer with another job",
     ),
-    (
-        messages.whole(4, "1 UltraServer", 4),
-        "placed whole: 4 workers on 1 UltraServer, as node config 4 needs",
-    ),
     (messages.unmarked(()), "no annotation ultraserver-webhook.io/place: the webhook did not change it"),
     (
         messages.unmarked(["a"]),
@@ -42,9 +39,7 @@ TEXTS = [
     (messages.without_node(["a"], 4), "1 of 4 workers have no node: a"),
     (messages.exist(3, 4), "3 of 4 workers exist"),
     (messages.exist(3, 4, ["2"]), "3 of 4 workers exist: there is no number 2"),
-    (messages.crowded_node("n", 2), "node n has 2 of its workers, and may have one"),
     (messages.partial_block("us", ["a"], 4), "us has 1 of its workers, and node config 4 needs 4: a"),
-    (messages.on_node("a", "n", "which is not ready"), "a is on node n, which is not ready"),
     (
         messages.no_unit("l", "s", "1"),
         "which is in no working UltraServer: label l is s, node id 1",
@@ -53,22 +48,13 @@ TEXTS = [
         messages.no_unit("l", None, ""),
         f"which is in no working UltraServer: label l is missing, node id missing; {HINT}",
     ),
-    (messages.other_mode("2", 4), "whose mode 2 has no node config 4"),
-    (messages.other_claim("a", "c", 2, 4), "a has its devices by c, with node config 2; the job has 4"),
-    (messages.shared("us", "j", "p", "n"), "us is shared with j (p on node n)"),
-    (messages.outside("n"), "node n is in no working UltraServer"),
     (messages.node_outside("n", "l", None), "node n: in no working UltraServer, label l is missing"),
-    (messages.ended("Failed: why"), "has ended: Failed: why"),
     (messages.added_nothing(": why", blocks=False), "added nothing: why"),
     (messages.added_nothing(": why", blocks=True), "added blocks to its pods, and nothing to the job: why"),
-    (messages.opted_out("ns", "disabled"), f": namespace ns is opted out by label {INJECT}=disabled"),
-    (messages.opt_in("ns"), f"kubectl label namespace ns {INJECT}-; {messages.RECREATE}"),
     (messages.by_policy("p"), ", by the policy: p"),
     (messages.by_policy(None), ""),
-    (messages.would_refuse("why", ""), ", and the rule table would refuse the job: why"),
     (messages.reason("why", ", by the policy: p"), ": why, by the policy: p"),
     (messages.reason("why, by the policy: p", ", by the policy: p"), ": why, by the policy: p"),
-    (messages.not_sent("Job"), ": no MutatingWebhookConfiguration sends Jobs to it"),
     (messages.table_changed(would=False), ": the rule table was changed after the job was created"),
     (
         messages.table_changed(would=True),
@@ -88,7 +74,6 @@ TEXTS = [
         f"the job leaves n ({MOVE}: move), but the program does not run",
     ),
     (messages.stays(["n"]), "keeps the job on n, and waits for the node"),
-    (messages.event("Moved", "text"), "Moved: text"),
     (messages.old_lease(NOON, ""), "does not run: its Lease was last renewed at 12:00:00 UTC by no holder"),
     (messages.foreign_gate(["a"], "g", kueue=True), "a: scheduling gate g, which Kueue must remove"),
     (messages.foreign_gate(["a"], "g", kueue=False), "a: scheduling gate g, which its owner must remove"),
@@ -97,7 +82,6 @@ TEXTS = [
         messages.launcher_without_node(""),
         "the launcher has no node: the scheduler has not looked at it yet",
     ),
-    (messages.not_admitted("why"), "does not admit the job: why"),
     (messages.would_admit(["us"]), "would admit the job to us"),
     (messages.would_admit([]), "would admit the job to where its workers are"),
     (messages.will_admit(["us"]), "is about to admit the job to us"),
@@ -105,14 +89,12 @@ TEXTS = [
         messages.could_admit(["us"]),
         "could admit the job to us, and has not: it has stalled, or decides otherwise",
     ),
-    (messages.last_event("text"), "its last Event: text"),
     (messages.not_scheduled("s", new=True), "scheduler s has not looked at it"),
     (messages.not_scheduled("s", new=False), "scheduler s has not looked at it: is it running?"),
     (
         messages.room(["us"]),
         "by nodes and devices there is room for it: us; its pods wait for another reason",
     ),
-    (messages.suspended("spec.suspend"), "is suspended (spec.suspend), and by no queue"),
     (
         messages.resume("ns", "mpijob j", "runPolicy"),
         """kubectl -n ns patch mpijob j --type merge -p '{"spec": {"runPolicy": {"suspend": false}}}'""",
@@ -121,17 +103,8 @@ TEXTS = [
         messages.resume("ns", "job j", ""),
         """kubectl -n ns patch job j --type merge -p '{"spec": {"suspend": false}}'""",
     ),
-    (messages.integrations("batch/job"), "check that Kueue runs and that its integrations list batch/job"),
     (messages.kueue_evicted("Preempted", "text"), "evicted: Preempted: text"),
     (messages.kueue_evicted("Preempted", ""), "evicted: Preempted"),
-    (messages.deactivated("w"), "Workload w is deactivated (spec.active)"),
-    (messages.admission_check("c", "Pending", "text"), "admission check c: Pending: text"),
-    (messages.waits_in_queue("quota", "why"), "waits for quota: why"),
-    (messages.describe_queue("ns", "q"), "kubectl -n ns describe localqueue q"),
-    (messages.controller("Job"), "the controller of Jobs"),
-    (messages.find_operator("mpi-operator"), "kubectl get deployments -A: does mpi-operator run?"),
-    (messages.describe_job("ns", "mpijob j"), "kubectl -n ns describe mpijob j; a quota, perhaps"),
-    (messages.event_about("Job", "j", "Reason", "text"), "Job j: Reason: text"),
     (messages.terminating("then", ""), "terminating since then, on node none"),
     (messages.of_container("c", "why"), "container c why"),
     (messages.of_container("", "why"), "why"),
@@ -142,18 +115,12 @@ TEXTS = [
     (messages.launcher_waits(["a"]), "the launcher waits for its workers: not Ready are a"),
     (messages.init_failed("c", 1, 0), "init container c failed with exit code 1"),
     (messages.init_failed("c", 1, 2), "init container c failed with exit code 1, 2 restarts"),
-    (messages.init_container("c", "is running"), "init container c is running"),
-    (messages.container_logs("ns", "p", "c"), "kubectl -n ns logs p -c c"),
     (messages.container_waits("R", "", 0, ""), "is waiting: R"),
     (
         messages.container_waits("R", "text", 1, "Error"),
         "is waiting: R: text (it ended before with exit code 1: Error)",
     ),
     (messages.container_ended(1, "Error", ""), "ended with exit code 1: Error"),
-    (
-        messages.excluded("it", "objectSelector", "l is x"),
-        "it is excluded by its objectSelector: label l is x",
-    ),
     (messages.other_tables(["a", "b"], "c"), "its replicas use table a, b, the preview service table c"),
     (messages.though(refuse=True), "though the rule table would refuse it"),
     (messages.refused("why", ours=False), "refuses it: why"),
@@ -161,22 +128,12 @@ TEXTS = [
         messages.refused("why", ours=True),
         "refuses it, by another table: that of the preview service would not: why",
     ),
-    (messages.did_nothing("though", "why"), "did nothing, though: why"),
-    (messages.is_not_called("though", "why"), "is not called, though: why"),
-    (messages.no_rule("jobs.batch"), "no rule of its registration is for jobs.batch"),
-    (messages.undone("w"), "w undid its changes"),
     (messages.any_of(["a", "b"]), "a; or b"),
-    (messages.differs("/spec", "1", "2"), "/spec: 1, not 2"),
-    (messages.not_served("Job", "batch/v1"), "it serves no Job of batch/v1; is the CRD installed?"),
     (messages.fits(Placer.WHOLE_JOB, ["us"], ""), "would get us"),
     (
         messages.fits(Placer.KUEUE, ["us"], "does not run"),
         "Kueue admits it first; there is room, for example us; the placement program does not run",
     ),
-    (messages.would_wait("why"), "would wait: why"),
-    (messages.fit_unknown(ERROR), "is not known: e"),
-    (messages.no_template("t", "ns"), "there is no ResourceClaimTemplate t in namespace ns: create it"),
-    (messages.note("text"), "note: text"),
     (messages.service_refuses(404, "why", forbidden=False), "the preview service refuses (404): why"),
     (
         messages.service_refuses(403, "why", forbidden=True),
@@ -187,14 +144,6 @@ TEXTS = [
         "the API server answers 404: text; install the chart with the value preview: true",
     ),
     (messages.api_server_answers(500, "text"), f"the API server answers 500: text; {PORT_FORWARD}"),
-    (messages.service_cannot_read(ERROR), "the preview service cannot read it: e"),
-    (messages.no_job("j", "ns"), "there is no job j in namespace ns"),
-    (messages.other_pods_unseen("why"), "pods of other namespaces were not looked at: why"),
-    (messages.claims_unseen(ERROR), "claimed devices were not looked at: e"),
-    (
-        messages.lacks_right("list nodes", "why"),
-        f"cannot list nodes: why; it needs the right to list nodes: {ROLE}",
-    ),
 ]
 
 
@@ -204,28 +153,58 @@ CONSTANTS = {
     "NO_NODE": "none",
     "UNKNOWN": "cannot tell whether it is placed whole",
     "NO_WORKERS": "it has no workers",
+    "whole": "placed whole: {} workers on {}, as node config {} needs",
+    "crowded_node": "node {} has {} of its workers, and may have one",
+    "on_node": "{} is on node {}, {}",
     "NODE_GONE": "which does not exist any more",
     "NODE_NOT_READY": "which is not ready",
+    "other_mode": "whose mode {} has no node config {}",
+    "other_claim": "{} has its devices by {}, with node config {}; the job has {}",
+    "shared": "{} is shared with {} ({} on node {})",
+    "outside": "node {} is in no working UltraServer",
+    "ended": "has ended: {}",
+    "opted_out": ": namespace {} is opted out by label ultraserver-webhook.io/inject={}",
+    "opt_in": (
+        "kubectl label namespace {} ultraserver-webhook.io/inject-; delete the job and apply it again: "
+        "the webhook acts on creation only"
+    ),
+    "would_refuse": ", and the rule table would refuse the job: {}{}",
+    "not_sent": ": no MutatingWebhookConfiguration sends {}s to it",
     "REGISTERED_LATER": ": it was registered after the job was created",
     "PODS_THEN_RECREATE": (
-        "kubectl -n ultraserver-webhook get pods; then delete the job and apply it again: the "
-        "webhook acts on creation only"
+        "kubectl -n ultraserver-webhook get pods; then delete the job and apply it again: the webhook "
+        "acts on creation only"
     ),
     "REPAIR": (
         "repair the node, or apply the job again with annotation ultraserver-webhook.io/on-node-failure: move"
     ),
     "NO_LEASE": "does not run: it has no Lease, and pods with its gate wait",
     "LOGS": "kubectl -n ultraserver-webhook logs deployment/ultraserver-placement",
+    "event": "{}: {}",
+    "not_admitted": "does not admit the job: {}",
+    "last_event": "its last Event: {}",
     "NO_REASON": "no reason given",
     "NO_KUEUE": "is named by the job, but Kueue is not installed in this cluster",
     "NO_WORKLOAD": "has no Workload for the job yet",
     "WAITS_FOR_CHECKS": "has reserved the job's quota, and waits for admission checks",
     "NOT_SEEN": "has not looked at the job yet",
     "TOPOLOGY": "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken",
+    "suspended": "is suspended ({}), and by no queue",
+    "integrations": "check that Kueue runs and that its integrations list {}",
+    "deactivated": "Workload {} is deactivated (spec.active)",
+    "admission_check": "admission check {}: {}: {}",
+    "waits_in_queue": "waits for {}: {}",
+    "describe_queue": "kubectl -n {} describe localqueue {}",
     "NO_STATUS": "has not acted on the job: it has no status",
     "JOB_IS_NEW": "may not have read the new job yet",
     "NO_LAUNCHER": "the launcher is not created",
+    "controller": "the controller of {}s",
+    "find_operator": "kubectl get deployments -A: does {} run?",
+    "describe_job": "kubectl -n {} describe {}; a quota, perhaps",
+    "event_about": "{} {}: {}: {}",
+    "init_container": "init container {} {}",
     "RUNNING": "is running",
+    "container_logs": "kubectl -n {} logs {} -c {}",
     "NOTHING": "nothing",
     "UNREADABLE_REGISTRATION": "its registration may not be read (mutatingwebhookconfigurations)",
     "NO_REGISTRATION": "no MutatingWebhookConfiguration is called ultraserver-webhook",
@@ -237,8 +216,26 @@ CONSTANTS = {
     "NO_ANSWER": "it did not answer, and its failurePolicy is Ignore",
     "OTHER_TABLE": "its replicas have another table",
     "ASK_CHECK": "kubectl ultraserver check: do its replicas answer, and by which table?",
+    "excluded": "{} is excluded by its {}: label {}",
+    "did_nothing": "did nothing, {}: {}",
+    "is_not_called": "is not called, {}: {}",
+    "no_rule": "no rule of its registration is for {}",
+    "undone": "{} undid its changes",
+    "differs": "{}: {}, not {}",
+    "not_served": "it serves no {} of {}; is the CRD installed?",
+    "would_wait": "would wait: {}",
+    "fit_unknown": "is not known: {}",
+    "no_template": "there is no ResourceClaimTemplate {} in namespace {}: create it",
+    "note": "note: {}",
+    "service_cannot_read": "the preview service cannot read it: {}",
+    "no_job": "there is no job {} in namespace {}",
+    "other_pods_unseen": "pods of other namespaces were not looked at: {}",
+    "claims_unseen": "claimed devices were not looked at: {}",
+    "lacks_right": (
+        "cannot {0}: {1}; it needs the right to {0}: docs/kubectl.md has a ClusterRole with all that it needs"
+    ),
 }
-"""The texts without values."""
+"""The texts without values, and the templates."""
 
 
 @pytest.mark.parametrize(("written", "text"), TEXTS)
@@ -249,12 +246,7 @@ def test_the_text_of_a_function(written: str, text: str) -> None:
 def test_every_text_is_compared() -> None:
     """Protects this module from a new function that it does not know."""
     compared = set(re.findall(r"messages\.([a-z]\w*)\(", Path(__file__).read_text(encoding="utf-8")))
-    functions = {
-        name
-        for name, each in vars(messages).items()
-        if callable(each) and each.__module__ == messages.__name__
-    }
-    assert {name for name in functions if not name.startswith("_")} == compared
+    assert texts.functions(messages) == compared
 
 
 def test_the_reference_has_every_verdict_and_no_other() -> None:
@@ -262,7 +254,9 @@ def test_the_reference_has_every_verdict_and_no_other() -> None:
     assert set(meanings()["verdicts"]) == set(messages.VERDICTS)
 
 
-def test_the_texts_without_values() -> None:
-    names = vars(messages).get("__annotations__", {})
-    own = {name: getattr(messages, name) for name in names if not name.startswith("_")}
-    assert {name: text for name, text in own.items() if isinstance(text, str)} == CONSTANTS
+def test_the_texts_without_values_and_the_templates() -> None:
+    assert texts.written(messages) == CONSTANTS
+
+
+def test_every_template_gets_its_values() -> None:
+    assert not [*texts.miscounted(messages)]
