@@ -18,7 +18,6 @@ from common.output import Program, coloured, say
 from common.texts import did_you_mean, folded, printable
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
-from webhook.objects.tree import get
 from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable
 from webhook.preview.report import Preview
 from webhook.preview.run import EMPTY, preview
@@ -300,7 +299,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
 def _no_row(draft: Draft, name: str) -> str:
     if Path(name).exists():
         return f"{name} is not the name of a row: write -f {name} to show a table of your own"
-    known = [row["name"] for path in draft.named for row in get(draft.raw, path)]
+    known = [row["name"] for _, row in draft.named]
     return f"no row of the table is called {name!r}{did_you_mean(name, known)}"
 
 

@@ -42,6 +42,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 _Dumper.add_representer(str, _Dumper.text)
+_Dumper.add_multi_representer(dict, _Dumper.represent_dict)
 
 
 def dump_yaml(value: Json, *, flow: bool = False) -> str:

@@ -1,9 +1,9 @@
 """A rule table as written: one file, or several merged ones, with the line of every value."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from common.familyrows import KEY_OF_LIST, with_keys
@@ -32,10 +32,18 @@ FIRST: AbstractSet[str] = {"placer", "devices"}
 NAMELESS: Final = {"policies": True, "guarantees": False}
 """The sections of rows without names: the first that applies counts. Whether a later file's come first."""
 
-Written = list[tuple[Document, Path]]
-"""The files with a row, and its path in each: first the file that adds it, then those that change it."""
 
-Rows = list[tuple[dict[str, Any], Written]]
+class Row(dict[str, Any]):
+    """A row as a value, and where it is written.
+
+    Attributes:
+        written: The files with the row, and its path in each: first the file that adds it, then those that
+            change it.
+    """
+
+    def __init__(self, value: Mapping[str, Any], written: list[tuple[Document, Path]]) -> None:
+        super().__init__(value)
+        self.written = written
 
 
 @dataclass
@@ -43,29 +51,22 @@ class Draft:
     """A table's text as a value, and the origin of each part.
 
     Attributes:
-        raw: The whole table, with ``extends`` resolved.
+        raw: The whole table, with ``extends`` resolved. Its rows are each a `Row`, if the table is valid.
         files: The merged files; the last one counts.
-        rows: The files of each row, by the path of its list; empty for a single file.
     """
 
     raw: dict[str, Any]
     files: tuple[Document, ...]
-    rows: Mapping[Path, list[Written]] = field(default_factory=dict)
-
-    def written(self, *path: str | int) -> list[Written]:
-        """Returns the files of each row of a list."""
-        alone = [[(self.files[0], (*path, at))] for at in range(len(get(self.raw, path) or ()))]
-        return self.rows.get(path, alone)
 
     @property
-    def named(self) -> list[Path]:
-        """The paths of lists of rows with names, those within families last."""
-        inner = [("families", at, "shapes") for at in range(len(self.raw["families"]))]
-        return [*((section,) for section in ROWS), *inner]
+    def named(self) -> list[tuple[str, Row]]:
+        """The rows with names, each with the name of its list; those within families last."""
+        rows = [(section, row) for section in ROWS for row in self.raw[section]]
+        return rows + [("shapes", row) for family in self.raw["families"] for row in family["shapes"]]
 
     def problem(self, path: Path, message: str) -> Problem:
         """Returns a problem at a path of ``raw``, in the last file that has the value or its parent."""
-        document, there = self._origin(path) if len(self.files) > 1 else (self.files[0], path)
+        document, there = self._origin(path)
         return Problem(document.source, document.line_of(there), field_name(there), message)
 
     def origins(self) -> dict[str, list[Origin]]:
@@ -73,17 +74,18 @@ class Draft:
         return {
             rule["name"]: [
                 Origin(document.source, document.line_of(path), frozenset(get(document.value, path)))
-                for document, path in written
+                for document, path in rule.written
             ]
-            for rule, written in zip(self.raw["rules"], self.written("rules"), strict=True)
+            for rule in self.raw["rules"]
         }
 
     def _origin(self, path: Path) -> tuple[Document, Path]:
-        for end in range(len(path) - 1, 0, -1):  # the innermost row counts
-            if path[:end] in self.rows:
-                row, inside = self.rows[path[:end]][int(path[end])], path[end + 1 :]
-                changed = (at for at in reversed(row) if inside and inside[0] in map_at(at[0].value, at[1]))
-                document, start = next(changed, row[0])
+        for end in range(len(path), 0, -1):  # the innermost row counts
+            row, inside = get(self.raw, path[:end]), path[end:]
+            if isinstance(row, Row):
+                files = reversed(row.written)
+                changed = (at for at in files if inside and inside[0] in map_at(at[0].value, at[1]))
+                document, start = next(changed, row.written[0])
                 return document, start + inside
         for end in range(min(len(path), 2), 0, -1):
             for document in reversed(self.files):
@@ -93,101 +95,85 @@ class Draft:
 
 
 def side_by_side(files: Sequence[Document]) -> Draft:
-    """Returns the table of several files, each with other sections, and with their rules in this order."""
+    """Returns the table of several valid files, with their rows in this order."""
     raw = {key: value for document in files for key, value in document.value.items()}
-    raw["rules"] = [rule for document in files for rule in document.value.get("rules", ())]
-    rows = defaultdict[Path, list[Written]](list)
-    for document in files:
-        for path in _lists(document):
-            rows[path] += [[(document, (*path, at))] for at in range(len(get(document.value, path)))]
-    return Draft(raw, tuple(files), dict(rows))
+    rows = {
+        section: [row for document in files for row in _rows(document, section)]
+        for section in (*ROWS, *NAMELESS)
+    }
+    return Draft(raw | {section: those for section, those in rows.items() if those}, tuple(files))
 
 
-def _lists(document: Document) -> Iterator[Path]:
-    """Yields the paths of a file's lists of rows."""
-    yield from ((section,) for section in ROWS if section in document.value)
-    for at, family in enumerate(document.value.get("families", [])):
-        yield from (("families", at, key) for key in WITHIN if key in family)
+def _rows(document: Document, *path: str | int) -> list[Row]:
+    """Returns the rows of a list in a file, with those within them."""
+    rows = [Row(value, [(document, (*path, at))]) for at, value in enumerate(get(document.value, path) or ())]
+    for at, row in enumerate(rows):
+        row |= {key: _rows(document, *path, at, key) for key in WITHIN if key in row}
+    return rows
 
 
 def strays(base: Draft, over: Document) -> Iterator[Problem]:
     """Yields a problem for each row that changes a row which the table below does not have."""
-    for path in _lists(over):
-        kind = str(path[-1])
-        by, needed = (KEY_OF_LIST[kind], WITHIN[kind]) if path[1:] else ("name", ROWS[kind])
-        below = get(base.raw, path)
-        if path[1:]:
-            own = get(over.value, path[:2])["name"]
-            there = [family for family in base.raw["families"] if family["name"] == own]
-            below = with_keys(there[0].get(path[-1], []) if there else (), get(over.value, path), by)
-        known = {row[by] for row in below}
-        for at, row in enumerate(get(over.value, path)):
-            name, where = row[by], (*path, at)
-            if name not in known and not needed & row.keys():
-                hint = did_you_mean(name, known)
-                keys = " and ".join(sorted(needed))
-                message = f"no row has the name {name!r}{hint}; a new row needs {keys}"
-                yield Problem(over.source, over.line_of(where), field_name(where), message)
+    for section, needed in ROWS.items():
+        yield from _strays(base.raw[section], _rows(over, section), "name", needed)
+    families = {family["name"]: family for family in reversed(base.raw["families"])}
+    for family in _rows(over, "families"):
+        below = families.get(family["name"], {})
+        for key, by in KEY_OF_LIST.items():
+            rows = family.get(key, [])
+            yield from _strays(with_keys(below.get(key, ()), rows, by), rows, by, WITHIN[key])
+
+
+def _strays(
+    base: Collection[Mapping[str, Any]], over: Collection[Row], by: str, needed: AbstractSet[str]
+) -> Iterator[Problem]:
+    known = {row[by] for row in base}
+    for row in over:
+        if row[by] not in known and not needed & row.keys():
+            ((document, path),) = row.written
+            hint, keys = did_you_mean(row[by], known), " and ".join(sorted(needed))
+            message = f"no row has the name {row[by]!r}{hint}; a new row needs {keys}"
+            yield Problem(document.source, document.line_of(path), field_name(path), message)
 
 
 def laid_over(base: Draft, over: Document) -> Draft:
     """Returns a table merged with another one, row by row and key by key."""
     raw: dict[str, Any] = {**base.raw}
-    laid: dict[Path, Rows] = {}
     if "mode" in over.value:
         raw["mode"] = over.value["mode"]
     for section in MAPS:
         raw[section] = {**base.raw.get(section, {}), **over.value.get(section, {})}
     for section in ROWS:
-        laid[section,] = _laid(_rows(base, section), _rows(Draft(over.value, (over,)), section))
-    laid |= {
-        path: rows for at, row in enumerate(laid["families",]) for path, rows in _inner(base, over, at, *row)
-    }
-    raw |= {section: [value for value, _ in laid[section,]] for section in ROWS}
-    rows = {path: [written for _, written in merged] for path, merged in laid.items()}
+        raw[section] = _laid(base.raw[section], _rows(over, section))
     for section, newest_first in NAMELESS.items():
-        new, old = _rows(Draft(over.value, (over,)), section), _rows(base, section)
+        new, old = _rows(over, section), base.raw.get(section, [])
         if both := new + old if newest_first else old + new:
-            raw[section], rows[section,] = [value for value, _ in both], [written for _, written in both]
-    return Draft(raw, (*base.files, over), rows)
+            raw[section] = both
+    return Draft(raw, (*base.files, over))
 
 
-def _rows(draft: Draft, *path: str | int) -> Rows:
-    return list(zip(get(draft.raw, path) or (), draft.written(*path), strict=True))
-
-
-def _inner(
-    base: Draft, over: Document, at: int, family: dict[str, Any], written: Written
-) -> Iterator[tuple[Path, Rows]]:
-    """Yields the merged rows within a family, and its claims."""
-    below = next((n for n, row in enumerate(base.raw["families"]) if row["name"] == family["name"]), None)
-    old = {} if below is None else base.raw["families"][below]
-    changed = [where for document, where in written if document is over]
-    for key, by in KEY_OF_LIST.items():
-        there = _rows(base, "families", below, key) if below is not None else []
-        new = [row for where in changed for row in _rows(Draft(over.value, (over,)), *where, key)]
-        keyed = with_keys([row for row, _ in there], [row for row, _ in new], by)
-        known = [(row, written) for row, (_, written) in zip(keyed, there, strict=True)]
-        if rows := _laid(known, new, by, first=True):
-            family[key] = [value for value, _ in rows]
-            yield ("families", at, key), rows
-    if "claims" in family:
-        family["claims"] = {**family["claims"], **old.get("claims", {}), **family["claims"]}
-
-
-def _laid(base: Rows, over: Rows, by: str = "name", *, first: bool = False) -> Rows:
+def _laid(base: list[Row], over: list[Row], by: str = "name", *, first: bool = False) -> list[Row]:
     """Returns merged rows, matched by the same key; new ones come after the others, or before them."""
-    known = {row[by] for row, _ in base}
-    changes: dict[str, Rows] = defaultdict(list)
-    new: Rows = []
-    for value, where in over:
-        (changes[value[by]] if value[by] in known else new).append(({**value}, where))
+    known = {row[by] for row in base}
+    changes = defaultdict[str, list[Row]](list)
+    new: list[Row] = []
+    for row in over:
+        (changes[row[by]] if row[by] in known else new).append(row)
     # A row that is changed twice is then in the list twice, which lint reports.
-    old = [
-        ({**row, **value}, written + where)
-        for row, written in base
-        for value, where in changes[row[by]] or [({}, [])]
-    ]
+    old = [each for row in base for each in [_changed(row, change) for change in changes[row[by]]] or [row]]
     # Rows of which the first match counts: new rows come before the packaged ones.
-    before = [row for row in new if first or FIRST & row[0].keys()]
-    return before + old + [row for row in new if not (first or FIRST & row[0].keys())]
+    before = [row for row in new if first or FIRST & row.keys()]
+    return before + old + [row for row in new if not (first or FIRST & row.keys())]
+
+
+def _changed(row: Row, change: Row) -> Row:
+    """Returns a row with the keys of another one, and the lists and claims inside merged."""
+    new = Row({**row, **change}, row.written + change.written)
+    for key, by in KEY_OF_LIST.items():
+        if key in change:
+            below = row.get(key, [])
+            keyed = zip(with_keys(below, change[key], by), below, strict=True)
+            new[key] = _laid([Row(value, old.written) for value, old in keyed], change[key], by, first=True)
+    if "claims" in change:
+        new["claims"] = {**change["claims"], **row.get("claims", {}), **change["claims"]}
+    return new

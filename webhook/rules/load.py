@@ -112,16 +112,15 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
     """
     if reason := _unreadable(texts):
         raise TableError([Problem(where, 1, "", reason)])
-    alone, problems = list[Draft](), list[Problem]()
+    documents, problems = list[Document](), list[Problem]()
     for source, text in texts:
         try:
             document = document_of(text, source)
         except TableError as error:
             problems += error.problems
         else:
-            alone.append(Draft(document.value, (document,)))
-            problems += _problems(alone[-1])
-    documents = [draft.files[0] for draft in alone]
+            documents.append(document)
+            problems += _problems(Draft(document.value, (document,)))
     problems = problems or [
         Problem(document.source, document.line, "", ALONE)
         for document in documents[1:]
@@ -130,8 +129,11 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
     if problems:
         raise TableError(problems)
     profile = documents[0].value.get("extends")
-    draft = below if below and profile == DEFAULT else default_draft(profile) if profile else alone[0]
-    for document in documents if profile else documents[1:]:
+    if profile is None:
+        draft, documents = side_by_side(documents[:1]), documents[1:]
+    else:
+        draft = below if below and profile == DEFAULT else default_draft(profile)
+    for document in documents:
         problems += strays(draft, document)
         draft = laid_over(draft, document)
     if problems:

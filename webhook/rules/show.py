@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from common.texts import columns
 from common.times import stamp
 from webhook.documents import dump_yaml
-from webhook.objects.tree import Json, get
+from webhook.objects.tree import Json
 from webhook.rows.conditions import Condition, one_of, ranges
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import STAGES, Match, MountFree, Rule, Table
@@ -60,10 +60,9 @@ def _cells(table: Table, row: Rule) -> tuple[str, ...]:
 def row_of(draft: Draft, name: str) -> str:
     """Returns the rows of a name as YAML, each below the places where it is written; empty without one."""
     return "".join(
-        "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in written)
-        + dump_yaml({str(path[-1]): [row]})
-        for path in draft.named
-        for row, written in zip(get(draft.raw, path), draft.written(*path), strict=True)
+        "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in row.written)
+        + dump_yaml({section: [row]})
+        for section, row in draft.named
         if row["name"] == name
     )
 
