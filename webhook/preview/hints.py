@@ -13,7 +13,7 @@ from webhook.documents.templates import unrendered
 from webhook.engine.messages import MOST_MESSAGES
 from webhook.engine.reading import kind_of
 from webhook.objects.paths import ObjectPath, Select
-from webhook.objects.tree import Json, Path, get, shown
+from webhook.objects.tree import Json, Path, get, nodes, shown
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
 from webhook.rules.schema import pod_template, refused
@@ -79,7 +79,7 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
         wrong = islice(refused(get(obj, path), schema), MOST_MESSAGES)
         wrong_fields += (((*path, *at), why) for at, why in wrong)
     if rows and KINDS.match(kind):
-        wrong_fields += islice(_mistyped(get(obj, ("spec",)), ("spec",), paths), MOST_MESSAGES)
+        wrong_fields += islice(_mistyped(obj, paths), MOST_MESSAGES)
     for at, why in wrong_fields:
         if not any(field_name(at) in denial for denial in denials):
             messages[at] = f"the API server refuses {field_name(at)}: {why}"
@@ -87,31 +87,24 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
     yield from (messages | dict(unfinished(obj, is_job=bool(rows)))).values()
 
 
-def _mistyped(value: Json, path: Path, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
+def _mistyped(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
     """Yields fields of a job outside its pod templates whose values have the wrong type."""
-    items = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
-    for key, inner in items:
-        at = (*path, key)
-        if inner is not None and key in SCALARS:
-            yield from ((at, why) for _, why in refused(inner, SCALARS[key]))
-        elif at not in templates:
-            yield from _mistyped(inner, at, templates)
+    for at, value in nodes(get(obj, ("spec",)), ("spec",)):
+        inside = (template for template in templates if at[: len(template)] == template)
+        if at[-1] in SCALARS and value is not None and not any(inside):
+            yield from ((at, why) for _, why in refused(value, SCALARS[at[-1]]))
 
 
-def unfinished(value: Json, path: Path = (), *, is_job: bool = True) -> Iterator[tuple[Path, str]]:
+def unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
     """Yields values that must be text and are not, and templates, in a job or the metadata."""
-    looked_at = (is_job or path[:1] == ("metadata",)) and not PROGRAMS.intersection(path)
-    if isinstance(value, str) and looked_at and (template := unrendered(value, is_value=True)):
-        yield path, f"{template}: {field_name(path)} is {shown(value, 40)}"
-    texts = set(value) if isinstance(value, dict) and path[-2:] in TEXTS else set()
-    texts |= {"value"} if path[-2:-1] == ("env",) else set()
-    items = value.items() if isinstance(value, dict) else enumerate(value if isinstance(value, list) else ())
-    for key, inner in items:
-        if key in texts and not isinstance(inner, str | None):
-            at, text = (*path, key), shown(inner)
-            why = f"{text} is not text; quote it, as in {json.dumps(text)}"
-            yield at, f"the API server refuses {field_name(at)}: {why}"
-        yield from unfinished(inner, (*path, key), is_job=is_job)
+    for path, value in nodes(obj):
+        looked_at = (is_job or path[:1] == ("metadata",)) and not PROGRAMS.intersection(path)
+        is_text = path[-3:-1] in TEXTS or (path[-3:-2], path[-1:]) == (("env",), ("value",))
+        if isinstance(value, str) and looked_at and (template := unrendered(value, is_value=True)):
+            yield path, f"{template}: {field_name(path)} is {shown(value, 40)}"
+        elif is_text and isinstance(path[-1], str) and not isinstance(value, str | None):
+            why = f"{shown(value)} is not text; quote it, as in {json.dumps(shown(value))}"
+            yield path, f"the API server refuses {field_name(path)}: {why}"
 
 
 def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str]]:
