@@ -127,7 +127,7 @@ def _untrusted(inputs: Inputs) -> NextStep | None:
         return None
     serving = inputs.serving
     broken = any(unusable(serving, held, inputs.now) for hook in wrong for held in hook.bundles)
-    why = messages.stale(f"{hook.kind} {hook.name}" for hook in wrong)
+    why = messages.stale(", ".join(f"{hook.kind} {hook.name}" for hook in wrong))
     return NextStep(Action.TRUST, why, broken=broken)
 
 
@@ -168,7 +168,7 @@ def _old_leaf(inputs: Inputs) -> NextStep | None:
     if leaf is None or inputs.takes:
         return None
     if missing := lacking(leaf, inputs.wanted.names):
-        return NextStep(Action.ISSUE, messages.leaf_lacks(missing), broken=True)
+        return NextStep(Action.ISSUE, messages.leaf_lacks(", ".join(missing)), broken=True)
     if leaf in inputs.forced:
         return NextStep(Action.ISSUE, messages.NEW_LEAF_REQUESTED)
     if inputs.now >= renewal(leaf):
@@ -191,7 +191,7 @@ def _old_authority_retires(inputs: Inputs) -> NextStep | None:
         if not verifies(leaf, serving.pair.intermediates, inputs.anchors, inputs.now)
     ]
     if behind:
-        why = messages.still_served(sorted(behind))
+        why = messages.still_served(", ".join(sorted(behind)))
         return NextStep(Action.WAIT, why, until=inputs.now + inputs.wanted.settle)
     return NextStep(Action.BUNDLE, messages.EVERY_REPLICA, inputs.anchors)
 

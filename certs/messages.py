@@ -5,13 +5,11 @@ A text with values is a function of them, mostly the ``format`` of a template. T
 docs/reference.md lists them.
 """
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from common.times import stamp
-
-_MINUTES: Final = "%Y-%m-%d %H:%M"
+_TIME: Final = "{:%Y-%m-%dT%H:%M:%SZ}"
+_MINUTE: Final = "{:%Y-%m-%d %H:%M} UTC"
 
 # ---- Why a step is due -------------------------------------------------------------------------------------
 
@@ -30,36 +28,14 @@ EVERY_REPLICA: Final = "every replica serves the new authority's leaf"
 NOTHING_TO_DO: Final = "nothing to do"
 ca_not_valid: Final = "the authority is {} only".format
 no_ca: Final = "no authority can sign: {}".format
+ca_due: Final = f"the authority reached its renewal time at {_TIME}".format
 no_leaf: Final = "no leaf to serve: {}".format
-
-
-def valid(begin: datetime, end: datetime) -> str:
-    return f"valid from {stamp(begin)} to {stamp(end)}"
-
-
-def ca_due(at: datetime) -> str:
-    return f"the authority reached its renewal time at {stamp(at)}"
-
-
-def leaf_due(at: datetime) -> str:
-    return f"the leaf reached its renewal time at {stamp(at)}"
-
-
-def leaf_ends_early(at: datetime) -> str:
-    return f"the leaf ends at {stamp(at)}, before the settling time"
-
-
-def stale(hooks: Iterable[str]) -> str:
-    return f"the caBundle is stale in {', '.join(hooks)}"
-
-
-def leaf_lacks(names: Iterable[str]) -> str:
-    return f"the leaf lacks the name {', '.join(names)}"
-
-
-def still_served(replicas: Iterable[str]) -> str:
-    return f"the old authority stays trusted: its leaf is still served by {', '.join(replicas)}"
-
+leaf_due: Final = f"the leaf reached its renewal time at {_TIME}".format
+leaf_ends_early: Final = f"the leaf ends at {_TIME}, before the settling time".format
+leaf_lacks: Final = "the leaf lacks the name {}".format
+stale: Final = "the caBundle is stale in {}".format
+still_served: Final = "the old authority stays trusted: its leaf is still served by {}".format
+valid: Final = f"valid from {_TIME} to {_TIME}".format
 
 # ---- Why a Secret cannot be used ---------------------------------------------------------------------------
 
@@ -71,11 +47,7 @@ NOT_SIGNED: Final = "no trusted authority signed it"
 unreadable: Final = "its certificate or key cannot be read: {}".format
 not_valid: Final = "it is {} only".format
 lacks_name: Final = "it lacks the name {}".format
-
-
-def ends_soon(at: datetime, least: timedelta) -> str:
-    return f"it ends at {stamp(at)}, in less than {least}"
-
+ends_soon: Final = f"it ends at {_TIME}, in less than {{}}".format
 
 # ---- Notes and problems of `status` ------------------------------------------------------------------------
 
@@ -83,8 +55,10 @@ no_hook: Final = "there is no webhook configuration {} yet".format
 not_served: Final = "the provided certificate is not served: {}".format
 bundle_lacks_ca: Final = "the caBundle of the {} webhook configuration {} lacks the leaf's authority".format
 
-
 # ---- The report of `status` --------------------------------------------------------------------------------
+
+nothing_until: Final = f"next       nothing until {_MINUTE}".format
+next_step: Final = "next       {}: {}".format
 
 
 def source(*, provided: bool) -> str:
@@ -93,7 +67,7 @@ def source(*, provided: bool) -> str:
 
 def certificate(kind: str, end: datetime, due: datetime, now: datetime) -> str:
     left = f"{_span(end - now)} left" if end > now else "over"
-    return f"{kind:<10} valid until {end:{_MINUTES}} UTC ({left}), renewed from {due:{_MINUTES}} UTC"
+    return f"{kind:<10} valid until {_MINUTE.format(end)} ({left}), renewed from {_MINUTE.format(due)}"
 
 
 def _span(left: timedelta) -> str:
@@ -115,14 +89,6 @@ def replica(address: str, *, stored: bool, old: bool) -> str:
     return f"replica    {address} serves {leaf}{', of another authority' if old else ''}"
 
 
-def nothing_until(at: datetime) -> str:
-    return f"next       nothing until {at:{_MINUTES}} UTC"
-
-
-def next_step(action: str, why: str) -> str:
-    return f"next       {step(action, why)}"
-
-
 # ---- Lines and errors of the commands ----------------------------------------------------------------------
 
 STOPPED: Final = "stopped"
@@ -140,12 +106,9 @@ many_steps: Final = (
     "after {} steps there is still something to do, last: {} ({}); does another program write to the same "
     "objects?"
 ).format
+made: Final = f"made {{}}; valid until {_MINUTE}".format
 from_elsewhere: Final = "the certificate comes from the Secret {}: replace it there".format
 not_complete: Final = "not complete after {:g} s".format
 malformed_name: Final = "a name of the certificate is malformed: {}".format
 outlives: Final = "a leaf ({}) cannot outlive its authority ({})".format
 short_leaf: Final = "a leaf of {} is shorter than twelve settling times ({})".format
-
-
-def made(path: object, end: datetime) -> str:
-    return f"made {path}; valid until {end:{_MINUTES}} UTC"

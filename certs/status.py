@@ -20,7 +20,7 @@ def problems(inputs: Inputs) -> list[str]:
     if why:
         problems.append(messages.no_leaf(why))
     elif not inputs.takes and serving.pair and (missing := lacking(serving.pair.certificate, names)):
-        problems.append(messages.leaf_lacks(missing))
+        problems.append(messages.leaf_lacks(", ".join(missing)))
     problems += inputs.notes
     for hook in inputs.hooks:
         if any(unusable(serving, held, now) for held in hook.bundles):

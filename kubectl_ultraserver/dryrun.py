@@ -85,7 +85,7 @@ def explain(dry: DryRun) -> list[Finding]:
         return _refused(dry)
     differences = tuple(unlike(dry))
     if there - {table}:
-        what = messages.other_tables(sorted(there), table)
+        what = messages.other_tables(", ".join(sorted(there)), table)
         return [Finding("webhook", NAME, what, differences, messages.WAIT_FOR_TABLE)]
     if not there and (denials or differences):
         return list(_idle(dry, messages.though(refuse=bool(denials))))

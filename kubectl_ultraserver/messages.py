@@ -262,6 +262,7 @@ BY_CONDITION: Final = "a match condition excludes it"
 NO_ANSWER: Final = "it did not answer, and its failurePolicy is Ignore"
 OTHER_TABLE: Final = "its replicas have another table"
 ASK_CHECK: Final = "kubectl ultraserver check: do its replicas answer, and by which table?"
+other_tables: Final = "its replicas use table {}, the preview service table {}".format
 excluded: Final = "{} is excluded by its {}: label {}".format
 did_nothing: Final = "did nothing, {}: {}".format
 is_not_called: Final = "is not called, {}: {}".format
@@ -269,10 +270,6 @@ no_rule: Final = "no rule of its registration is for {}".format
 undone: Final = "{} undid its changes".format
 differs: Final = "{}: {}, not {}".format
 not_served: Final = "it serves no {} of {}; is the CRD installed?".format
-
-
-def other_tables(there: Sequence[str], own: str) -> str:
-    return f"its replicas use table {', '.join(there)}, the preview service table {own}"
 
 
 def though(*, refuse: bool) -> str:

@@ -121,7 +121,6 @@ TEXTS = [
         "is waiting: R: text (it ended before with exit code 1: Error)",
     ),
     (messages.container_ended(1, "Error", ""), "ended with exit code 1: Error"),
-    (messages.other_tables(["a", "b"], "c"), "its replicas use table a, b, the preview service table c"),
     (messages.though(refuse=True), "though the rule table would refuse it"),
     (messages.refused("why", ours=False), "refuses it: why"),
     (
@@ -216,6 +215,7 @@ CONSTANTS = {
     "NO_ANSWER": "it did not answer, and its failurePolicy is Ignore",
     "OTHER_TABLE": "its replicas have another table",
     "ASK_CHECK": "kubectl ultraserver check: do its replicas answer, and by which table?",
+    "other_tables": "its replicas use table {}, the preview service table {}",
     "excluded": "{} is excluded by its {}: label {}",
     "did_nothing": "did nothing, {}: {}",
     "is_not_called": "is not called, {}: {}",
