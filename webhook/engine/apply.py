@@ -1,15 +1,16 @@
 """Applies rules to a job: which fire, what they add, and their messages."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from common.texts import cut, few
 from contract.place import Placer
 from webhook.engine.jobs import Job
-from webhook.engine.match import Match, Values, match_rule, needs_not_met, split_rules
+from webhook.engine.match import MatchingRule, match_rule, needs_not_met, split_rules
 from webhook.engine.messages import Message, coded, message
-from webhook.engine.outcome import RuleOutcome, State
+from webhook.engine.outcome import Fault, Kind, RuleOutcome, State
+from webhook.engine.values import Values
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.tree import Json, Path, same, shown
 from webhook.rows.placeholders import render
@@ -24,6 +25,7 @@ class Progress:
     """The state of an evaluation.
 
     Attributes:
+        reason: See `Outcome`, as all attributes that have the same name.
         templates: The pod templates as changed so far, by their path in the object.
         rules: The outcome of each rule, in the table's order.
         refusing: Names of the rules and shapes that deny the job.
@@ -35,7 +37,11 @@ class Progress:
             does not ask for it.
     """
 
-    templates: dict[Path, Json]
+    reason: str = ""
+    untouched: Kind = Kind.UNCHANGED
+    facts: dict[str, str] = field(default_factory=dict)
+    faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
+    templates: dict[Path, Json] = field(default_factory=dict)
     rules: list[RuleOutcome] = field(default_factory=list)
     warnings: list[Message] = field(default_factory=list)
     denials: list[Message] = field(default_factory=list)
@@ -47,7 +53,7 @@ class Progress:
     setters: dict[Path, str] | None = None
 
 
-_Matches = dict[int, tuple[Rule, Match | str]]
+_Matches = dict[int, tuple[Rule, MatchingRule | str]]
 """By position in the table: a rule, with its match or the reason why it does not match."""
 
 
@@ -58,22 +64,22 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
     """
     shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
-        progress.warnings.append(Message(shape.name, render(shape.warn, values())))
+        progress.warnings.append(Message(shape.name, render(shape.warn, values.every)))
     if shape and shape.deny:
-        progress.denials.append(Message(shape.name, render(shape.deny, values())))
+        progress.denials.append(Message(shape.name, render(shape.deny, values.every)))
         progress.refusing.append(shape.name)
     outcomes, matches = _match_all(job, values)
     for place, (rule, match) in matches.items():
         if isinstance(match, str):
             outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, match)
-        elif why := _prevented(match, progress):
+        elif rule.depends and (why := _prevented(match, progress)):
             outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, why)
         else:
             outcomes[place] = _fire(match, progress)
     progress.rules += filter(None, outcomes)
 
 
-def _prevented(match: Match, progress: Progress) -> str | None:
+def _prevented(match: MatchingRule, progress: Progress) -> str | None:
     """Returns why a rule that matches does not fire."""
     rule = match.rule
     for name in rule.unless:
@@ -95,11 +101,13 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
     """
     device_rules = _match_some(job, values, job.table.device_rules - job.off)
     ways = [
-        rule.devices for rule, match in device_rules.values() if isinstance(match, Match) and rule.devices
+        rule.devices
+        for rule, match in device_rules.values()
+        if isinstance(match, MatchingRule) and rule.devices
     ]
     job.devices = ways[0] if ways else job.devices
     first = _match_some(job, values, job.table.placer_rules_of[job.workload.name]) | device_rules
-    matching = {place: rule for place, (rule, match) in first.items() if isinstance(match, Match)}
+    matching = {place: rule for place, (rule, match) in first.items() if isinstance(match, MatchingRule)}
     placing = next((rule for rule in matching.values() if rule.placer), None)
     if job.shape:
         job.placer = placing.placer if placing else Placer.SCHEDULER
@@ -122,9 +130,10 @@ def _match_some(job: Job, values: Values, names: Collection[str]) -> _Matches:
     return {place: (rule, match_rule(rule, job, values)) for place, rule in rules if rule.name in names}
 
 
-def _fire(match: Match, progress: Progress) -> RuleOutcome:
-    rule, job, after, conflicting = match.rule, match.job, dict[Path, Json](), list[Merge]()
-    several = len(job.of[rule.match.role]) > 1
+def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
+    rule, several = match.rule, len(match.job.of[match.rule.match.role]) > 1
+    after: dict[Path, Json] = {}
+    conflicting: list[Merge] = []
     for group in match.groups:
         path, values = group.path, match.values
         if several or "job.place" in rule.quotes:
@@ -157,7 +166,7 @@ def _fire(match: Match, progress: Progress) -> RuleOutcome:
     return RuleOutcome(rule.name, State.FIRED, why)
 
 
-def _warn(match: Match, progress: Progress) -> None:
+def _warn(match: MatchingRule, progress: Progress) -> None:
     rule = match.rule
     for values in match.values_of_faults:
         if rule.warn:

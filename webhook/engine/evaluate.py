@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache, partial
 from typing import Final
 
 from common.pointers import field_name, parse_pointer, pointer
@@ -19,16 +18,13 @@ from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome
 from webhook.engine.reading import kind_of, read_job
 from webhook.engine.script import with_script
 from webhook.engine.shapes import choose_shape
-from webhook.engine.values import placeholder_values
+from webhook.engine.values import Values
 from webhook.objects import record
-from webhook.objects.patch import patched
+from webhook.objects.patch import Operation, patched
 from webhook.objects.tree import Json, Path, WrongTypeError, get, same, shown
 from webhook.rows.policies import Mode, Off
 from webhook.rows.table import Table
 from webhook.rows.workloads import WORKER
-
-Templates = Mapping[Path, Json]
-"""Pod templates by their path in the object."""
 
 
 def evaluate(table: Table, request: Request) -> Outcome:
@@ -50,34 +46,38 @@ def evaluate(table: Table, request: Request) -> Outcome:
 
 
 def _evaluate_with(table: Table, off: Off, request: Request) -> Outcome:
-    """Returns the outcome if this is switched off, with the patch."""
-    kind = kind_of(request.object)
+    """Returns the outcome if this is switched off."""
+    kind, progress, after = kind_of(request.object), Progress(), request.object
+    operations: list[Operation] = []
     try:
-        outcome, templates = _without_patch(table, off, request, kind)
-        if not outcome.denials:
+        if not table.workloads_of(kind):
+            progress.reason = cut(f"no workload of the rule table matches kind {kind}")
+            progress.untouched = Kind.NO_WORKLOAD
+        elif off.table:
+            progress.reason = "the whole rule table is switched off"
+        else:
+            _evaluate_object(table, off.rules, request, progress)
+        if not progress.denials:
             if kind == "v1/Pod":
-                templates = with_script(request.object, templates, table.script)
-            after, operations = patched(request.object, templates)
-            outcome = replace(outcome, after=after, operations=tuple(operations))
+                progress.templates = with_script(request.object, progress.templates, table.script)
+            after, operations = patched(request.object, progress.templates)
     except (JobError, WrongTypeError) as error:
-        return Outcome(
-            table.revision,
-            "invalid job",
-            request.object,
-            denials=bounded([message("invalid-job", error)]),
-        )
-    return outcome
-
-
-def _without_patch(table: Table, off: Off, request: Request, kind: str) -> tuple[Outcome, Templates]:
-    """Returns the outcome without the patch, and the templates that the patch is to produce."""
-    obj = request.object
-    if not table.workloads_of(kind):
-        reason = cut(f"no workload of the rule table matches kind {kind}")
-        return Outcome(table.revision, reason, obj, untouched=Kind.NO_WORKLOAD), {}
-    if off.table:
-        return Outcome(table.revision, "the whole rule table is switched off", obj), {}
-    return _evaluate_job(table, off.rules, request)
+        progress = Progress(reason="invalid job", denials=[message("invalid-job", error)])
+    return Outcome(
+        revision=table.revision,
+        reason=progress.reason,
+        after=after,
+        operations=tuple(operations),
+        rules=tuple(progress.rules),
+        warnings=bounded(progress.warnings),
+        denials=bounded(progress.denials),
+        facts=progress.facts,
+        refusing=tuple(progress.refusing),
+        unplaced=bounded(progress.unplaced),
+        untouched=progress.untouched,
+        setters=progress.setters,
+        faults=progress.faults,
+    )
 
 
 def _with_shadow(served: Outcome, would: Outcome, mode: Mode, by_policy: str) -> Outcome:
@@ -112,67 +112,58 @@ FACTS: Final = {
 """The facts of an outcome about a job with a size, by their placeholders."""
 
 
-def _evaluate_job(table: Table, off: frozenset[str], request: Request) -> tuple[Outcome, Templates]:
+def _evaluate_object(table: Table, off: frozenset[str], request: Request, progress: Progress) -> None:
     job = read_job(table, request)
     if job is None:
-        return _no_workload(table, request), {}
+        progress.reason, progress.untouched = _no_workload(table, request), Kind.NO_WORKLOAD
+        return
     if isinstance(job.opted, str):
         raise JobError(job.opted)
     job.off = off
-    progress = Progress({group.path: group.template for group in job.groups})
+    progress.templates = {group.path: group.template for group in job.groups}
     progress.warnings += [
         message("record-ignored", field_name((*group.path, *record.ANNOTATIONS, group.key)))
         for group in job.groups
         if group.record_ignored
     ]
     progress.setters = {} if request.explain else None
-    facts = {"workload": job.workload.name}
+    progress.facts["workload"] = job.workload.name
     if job.opted is False:
-        reason, untouched = f"opted out by {keys.INJECT}", Kind.OPTED_OUT
+        progress.reason, progress.untouched = f"opted out by {keys.INJECT}", Kind.OPTED_OUT
     else:
-        job.candidate, reason = candidacy(job)
-        untouched = Kind.UNCHANGED if job.candidate else Kind.NO_CANDIDATE
-        job.uid = _first_uid(job, request)
-        values = cache(partial(placeholder_values, job))  # computed after the shape and the identity
-        if job.candidate and job.workload.takes_nodes:
-            job.shape = choose_shape(job)
-            job.identity = job_id(request, job.name, job.generate_name, job.uid)
-            job.devices = job.own_devices
-            facts |= {fact: values()[placeholder] for fact, placeholder in FACTS.items()}
-            job.lacking = table.quoted_of[job.workload.name].difference(values())
-        job.placer = job.place.placer if job.place else None
-        job.faults = faults(job)
-        apply_rules(job, values, progress)
-        facts |= {"devices": job.devices, "placer": str(job.placer)} if job.shape else {}
+        _evaluate_job(job, request, progress)
         _write_records(job, progress)
     progress.warnings += _removed_marks(job, progress.templates)
-    outcome = Outcome(
-        revision=table.revision,
-        reason=reason,
-        after=request.object,
-        rules=tuple(progress.rules),
-        warnings=bounded(progress.warnings),
-        denials=bounded(progress.denials),
-        facts=facts,
-        refusing=tuple(progress.refusing),
-        unplaced=bounded(progress.unplaced),
-        untouched=untouched,
-        setters=progress.setters,
-        faults=job.faults,
-    )
-    return outcome, progress.templates
 
 
-def _no_workload(table: Table, request: Request) -> Outcome:
-    """Returns the outcome for an object whose kind has rows, none of which is for it."""
+def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
+    """Evaluates the table against a job that is not opted out."""
+    job.candidate, progress.reason = candidacy(job)
+    progress.untouched = Kind.UNCHANGED if job.candidate else Kind.NO_CANDIDATE
+    job.uid = _first_uid(job, request)
+    values = Values(job)
+    if job.candidate and job.workload.takes_nodes:
+        job.shape = choose_shape(job)
+        job.identity = job_id(request, job.name, job.generate_name, job.uid)
+        job.devices = job.own_devices
+        progress.facts |= {fact: values.every[placeholder] for fact, placeholder in FACTS.items()}
+        job.lacking = job.table.quoted_of[job.workload.name].difference(values.every)
+    job.placer = job.place.placer if job.place else None
+    job.faults = progress.faults = faults(job)
+    apply_rules(job, values, progress)
+    if job.shape:
+        progress.facts |= {"devices": job.devices, "placer": str(job.placer)}
+
+
+def _no_workload(table: Table, request: Request) -> str:
+    """Returns the reason for an object whose kind has rows, none of which is for it."""
     rows = table.workloads_of(kind_of(request.object))
     field, value = rows[-1].unlike(request.object) or ("", "")
     names = ", ".join(row.name for row in rows)
-    reason = (
+    return (
         f"its {field} is {cut(value)}: each row for its kind ({names}) requires another value; "
         f"{keys.INJECT} has no effect on it"
     )
-    return Outcome(table.revision, reason, request.object, untouched=Kind.NO_WORKLOAD)
 
 
 def _first_uid(job: Job, request: Request) -> str:
@@ -192,7 +183,7 @@ def _write_records(job: Job, progress: Progress) -> None:
             progress.templates[group.path] = record.write(progress.templates[group.path], written, group.key)
 
 
-def _removed_marks(job: Job, templates: Templates) -> Iterator[Message]:
+def _removed_marks(job: Job, templates: Mapping[Path, Json]) -> Iterator[Message]:
     """Yields messages about the webhook's marks that the user wrote and that the templates no longer have."""
     for group in job.groups:
         marks = record.marks(templates[group.path]) if group.user_marks else {}

@@ -98,8 +98,8 @@ def _amount(job: Job) -> Found:
     """Yields requests for more devices than a node has, or twice as many cores, which LNC=2 halves."""
     for group in job.of[WORKER]:
         for name, whole in job.family.whole_node.items():
-            most = min(whole.at_most, whole.at_least * (1 + name.endswith("core")))
             amount = group.amounts.get(name, 0)
+            most = min(whole.at_most, whole.at_least * (1 + name.endswith("core"))) if amount else 0
             if amount > 1000 * most > 0:
                 yield Fault(group.requested(name)[0], str(amount // 1000), str(most))
 
@@ -125,10 +125,12 @@ def _idle(job: Job) -> Found:
 
 def _resource(job: Job) -> Found:
     known = job.table.resources
+    unknown = [(group, name) for group in job.groups for name in group.amounts if name not in known]
+    if not unknown:
+        return
     shorts = {name.rpartition("/")[2]: name for name in known}
     shorts = {short: name for short, name in shorts.items() if len(short) >= SHORTEST}
-    unknown = ((group, name) for group in job.groups for name in group.amounts if name not in known)
-    for group, name in islice(unknown, MOST_NAMES):
+    for group, name in unknown[:MOST_NAMES]:
         like = any(short in name for short in shorts)
         short = nearest(name.rpartition("/")[2], (*shorts,)) if like else None
         if meant := nearest(name, known) or (short and shorts[short]):

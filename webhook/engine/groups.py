@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
+from common.computed import computed
 from common.pointers import field_name
 from common.quantities import amounts, requests
 from common.texts import cut
@@ -86,38 +86,38 @@ class Group:
         """The annotation of the record on the template; a Pod also has its template's."""
         return keys.ADDED if self.path else keys.ADDED_TO_POD
 
-    @cached_property
+    @computed
     def spec(self) -> dict[str, Json]:
         """The pod's spec; empty if there is none."""
         return map_at(self.template, ("spec",))
 
-    @cached_property
+    @computed
     def main(self) -> Mapping[str, Json]:
         """The container that the operator uses, or that requests devices; empty if there is none."""
         return main_container(self.template, self.workload.main_container, self.table.resources)
 
-    @cached_property
+    @computed
     def ssh(self) -> Mapping[str, Json]:
         """The main container's settings of ssh, as values of placeholders."""
         return ssh_of(self.main)
 
-    @cached_property
+    @computed
     def amounts(self) -> Mapping[str, int]:
         """A pod's request of each resource, in thousandths."""
         return requests(self.spec)
 
-    @cached_property
+    @computed
     def selection(self) -> Selection:
         """The template's node selection."""
         return selection(self.template)
 
-    @cached_property
+    @computed
     def chosen_types(self) -> Collection[str]:
         """The instance types that a pod's selector or affinity names; none if any type is permitted."""
         wanted, labels = self.selection, self.table.candidates.instance_type_labels
         return chosen_types(wanted, labels) if wanted.selector or wanted.terms else ()
 
-    @cached_property
+    @computed
     def selects_type(self) -> bool:
         """Whether the node selector names an instance type of the family."""
         return self.selects_type_of(self.family)
@@ -127,7 +127,7 @@ class Group:
         named = map(self.selection.selector.get, self.table.candidates.instance_type_labels)
         return any(isinstance(name, str) and matches(name, family.instance_types) for name in named)
 
-    @cached_property
+    @computed
     def claims(self) -> tuple[Claim, ...]:
         """The device claims of a pod, in the template's order."""
         return self.claims_of(self.family)
@@ -146,12 +146,12 @@ class Group:
             elif isinstance(shared, str) and shared:
                 yield Claim((*place, "resourceClaimName"), shared, None, shared=True)
 
-    @cached_property
+    @computed
     def shared_claim(self) -> Claim | None:
         """The first claim that all pods share."""
         return next((claim for claim in self.claims if claim.shared), None)
 
-    @cached_property
+    @computed
     def requested_resource(self) -> str | None:
         """The first of the family's resources that a pod requests, in any amount."""
         for name in self.family.whole_node if self.amounts else ():
@@ -175,7 +175,7 @@ class Group:
                     return field_name((*at, "resources", part, name)), amounts[name]
         return field_name((*self.path, "spec", "resources")), None
 
-    @cached_property
+    @computed
     def node_reason(self) -> str | None:
         """Why a pod takes a whole node, by its requests or claims; None if it does not.
 
@@ -209,7 +209,7 @@ class Group:
             return f"claim less than a node by the template {claim.name}"
         return None
 
-    @cached_property
+    @computed
     def devices(self) -> Devices:
         """How a pod gets its devices."""
         if self.requested_resource:

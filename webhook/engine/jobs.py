@@ -2,13 +2,13 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import Final
 
+from common.computed import computed
 from contract import keys
 from contract.place import ContractError, Place, Placer, read
 from webhook.engine.groups import Group
@@ -67,11 +67,12 @@ class Job:
     devices: Devices = "none"
     lacking: frozenset[str] = frozenset()
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
+    _fields: dict[str, str] = field(default_factory=dict, init=False)
 
-    @cached_property
+    @computed
     def of(self) -> Mapping[str, Sequence[Group]]:
         """The groups for a rule's role, by role; those of workers come first."""
-        every = defaultdict[str, Sequence[Group]](tuple, {ANY: self.groups})
+        every: defaultdict[str, Sequence[Group]] = defaultdict(tuple, {ANY: self.groups})
         for group in self.groups:
             every[group.role] = [*every[group.role], group]
         if self.workload.takes_nodes:
@@ -79,28 +80,28 @@ class Job:
             every[WORKER] = [*every[WORKER], *others]
         return every
 
-    @cached_property
+    @computed
     def text(self) -> bytes | None:
         """The object as JSON (`quick`), to skip a search: a word that is not in it is in no field."""
         return quick(self.object)
 
-    @cached_property
-    def field(self) -> Callable[[str], str]:
-        """The function that returns the text of a workload's field, which is read once."""
-        fields, obj = self.workload.fields, self.object
-        return cache(lambda name: fields[name].text(obj))
+    def field(self, name: str) -> str:
+        """Returns the text of a workload's field, which is read once."""
+        if (text := self._fields.get(name)) is None:
+            text = self._fields[name] = self.workload.fields[name].text(self.object)
+        return text
 
-    @cached_property
+    @computed
     def roles(self) -> tuple[str, ...]:
         """The roles with a pod template."""
         return tuple([role for role, groups in self.of.items() if groups])
 
-    @cached_property
+    @computed
     def is_pod(self) -> bool:
         """Whether it is a Pod, which is its own template."""
         return () in map(attrgetter("path"), self.groups)
 
-    @cached_property
+    @computed
     def workers(self) -> int:
         """The number of pods in the groups called worker that run at once."""
         return at_once([group for group in self.groups if group.role == WORKER])
@@ -124,7 +125,7 @@ class Job:
         idle = [max(group.replicas, 1) for group in takers if group.devices in {"none", "unknown"}]
         return "mixed" if sum(idle) <= 1 else "some"
 
-    @cached_property
+    @computed
     def place(self) -> Place | None:
         """The placement annotation of a Pod; None for another object, or if it cannot be read."""
         if not self.is_pod:
@@ -152,7 +153,7 @@ class Job:
         # Without the label, or with an unusual one, the block might not be a valid label value.
         return f"{group}-{block}" if _GROUP.fullmatch(group) else None
 
-    @cached_property
+    @computed
     def texts(self) -> dict[str, Json]:
         """Name, labels and annotations, which any user may have written."""
         labels, annotations = (

@@ -1,6 +1,6 @@
 """Matches rules with jobs. If a rule does not match, the reason names the first condition that failed."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -8,19 +8,15 @@ from common.texts import cut
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault, RuleOutcome, State
-from webhook.engine.values import labels_of_units, of_template
+from webhook.engine.values import Values, labels_of_units, of_template
 from webhook.objects.templates import has_volume, mounts_otherwise
 from webhook.objects.tree import Json
-from webhook.rows.table import LAST, Rule
-from webhook.rows.table import Match as Conditions
+from webhook.rows.table import LAST, Match, Rule
 
 SWITCHED_OFF: Final = "switched off"
 
-Values = Callable[[], Mapping[str, Json]]
-"""Returns the values of placeholders, computed for the first rule that needs them: most objects need none."""
 
-
-class Match(NamedTuple):
+class MatchingRule(NamedTuple):
     """A rule that matches, the matching groups of the job, and the values of placeholders.
 
     The rule's fragment is filled in only when the rule fires: another rule may fire instead.
@@ -135,26 +131,26 @@ def _no_value(lacking: Collection[str]) -> str:
     return f"the job has no value for $({min(lacking)})"
 
 
-def match_rule(rule: Rule, job: Job, values: Values) -> Match | str:
+def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
     """Returns the match of a rule, or the reason why it does not match."""
     match = rule.match
     filled: Mapping[str, Json] = {}
     if match.template and match.template.quotes:
-        filled = {**values(), **labels_of_units(job)}
+        filled = {**values.every, **labels_of_units(job)}
         if lacking := match.template.quotes.difference(filled):
             return _no_value(lacking)
         match = replace(match, template=match.template.filled(filled))
     groups = _matching_groups(match, job) if match.known_later else job.of[match.role]
     if isinstance(groups, str):
         return groups
-    filled = filled or values()
+    filled = filled or values.every
     if match.unsupported_count:
         filled = {**filled, **groups[0].unsupported(match.unsupported_count.value)}
     if match.fault:
         filled = {**filled, **_fault_values(job.faults[match.fault][0])}
     if lacking := rule.needed.difference(filled):
         return _no_value(lacking)
-    result = Match(rule, job, groups, filled)
+    result = MatchingRule(rule, job, groups, filled)
     if match.mount_free and match.mount_free.exists:
         name = result.mount["name"]
         if not all(has_volume(group.template, (name,)) for group in groups):
@@ -162,9 +158,11 @@ def match_rule(rule: Rule, job: Job, values: Values) -> Match | str:
     return result
 
 
-def _matching_groups(match: Conditions, job: Job) -> Sequence[Group] | str:
+def _matching_groups(match: Match, job: Job) -> Sequence[Group] | str:
     """Returns the groups whose templates meet a rule's conditions, or why the rule does not match."""
-    every, groups, reasons = job.of[match.role], list[Group](), list[str]()
+    every = job.of[match.role]
+    groups: list[Group] = []
+    reasons: list[str] = []
     for group in every:
         for on_template in match.of_template:
             if failed := on_template.failed(group, match.whose):

@@ -4,7 +4,6 @@ The evaluation of the job decided that init containers run the script. So the Po
 table, a policy or an opt-out has changed since: without the text, the launcher fails.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from contract import keys
@@ -15,7 +14,7 @@ VARIABLE: Final = "ULTRASERVER_SCRIPT"
 """The containers that run the script have this variable; the table sets it from the annotation."""
 
 
-def with_script(pod: Json, templates: Mapping[Path, Json], text: str) -> Mapping[Path, Json]:
+def with_script(pod: Json, templates: dict[Path, Json], text: str) -> dict[Path, Json]:
     """Returns the templates of a Pod, with the text if the Pod runs the script and does not have it yet.
 
     Raises:

@@ -1,13 +1,27 @@
 """The values of placeholders in a job."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
+from common.computed import computed
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.selections import cluster_labels, contradictions
 from webhook.objects.tree import Json, map_at, text_of
 from webhook.rows.families import Fitted
-from webhook.rows.placeholders import ABSENT, MARKS, OF_ROLE, ROLE_MAPS, SSH
+from webhook.rows.placeholders import ABSENT, MARKS, ROLE_MAPS, SSH
+
+
+@dataclass(eq=False)
+class Values:
+    """The values of placeholders in a job, computed for the first rule that needs any of them."""
+
+    job: Job
+
+    @computed
+    def every(self) -> dict[str, Json]:
+        """The values by placeholder, after the job has its shape and identity."""
+        return placeholder_values(self.job)
 
 
 def placeholder_values(job: Job) -> dict[str, Json]:
@@ -25,14 +39,15 @@ def placeholder_values(job: Job) -> dict[str, Json]:
     elif job.place:
         block = job.block
         values |= {"place.unit": job.place.unit} | ({"place.block": block} if block is not None else {})
-    for whole, of, name in job.table.parts_of[job.workload.name]:
-        if of == "field" and name in job.workload.fields:
-            values[whole] = job.field(name)
-        elif name in OF_ROLE and (groups := job.of.get(of)):
+    for placeholder, name in job.table.fields_of[job.workload.name].items():
+        values[placeholder] = job.field(name)
+    for role, placeholders in job.table.roles_of[job.workload.name].items():
+        if groups := job.of.get(role):
+            values |= of_template(groups[0], placeholders)
             # A rule that quotes the type is left out for pods that choose other machines.
-            types = job.instance_types(of) if name == "instanceType" else ()
-            value = next(iter(types), None) if name == "instanceType" else _of_main(groups[0], name)
-            values |= {whole: value} if value is not None and value != "" else {}
+            quoted = f"{role}.instanceType" in job.table.quoted_of[job.workload.name]
+            if quoted and (types := job.instance_types(role)):
+                values[f"{role}.instanceType"] = types[0]
     return values
 
 
@@ -49,23 +64,23 @@ def labels_of_units(job: Job) -> dict[str, Json]:
     }
 
 
-def of_template(group: Group, own: Mapping[str, str]) -> dict[str, Json]:
-    """Returns the values of placeholders of a rule's own role, `Rule.own`, in one of its templates."""
-    values = {whole: _of_main(group, name) for whole, name in own.items()}
-    return {whole: value for whole, value in values.items() if value is not None and value != ""}
-
-
-def _of_main(group: Group, name: str) -> Json:
-    """Returns the value of a placeholder about the main container."""
-    if name in SSH:
-        return group.ssh.get(name)
-    if name in ROLE_MAPS:
-        # Go programs such as Kueue write `resources: {}` into all containers that they pass on. Without it
-        # here, an added container would look like one that a user changed.
-        missing: Json = {} if name == "resources" else ABSENT
-        return map_at(group.main, (name,)) or missing
-    text = group.main.get("name" if name == "container" else name)
-    return text if isinstance(text, str) else ABSENT if name == "imagePullPolicy" else None
+def of_template(group: Group, placeholders: Mapping[str, str]) -> dict[str, Json]:
+    """Returns the values of placeholders about the main container of a template, given with their names."""
+    values: dict[str, Json] = {}
+    for placeholder, name in placeholders.items():
+        if name in SSH:
+            value = group.ssh.get(name)
+        elif name in ROLE_MAPS:
+            # Go programs such as Kueue write `resources: {}` into all containers that they pass on. Without
+            # it here, an added container would look like one that a user changed.
+            value = map_at(group.main, (name,)) or ({} if name == "resources" else ABSENT)
+        else:
+            text = group.main.get("name" if name == "container" else name)
+            missing = ABSENT if name == "imagePullPolicy" else None
+            value = text if isinstance(text, str) else missing
+        if value is not None and value != "":
+            values[placeholder] = value
+    return values
 
 
 def _of_a_candidate(job: Job, shape: Fitted) -> dict[str, Json]:

@@ -112,7 +112,7 @@ class Merge:
         result = old = [] if theirs is None else as_list(theirs, self.at + path)
         keys = IDENTITY.get(str(path[-1]), ())
         for item in ours:
-            index = _find(result, item, keys)
+            index = _find(result, item, keys) if result else None
             if index is None:
                 if path[-1] in OTHER_CONTAINERS and (problem := self._unfit(item, path)):
                     self.missing.append(problem)
@@ -192,7 +192,8 @@ class Merge:
             if not old or not any(same(item, expression) for item in old):
                 # Taking back leaves no empty list, so the compared value has none either.
                 self._note(place, [term if old else with_entry(term, name, None), expression])
-                self._placed((*path, "", name), expression)
+                if self.places is not None:
+                    self._placed((*path, "", name), expression)
                 term = {**term, name: [*old, expression]}
         return term
 

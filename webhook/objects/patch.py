@@ -33,7 +33,8 @@ def patched(received: Json, templates: Mapping[Path, Json]) -> tuple[Json, list[
 
     Nothing except the templates, which are given by their paths, is changed.
     """
-    after, steps = received, list[_Step]()
+    after = received
+    steps: list[_Step] = []
     for path, desired in templates.items():
         after = put(after, path, _value(get(received, path), desired, path, steps))
     return after, [

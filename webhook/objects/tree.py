@@ -6,6 +6,7 @@ Sharing makes comparison cheap: unchanged parts of two trees are identical (``is
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from operator import is_
 from typing import Any, Final
 
@@ -20,6 +21,9 @@ Json = Any
 
 Path = tuple[str | int, ...]
 """Map keys, and positions in lists."""
+
+SHORT: Final = 2048
+"""Bytes of a value whose digest is cached."""
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _SHOWN: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
@@ -156,6 +160,12 @@ def digest(value: Json) -> str:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
         data = canonical(value).encode("utf-8", "surrogatepass")
+    return _digest_of_short(data) if len(data) < SHORT else hashlib.sha256(data).hexdigest()[:10]
+
+
+@lru_cache(maxsize=1024)
+def _digest_of_short(data: bytes) -> str:
+    """Returns the digest of a short text. Most of what rules add is the same in many jobs."""
     return hashlib.sha256(data).hexdigest()[:10]
 
 

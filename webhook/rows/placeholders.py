@@ -81,7 +81,7 @@ ROLE_MAPS: Final[dict[str, str]] = {
 
 SSH_LISTS: Final = frozenset({"sshEnv", "sshEnvFrom", "sshMounts"})
 SSH: Final = SSH_LISTS | {"sshUnclear"}
-OF_ROLE: Final = frozenset({*ROLE, *ROLE_MAPS})
+OF_CONTAINER: Final = frozenset({*ROLE, *ROLE_MAPS} - {"instanceType"})
 
 PLACE: Final[dict[str, str]] = {
     "place.unit": "the node label whose value the nodes of a unit share",
@@ -182,27 +182,35 @@ def _fill(
     values: Mapping[str, Json],
 ) -> Json:
     """Returns a copy of a tree, filled in; parent and key identify the nodes above placeholders."""
-    copied, longer = [node.copy()], list[int]()
+    copied = [node.copy()]
+    spliced: dict[int, bool] = {}  # by the index of a list, whether elements were inserted
     for parent, key in copies:
         copied[parent][key] = inner = copied[parent][key].copy()
         copied.append(inner)
     for parent, key, fill in fills:
         value = copied[parent][key] = fill(values)
         if isinstance(key, int) and (value is ABSENT or isinstance(value, list)):
-            copied[parent][key : key + 1] = [] if value is ABSENT else value
-            longer.append(parent)
+            items = [] if value is ABSENT else value
+            copied[parent][key : key + 1] = items
+            spliced[parent] = bool(items) or spliced.get(parent, False)
         elif value is ABSENT:
             del copied[parent][key]
-    for at in longer:
-        named: dict[str | int, Json] = {}
-        for item in copied[at]:  # the first with a name counts, as in a merge
-            name = (item.get("mountPath") or item.get("name")) if isinstance(item, dict) else None
-            named.setdefault(name or len(named), item)
+    for at, inserted in spliced.items():
         parent, key = copies[at - 1]
-        copied[parent][key] = [*named.values()]
-        if not named:
+        if inserted:
+            copied[parent][key] = _first_of_each_name(copied[at])
+        elif not copied[at]:
             del copied[parent][key]
     return copied[0]
+
+
+def _first_of_each_name(items: list[Json]) -> list[Json]:
+    """Returns a list without elements whose name or mount path an earlier one has, as in a merge."""
+    named: dict[str | int, Json] = {}
+    for item in items:
+        name = (item.get("mountPath") or item.get("name")) if isinstance(item, dict) else None
+        named.setdefault(name or len(named), item)
+    return [*named.values()]
 
 
 @lru_cache(maxsize=4096)

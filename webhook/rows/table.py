@@ -1,6 +1,6 @@
 """The rule table as the engine reads it: frozen rows, which ``webhook.rules`` checks and builds."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
@@ -16,7 +16,7 @@ from webhook.objects.tree import Json, map_at
 from webhook.rows import conditions
 from webhook.rows.conditions import Condition, Devices, OfJob, OfObject, OfTemplate
 from webhook.rows.families import Family
-from webhook.rows.placeholders import Filling, elements, filling, names
+from webhook.rows.placeholders import OF_CONTAINER, Filling, elements, filling, names
 from webhook.rows.policies import Guarantee, Mode, ModeKey, Modes, Policies, Policy, Ruling
 from webhook.rows.shapes import Shape, last_number
 from webhook.rows.workloads import ANY, Candidates, Workload
@@ -223,9 +223,7 @@ class Rule(Row):
     @cached_property
     def own(self) -> Mapping[str, str]:
         """The placeholders of its role's first container, which differ between templates."""
-        parts = {name: name.partition(".") for name in self.quotes}
-        role = self.match.role
-        return {name: last for name, (of, _, last) in parts.items() if of == role and last != "instanceType"}
+        return _of(self.quotes, self.match.role, OF_CONTAINER)
 
     @cached_property
     def fragment(self) -> Filling | None:
@@ -237,6 +235,11 @@ class Rule(Row):
         """A quoted value that the table does not set; the table has filled in the others."""
         return min((name for name in self.quotes if name.startswith("value.")), default="")
 
+    @cached_property
+    def depends(self) -> bool:
+        """Whether it may match and not fire, because of other rules or of a mount in its place."""
+        return bool(self.unless or self.needs or self.match.mount_free)
+
     @property
     def stage(self) -> int:
         """The index of its stage in `STAGES`."""
@@ -246,6 +249,12 @@ class Rule(Row):
     def labels(self) -> Mapping[str, Json]:
         """The labels that it sets."""
         return map_at(self.add, ("metadata", "labels"))
+
+
+def _of(placeholders: Iterable[str], whose: str, names: Container[str]) -> Mapping[str, str]:
+    """Returns the placeholders of one owner that have one of the names after the dot, with these names."""
+    split = {whole: whole.partition(".") for whole in placeholders}
+    return {whole: name for whole, (of, _, name) in split.items() if of == whose and name in names}
 
 
 def _without_values(text: str) -> str:
@@ -399,15 +408,16 @@ class Table(File):
         }
 
     @cached_property
-    def parts_of(self) -> Mapping[str, Sequence[tuple[str, str, str]]]:
-        """The placeholders of fields and roles among these: whole, and before and after the dot."""
-        every = self.quoted_of.items()
-        parts = {name: (placeholder.partition(".") for placeholder in quoted) for name, quoted in every}
+    def fields_of(self) -> Mapping[str, Mapping[str, str]]:
+        """By workload, the placeholders of its fields among these, with the names of the fields."""
+        return {row.name: _of(self.quoted_of[row.name], "field", row.fields) for row in self.workloads}
+
+    @cached_property
+    def roles_of(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+        """By workload and role, those of the role's main container, with their parts after the dot."""
         return {
-            workload: [
-                (f"{of}.{name}", of, name) for of, _, name in split if of not in {"job", "shape", "family"}
-            ]
-            for workload, split in parts.items()
+            row.name: {role: _of(self.quoted_of[row.name], role, OF_CONTAINER) for role in row.roles}
+            for row in self.workloads
         }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:

@@ -10,6 +10,7 @@ import statistics
 import sys
 import time
 from collections import Counter
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -91,9 +92,10 @@ def main() -> None:
     text, table, longer = json.dumps(job), load_default(), with_others(ROWS)
     decided = with_policies(POLICIES)
     outcome = evaluate(table, Request(job))
+    jobs = cycle([plain(f"train-{number}") for number in range(TIMES)])  # the caches see other jobs
     calls = {
         "json.loads": lambda: json.loads(text),
-        "evaluate": lambda: evaluate(table, Request(job)),
+        "evaluate": lambda: evaluate(table, Request(next(jobs))),
         "evaluate, policies": lambda: evaluate(decided, Request(job, "research")),
         "evaluate, more rows": lambda: evaluate(longer, Request(job)),
         "encode the answer": lambda: encode("uid", outcome),
