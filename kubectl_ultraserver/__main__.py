@@ -173,7 +173,7 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
 def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> None:
     """Draw the UltraServers, or those that jobs of --namespace hold."""
     namespace = click.get_current_context().params["namespace"]
-    fleet, name = lister.fleet(), job.name if job else ""
+    fleet, name = lister.fleet, job.name if job else ""
     selected = [server for server in servers(fleet) if is_selected(server, namespace, name, **flags)]
     if form == "json":
         kinds = ("free", "broken", "troubles")
@@ -194,7 +194,7 @@ def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> N
 def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
     """Show which jobs wait for whole-job admission, in order, for what, and when they may start."""
     namespace = "" if everywhere else click.get_current_context().params["namespace"]
-    fleet, ended, lease = lister.fleet(), lister.ended(), lister.lease()
+    fleet, ended, lease = lister.fleet, lister.ended(), lister.lease()
     began = time.monotonic()
     waiting = queue(fleet, ended, lease, lambda: time.monotonic() - began < SECONDS)
     entries = [entry for entry in waiting.entries if namespace in ("", entry.namespace)]
@@ -218,7 +218,7 @@ def snapshot_command(lister: Lister, *, hidden: bool) -> None:
 
     ``python -m placement replay FILE`` decides about it again. It has no commands, variables and Secrets.
     """
-    fleet, ended = lister.fleet(), lister.ended()
+    fleet, ended = lister.fleet, lister.ended()
     snapshot = Snapshot(
         release=version("ultraserver-webhook"),
         taken=fleet.now,

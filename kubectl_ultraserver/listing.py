@@ -53,8 +53,9 @@ class Lister:
     api: RestApi
     namespace: str
 
+    @cached_property
     def fleet(self) -> Fleet:
-        """Returns all nodes and relevant pods; only those of one namespace if the user may not list others.
+        """All nodes and relevant pods; only those of one namespace if the user may not list others.
 
         Raises:
             ApiError: These cannot be listed either.
@@ -103,7 +104,7 @@ class Lister:
         pods = [pod for pod in self.items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
         if job is None and not pods and not any(owned(one, called) for one in self._workloads()):
             raise UnknownJobError(messages.no_job(called, self.namespace))
-        return Case(called, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet())
+        return Case(called, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet)
 
     def explained(self, case: Case) -> Case:
         """Returns the case with everything else that explains the job, as far as the user may read it."""

@@ -15,8 +15,7 @@ from kubectl_ultraserver import messages, service
 from kubectl_ultraserver.dryrun import DryRun, explain
 from kubectl_ultraserver.findings import Case, Finding
 from kubectl_ultraserver.fit import Fit, fit
-from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.listing import HOOKS, LEASE, Lister
+from kubectl_ultraserver.listing import HOOKS, Lister
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import maps, name_of, number, text
 from kubectl_ultraserver.terminal import listed
@@ -101,16 +100,12 @@ class Previewer(Lister):
         job = dry.stored or {}
         name = name_of(job) or text(job, "metadata", "generateName")
         called = JobName(text(job, "kind").lower(), name)
-        case = Case(called, dry.namespace, job, (), self._fleet, lease=self._get(LEASE))
+        case = Case(called, dry.namespace, job, (), self.fleet, lease=self.lease())
         try:
             answer = service.item(self.api, job, pods="true", namespace=dry.namespace)
         except service.OffError as error:
             return Fit(fits=False, units=(), text=messages.fit_unknown(error))
         return fit(case, answer["pods"], self._earlier, self._priorities, self._templates(dry.namespace))
-
-    @cached_property
-    def _fleet(self) -> Fleet:
-        return self.fleet()
 
     def _templates(self, namespace: str) -> dict[str, Object]:
         """Returns the ResourceClaimTemplates of a namespace by name, none if the user may not read them."""

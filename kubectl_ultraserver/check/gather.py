@@ -191,7 +191,7 @@ def _namespace(gatherer: Gatherer) -> Iterator[Line]:
 
 CLUSTER: Final[dict[str, Check]] = {
     "kubernetes": lambda gatherer: cluster.kubernetes(text(gatherer.api.get("/version"), "gitVersion")),
-    "nodes": lambda gatherer: cluster.nodes(gatherer.fleet()),
+    "nodes": lambda gatherer: cluster.nodes(gatherer.fleet),
     "operators": lambda gatherer: cluster.operators(
         gatherer.kinds, gatherer.programs, kueue=bool(gatherer.kueue)
     ),

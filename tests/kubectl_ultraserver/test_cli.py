@@ -120,7 +120,7 @@ def test_pods_that_hold_no_neuron_node_are_not_kept(api: Cluster) -> None:
     waits["metadata"]["annotations"] = {}
     for pod in (elsewhere, waits):
         api.put(path_of(pod), pod)
-    names = [pod.name for pod in Lister(api, NAMESPACE).fleet().pods]
+    names = [pod.name for pod in Lister(api, NAMESPACE).fleet.pods]
     assert names == [f"train-worker-{index}" for index in range(4)]
 
 
@@ -156,11 +156,11 @@ def test_a_job_that_is_written_wrongly_is_refused(api: Cluster) -> None:
 def test_a_list_shows_progress_on_a_terminal(
     api: Cluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Lister(api, NAMESPACE).fleet()
+    assert Lister(api, NAMESPACE).fleet.pods
     assert capsys.readouterr().err == ""
     terminal = SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr("common.output.sys", terminal)
-    Lister(api, NAMESPACE).fleet()
+    assert Lister(api, NAMESPACE).fleet.pods
     printed = capsys.readouterr()
     assert printed.out == ""
     assert "listing nodes, page 2\r" in printed.err

@@ -98,7 +98,7 @@ def test_units_are_those_of_the_installations_table() -> None:
     racks = "families: [{name: racks, units: [{label: example.com/rack, nodes: 18}]}]\n"
     table = read(rules(racks))
     (api := Cluster()).put(RULES, rules(racks))
-    assert Lister(api, NAMESPACE).fleet().table.units.of("example.com/rack").nodes == 18
+    assert Lister(api, NAMESPACE).fleet.table.units.of("example.com/rack").nodes == 18
     nodes = [Node(f"r{n}", {"example.com/rack": "r", HOSTNAME: f"r{n}", MODE: "1"}) for n in range(17)]
     (rack,) = servers(fleet(nodes, table=table))
     assert (rack.id, len(rack.spots), rack.troubles) == ("r", 18, ["1 of 18 nodes missing"])
