@@ -46,11 +46,11 @@ class Unit(Row):
     """Nodes that work as one.
 
     Attributes:
-        label: The node label whose value they share. Empty, in a family that is off: that of the unit which a
-            table with ``extends`` lays over it.
+        label: The node label whose value they share. May be empty in a family with mode off: the table that
+            switches the family on gives the label. E.g. example.com/rack
         nodes: How many there are.
         other_labels: Other labels that have the same nodes, such as a level of Kueue's Topology.
-        usable: How many of them a job can count on. Default: all.
+        usable: The most that a job can have, and so the largest nodeConfig of its shapes. Default: all.
         names: What previews call one of them, and several.
     """
 
@@ -105,8 +105,8 @@ class Family(Row):
         node_labels: Other labels of its nodes; globs. The table does not place a job that selects other
             values.
         units: Which nodes work as one. A shape has the smallest that has enough nodes.
-        shapes: Sizes of jobs; the first that fits counts. For a job with a node config, the first with that
-            node config.
+        shapes: Sizes of jobs; the first that fits counts. For a job with a node config, the first with this
+            node config that fits.
     """
 
     name: Name

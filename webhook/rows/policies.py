@@ -79,7 +79,7 @@ class Policy(Row):
         labels: Values of the object's labels; not labels that rules set. E.g. {team: vision}
         mode: Replaces the mode of the table. E.g. shadow
         rules: Modes that replace the modes of rules, by name; globs. The exact name counts first, then the
-            longest glob. E.g. {"apart-*": off}
+            longest glob. E.g. {"apart-*": shadow}
         reason: Why; shown in the log, in audit annotations and in previews. E.g. They try it out.
         until: When the policy ends, a time with its zone. E.g. 2026-12-31T18:00:00Z
     """
