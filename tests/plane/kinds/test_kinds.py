@@ -207,7 +207,14 @@ def test_the_kind_of_the_guide_has_its_pods_on_one_ultraserver(
 ) -> None:
     yamls = [block for block in blocks_of("docs/kinds.md") if block.language == "yaml"]
     texts = {block.file or "values": block.text for block in yamls}
-    assert set(texts) == {"statefulset.yaml", "values", "server.yaml", "waits.yaml"}
+    assert set(texts) == {
+        "statefulset.yaml",
+        "values",
+        "server.yaml",
+        "waits.yaml",
+        "leader.yaml",
+        "train.yaml",
+    }
     assert texts["statefulset.yaml"].partition("workloads:\n")[2].count("\n") <= 10
     values, server = (yaml.safe_load(texts[name]) for name in ("values", "server.yaml"))
     hooks = webhooks(chart.objects(values))
