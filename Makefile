@@ -15,7 +15,7 @@ PIP := pip install --quiet --disable-pip-version-check
 LOCKED := $(PIP) --require-hashes --only-binary :all:
 
 .venv/.run: pyproject.toml locks/serving.txt locks/build.txt
-	@echo "Installing into .venv (once; half a minute)"
+	@echo "Installing into .venv (once; one to three minutes)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/$(LOCKED) --requirement locks/serving.txt --requirement locks/build.txt
