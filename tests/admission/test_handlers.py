@@ -173,4 +173,6 @@ def test_while_replicas_differ_a_mutated_job_gets_a_warning_and_is_not_denied() 
     outcome = handlers.require(other, review(stored))
     assert outcome is not None
     assert outcome.denials == ()
-    assert outcome.warnings == (f"mutated by rule table {TABLE.revision}, this replica has {other.revision}",)
+    assert outcome.warnings == (
+        f"the object was mutated by rule table {TABLE.revision}, but this replica has {other.revision}",
+    )

@@ -105,4 +105,6 @@ def test_a_label_that_the_user_set_is_replaced_and_the_user_warned() -> None:
     after = outcome.after["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["metadata"]
     assert after["labels"][keys.JOB] == "default.thief"
     place = "spec.mpiReplicaSpecs.Worker.template.metadata.labels[ultraserver-webhook.io/job]"
-    assert outcome.warnings == (f'replaced yours: {place} is the webhook\'s own, not "default.victim"',)
+    assert outcome.warnings == (
+        f'replaced your value: {place} is "default.victim", and only the webhook may set it',
+    )

@@ -54,12 +54,12 @@ WITHOUT = "without the changes of ultraserver-webhook: apply it again when the w
 @pytest.mark.parametrize(
     ("code", "values", "text"),
     [
-        ("value-kept", ["a is 1, not 2"], "kept yours: a is 1, not 2"),
-        ("value-replaced", ["a is 1, not 2"], "replaced yours: a is 1, not 2"),
-        ("value-refused", ["a is 1, not 2"], "a is 1, not 2; remove yours, or opt out"),
-        ("own-key", ["removed", "a", "1"], "removed yours: a is the webhook's own, not 1"),
-        ("not-mutated", ["sent", "apply it", "why"], f"sent {WITHOUT}"),
-        ("other-table", ["a", "b"], "mutated by rule table a, this replica has b"),
+        ("value-kept", ["a is 1, not 2"], "kept your value: a is 1, not 2"),
+        ("value-replaced", ["a is 1, not 2"], "replaced your value: a is 1, not 2"),
+        ("value-refused", ["a is 1, not 2"], "a is 1, not 2; remove your value, or opt out"),
+        ("own-key", ["removed", "a", "1"], "removed your value: a is 1, and only the webhook may set it"),
+        ("not-mutated", ["sent", "apply it", "why"], f"the object was sent {WITHOUT}"),
+        ("other-table", ["a", "b"], "the object was mutated by rule table a, but this replica has b"),
         ("more", [3], "and 3 more"),
         ("invalid-job", ["{braces}"], "{braces}"),
     ],

@@ -296,7 +296,7 @@ def test_forged_placement_annotations_are_replaced_or_removed_with_a_warning(
             messages = [
                 text
                 for text in outcome.warnings
-                if f" yours: {field_name((*path, *parse_pointer(place)))} is " in text
+                if f" your value: {field_name((*path, *parse_pointer(place)))} is " in text
             ]
             same = record.marks(template).get(place) == record.marks(FORGED)[place]
             assert len(messages) == (0 if same else 1), place

@@ -62,7 +62,7 @@ def test_an_opted_out_job_loses_its_placement_annotation(
     own = template(job, role)
     own |= claim | {"spec": own["spec"] | claim.get("spec", {})}
     done = namespace.run("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=jobs.text(job))
-    assert f"removed yours: spec.mpiReplicaSpecs.{role}.template." in done.stderr
+    assert f"removed your value: spec.mpiReplicaSpecs.{role}.template." in done.stderr
     assert template(json.loads(done.stdout), role) == plain
 
 
@@ -70,6 +70,9 @@ def test_a_job_label_that_the_user_set_is_replaced_with_a_warning(namespace: Kub
     job = mpijob(4)
     template(job, "Worker")["metadata"] = {"labels": {keys.JOB: "default.another-users", "team": "research"}}
     done = namespace.run("apply", "-f", "-", stdin=jobs.text(job))
-    assert f"replaced yours: spec.mpiReplicaSpecs.Worker.template.metadata.labels[{keys.JOB}]" in done.stderr
+    assert (
+        f"replaced your value: spec.mpiReplicaSpecs.Worker.template.metadata.labels[{keys.JOB}]"
+        in done.stderr
+    )
     labels = template(namespace.get_json("mpijob", "train"), "Worker")["metadata"]["labels"]
     assert labels == {keys.JOB: f"{namespace.namespace}.train", "team": "research"}

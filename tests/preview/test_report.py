@@ -153,7 +153,7 @@ def test_people_read_who_set_what_and_which_condition_failed(ours: tuple[str, st
     assert [line for line in text.splitlines() if len(line) > 100 and " " in line.strip()] == []
     at = "/spec/mpiReplicaSpecs/Worker/template/spec/hostname"
     placed = unfolded(placed)
-    before = 'replaced yours: spec.mpiReplicaSpecs.Worker.template.spec.hostname is "mine", not "h"'
+    before = 'replaced your value: spec.mpiReplicaSpecs.Worker.template.spec.hostname is "mine", not "h"'
     assert f'  fired    ours ({ours[1]}:7): Ours. {before} {at}: "h", was "mine"\n' in placed
     assert f"  skipped  job-label ({ours[1]}:5): switched off\n" in placed
     assert "shape four-node has together required, not preferred\n" in placed

@@ -144,7 +144,7 @@ UNSAYABLE = (
     "can never be there",
     "selects no list element",
     "cannot be read",
-    "cannot quote another value",
+    "cannot contain the placeholder of another value",
     "one device is valid",
     "it must be $(job.name)",
 )

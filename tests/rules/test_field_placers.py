@@ -208,7 +208,7 @@ def test_a_misplaced_key_on_a_template_gets_a_hint_with_the_right_place() -> Non
     document = job("Job", spec={"containers": [{"name": "w", "image": "train:1"}]}, **INJECT)
     result = outcome(PLAIN, document)
     assert not result.operations
-    assert "ultraserver-webhook.io/inject counts on the job's own metadata" in result.reason
+    assert "ultraserver-webhook.io/inject has an effect only in the job's metadata" in result.reason
     document["metadata"]["annotations"] = INJECT
     assert outcome(PLAIN, document).operations
 

@@ -118,7 +118,7 @@ def test_awss_yaml_of_both_dates_is_unchanged(path: str) -> None:
     spec = {"initContainers": [wait, init], "volumes": [{"name": "ultraserver-init", "emptyDir": {}}]}
     found = outcome(TABLE, mpijob(4, launcher_spec=spec))
     assert {key: get(found.after, (*LAUNCHER, "spec", key)) for key in spec} == spec
-    assert [text[: len("kept yours: ")] for text in found.warnings] == ["kept yours: "] * 2
+    assert [text[: len("kept your value: ")] for text in found.warnings] == ["kept your value: "] * 2
     annotations = get(found.after, (*LAUNCHER, "metadata", "annotations"))
     pod = outcome(TABLE, put(LAUNCHER_POD, ("metadata", "annotations"), annotations)).after
     main = pod["spec"]["containers"][1]

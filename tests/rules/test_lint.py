@@ -50,7 +50,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a value that quotes a value": (
         "values:\n  a: $(value.b)\n  b: x\n",
-        [(5, "values.a", "a value cannot quote another value, $(value.b)")],
+        [(5, "values.a", "a value cannot contain the placeholder of another value, $(value.b)")],
     ),
     "a label of a namespace that the webhook does not know": (
         RULE.replace("worker", "worker, namespaceSelector: {matchLabels: {team: a}}") + "    warn: w\n",

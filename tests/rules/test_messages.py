@@ -197,10 +197,10 @@ def test_a_rule_that_needs_another_one_is_skipped_if_that_kept_a_value() -> None
 @pytest.mark.parametrize(
     ("more", "stored", "warnings", "denials"),
     [
-        ("", "theirs", ['kept yours: {} is "theirs", not "ours"'], []),
-        (", onConflict: keep", "theirs", ['kept yours: {} is "theirs", not "ours"'], []),
-        (", onConflict: override", "ours", ['replaced yours: {} is "theirs", not "ours"'], []),
-        (", onConflict: deny", None, [], ['{} is "theirs", not "ours"; remove yours, or opt out']),
+        ("", "theirs", ['kept your value: {} is "theirs", not "ours"'], []),
+        (", onConflict: keep", "theirs", ['kept your value: {} is "theirs", not "ours"'], []),
+        (", onConflict: override", "ours", ['replaced your value: {} is "theirs", not "ours"'], []),
+        (", onConflict: deny", None, [], ['{} is "theirs", not "ours"; remove your value, or opt out']),
         (", quiet: true", "theirs", [], []),
     ],
 )
@@ -233,7 +233,7 @@ def test_a_warning_about_different_maps_has_their_first_ten_keys(count: int, tex
     theirs = {"name": "v"} | {f"k{number}": 1 for number in range(count)}
     job = mpijob(worker_spec={"volumes": [theirs]})
     result = outcome(extended(adding("volumes: [{name: v, emptyDir: {}}]")), job)
-    assert result.warnings == (f"kept yours: {AT}.spec.volumes[v] differs from the webhook's in {text}",)
+    assert result.warnings == (f"kept your value: {AT}.spec.volumes[v] differs from the webhook's in {text}",)
 
 
 def test_a_rule_in_shadow_changes_nothing_and_reports_what_it_would_do() -> None:

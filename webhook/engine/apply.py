@@ -89,7 +89,7 @@ def _prevented(match: MatchingRule, progress: Progress) -> str | None:
         return needs_not_met(rule)
     taken = match.mount_taken if rule.match.mount_free else None
     if taken and not rule.quiet:
-        progress.warnings.append(message("value-kept", f"{taken}; mount yours elsewhere"))
+        progress.warnings.append(message("value-kept", f"{taken}; mount your volume elsewhere"))
     return taken
 
 

@@ -28,7 +28,7 @@ def candidacy(job: Job) -> tuple[bool, str]:
         return True, f"opted in by {keys.INJECT}"
     candidate, why = _by_content(job, groups)
     if not candidate and any(marked(group.template, keys.INJECT) for group in groups):
-        why = f"{why} ({keys.INJECT} counts on the job's own metadata, not on that of its template)"
+        why = f"{why} ({keys.INJECT} has an effect only in the job's metadata, not in its template's)"
     return candidate, why
 
 

@@ -8,7 +8,7 @@ from webhook.objects.lists import Kind, kind, paired, step
 from webhook.objects.tree import Json, Path, same
 
 LONGEST_PATH = 500
-"""Most characters of a path; a difference further down is one change, so that a user's keys cost little."""
+"""Maximum length of a path; a difference further down is one change, so that a user's keys cost little."""
 
 
 def changes(received: Json, after: Json, setters: Mapping[Path, str] | None) -> tuple[Change, ...]:

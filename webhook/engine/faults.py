@@ -20,14 +20,14 @@ from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
 from webhook.rows.workloads import WORKER
 
 MOST_NAMES: Final = 20
-"""Most unknown keys, or resources, that are compared with known ones, because comparing costs."""
+"""Maximum number of unknown keys, or resources, that are compared with known ones: comparing costs."""
 
 SHORTEST: Final = 6
-"""Least letters of a resource's name, without its domain, for a comparison: others are called `gpu`."""
+"""Minimum length of a resource's name, without its domain, for a comparison: others are called `gpu`."""
 
 MISSPELT: Final = frozenset({"resource", "key"})
 MOST_MISSPELT: Final = 5
-"""Most misspelt names of a sort that an outcome has."""
+"""Maximum number of misspelt names of one sort in an outcome."""
 
 HOSTFILE: Final = "/etc/mpi/hostfile"
 """The operator's file, which has the workers in the order of their numbers."""
@@ -212,7 +212,7 @@ def _spread(job: Job) -> Found:
 
 
 def _affinity(job: Job) -> Found:
-    """Yields required terms about Pods on the label of a unit."""
+    """Yields required (anti-)affinity terms whose topology key is the label of a unit."""
     labels = [unit.label for unit in job.family.units]
     for group in job.of[WORKER]:
         for kind in ("podAffinity", "podAntiAffinity"):

@@ -160,7 +160,7 @@ class Group:
         return None
 
     def containers(self, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
-        """Yields the containers of some lists, each with its path in the object."""
+        """Yields the containers in the given lists, each with its path in the object."""
         for kind in kinds:
             items = self.spec.get(kind)
             for index, container in enumerate(items if isinstance(items, list) else ()):
@@ -246,7 +246,7 @@ class Group:
         return {}
 
     def _requests(self, resources: Sequence[str]) -> Iterator[tuple[Path, int]]:
-        """Yields path and number of every request for one of the resources; a fraction is no number."""
+        """Yields path and number of every request for one of the resources; fractions are left out."""
         for kind in ("containers", "initContainers"):
             for index, container in enumerate(as_list(self.spec.get(kind), ("spec", kind))):
                 for name in resources:

@@ -58,7 +58,7 @@ def first_uid(request: Request, generate_name: str, recorded: str, label: Json) 
 
     The API server may call the webhook again for the same object, with another uid (kube-apiserver,
     ``pkg/admission/plugin/webhook/request/admissionreview.go``). Therefore the record has the uid of the
-    first review. A client can copy a record into another object. So the recorded uid counts only if
+    first review. A client can copy a record into another object. So the recorded uid is used only if
 
     * no client sent the record, which ``managedFields`` shows, and
     * the label follows from this uid and the times in ``managedFields``. The API server writes these times,

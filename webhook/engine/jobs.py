@@ -38,12 +38,12 @@ class Job:
         opted: Whether it is opted in (True), out (False), or neither; a text is an error in its mark.
         off: Names of the rules that are off for it.
         candidate: Whether it is a candidate of the table; only candidates have a shape.
-        shape: None for an object that is no job of its own, and for one that is no candidate.
+        shape: None for an object that is not a job itself, and for a job that is not a candidate.
         uid: The uid of the first review of one without a name.
         identity: The value of the job label; empty without a shape.
         placer: Who chooses the nodes of a job, or of a Pod by its own annotation; None if not known yet.
         devices: How the workers get their devices.
-        lacking: Placeholders that rules quote and that have no value, as far as they are known.
+        lacking: Placeholders that rules use and that have no value, as far as they are known.
         faults: What is wrong with it, by kind of fault.
     """
 
@@ -181,7 +181,7 @@ class Job:
 
 
 def open_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
-    """Returns the instance types of a family that all pods of some groups permit.
+    """Returns the instance types of the family that all pods of the groups permit.
 
     None of them if the pods' own selection by another label excludes the family's nodes.
     """
@@ -214,7 +214,10 @@ def family_of(table: Table, groups: Sequence[Group]) -> Family:
 
 
 def at_once(groups: Iterable[Group]) -> int:
-    """Returns how many pods of some groups exist at once: `later` groups follow when the others ended."""
+    """Returns how many pods of the groups exist at once.
+
+    The pods of `later` groups are created only after the other groups have ended.
+    """
     first = later = 0
     for group in groups:
         first, later = (first, later + group.replicas) if group.later else (first + group.replicas, later)

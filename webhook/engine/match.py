@@ -127,7 +127,7 @@ def needs_not_met(rule: Rule) -> str:
 
 
 def _no_value(lacking: Collection[str]) -> str:
-    """Returns why a rule is skipped that quotes placeholders without a value."""
+    """Returns why a rule is skipped if it uses placeholders that have no value."""
     return f"the job has no value for $({min(lacking)})"
 
 

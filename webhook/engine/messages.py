@@ -10,21 +10,22 @@ from typing import Final, Self
 from common.texts import cut
 
 MOST_MESSAGES: Final = 40
-"""Most warnings, or denials, of one evaluation."""
+"""Maximum number of warnings, and of denials, in one evaluation."""
 
 TEXTS: Final[Mapping[str, str]] = {
     "invalid-job": "{}",
-    "value-kept": "kept yours: {}",
-    "value-replaced": "replaced yours: {}",
-    "value-refused": "{}; remove yours, or opt out",
+    "value-kept": "kept your value: {}",
+    "value-replaced": "replaced your value: {}",
+    "value-refused": "{}; remove your value, or opt out",
     "not-added": "{}",
     "too-many-terms": "{}",
-    "own-key": "{} yours: {} is the webhook's own, not {}",
+    "own-key": "{} your value: {} is {}, and only the webhook may set it",
     "record-ignored": (
         "annotation {} is ignored, because it lists fields that the webhook never adds: remove it"
     ),
     "size-kept": (
-        "a job with generateName keeps the terms of its first size; delete it and create it in the new one"
+        "a job with generateName keeps the affinity terms of its first size; "
+        "delete it, and create it with the new size"
     ),
     "copies-kept": (
         "containers added to {} keep what they copied when it was created; to change that, recreate the job"
@@ -32,8 +33,10 @@ TEXTS: Final[Mapping[str, str]] = {
     "launcher-kept": (
         "{0} was created for the old size: kubectl delete job {0}, and its operator recreates it"
     ),
-    "not-mutated": "{} without the changes of ultraserver-webhook: {} again when the webhook runs ({})",
-    "other-table": "mutated by rule table {}, this replica has {}",
+    "not-mutated": (
+        "the object was {} without the changes of ultraserver-webhook: {} again when the webhook runs ({})"
+    ),
+    "other-table": "the object was mutated by rule table {}, but this replica has {}",
     "invalid-table": "{}",
     "invalid-field": "{}",
     "more": "and {} more",

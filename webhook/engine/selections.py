@@ -71,7 +71,7 @@ def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
 
 
 def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[str]:
-    """Yields terms that separate the workers of a unit, admit others, or put several workers on one node."""
+    """Yields terms that part the workers of a unit, require other pods, or put two workers on one node."""
     size = shape.node_config
     for kind, at, term, own, others in _terms(job, group, identity):
         parted = {
@@ -109,7 +109,10 @@ def _counts_other_nodes(constraint: Json) -> bool:
 
 
 def _terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
-    """Yields terms of the author: kind, field, term, whether it matches all workers, and whether others."""
+    """Yields each term of the author with its kind and field.
+
+    The flags are whether it selects all workers, and whether it selects other pods.
+    """
     ours = {**job.peers(identity), keys.JOB: identity}
     labels = {**map_at(group.template, ("metadata", "labels")), **ours}
     naming = {key for key, value in ours.items() if value in {job.name, identity}}

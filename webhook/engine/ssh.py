@@ -23,7 +23,7 @@ _WORDS: Final = ("ssh", "plm_", "HYDRA_", "-exec")
 _LISTS: Final = frozenset({"env", "envFrom", "volumeMounts"})
 
 LONGEST: Final = 1 << 14
-"""Most characters of a shell's text that is parsed."""
+"""Maximum length of a shell's text that is parsed."""
 
 
 def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -36,7 +36,7 @@ def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
     # Most containers have none of these, and searching for a pattern costs ten times as much.
     if _LISTS.isdisjoint(container) and not any(map(text.__contains__, _WORDS)):
         return {}
-    env = {str(item.get("name")): item for item in maps_at(container, ("env",))}  # the last one counts
+    env = {str(item.get("name")): item for item in maps_at(container, ("env",))}  # the last one is used
     source, mounts = (list(maps_at(container, (key,))) for key in ("envFrom", "volumeMounts"))
     configured = any("ssh" in str(mount.get("mountPath")) for mount in mounts)
     if not (source or configured or _SAYS.search("\n".join([text, *env]))):
@@ -70,5 +70,5 @@ def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
 
 
 def texts(words: Json) -> list[str]:
-    """Returns the texts in a list; none if the value is no list."""
+    """Returns the texts in a list; none if the value is not a list."""
     return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []

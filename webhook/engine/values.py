@@ -25,10 +25,10 @@ class Values:
 
 
 def placeholder_values(job: Job) -> dict[str, Json]:
-    """Returns the value of every placeholder that rules quote and that this job has.
+    """Returns the value of every placeholder that rules use and for which this job has a value.
 
     Raises:
-        WrongTypeError: A field that a placeholder quotes is not text.
+        WrongTypeError: A field to which a placeholder refers is not text.
     """
     values: dict[str, Json] = {"job.namespace": job.namespace}
     if job.workload.takes_nodes:
@@ -44,7 +44,7 @@ def placeholder_values(job: Job) -> dict[str, Json]:
     for role, placeholders in job.table.roles_of[job.workload.name].items():
         if groups := job.of.get(role):
             values |= of_template(groups[0], placeholders)
-            # A rule that quotes the type is left out for pods that choose other machines.
+            # A rule that uses the instance type is skipped for pods that select other machines.
             quoted = f"{role}.instanceType" in job.table.quoted_of[job.workload.name]
             if quoted and (types := job.instance_types(role)):
                 values[f"{role}.instanceType"] = types[0]

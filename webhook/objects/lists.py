@@ -16,7 +16,7 @@ class Kind(Enum):
     """How the elements of a list relate to each other."""
 
     BY_KEY = "elements are the same one where their keys are equal"
-    ITEMS = "elements stand for themselves, and the webhook adds to them"
+    ITEMS = "each element is identified by its content; the webhook appends elements"
     TERMS = "alternatives, each of which the webhook adds to; their order is the author's"
     VALUE = "one value"
 

@@ -20,7 +20,7 @@ UNSAID: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"
 before it calls webhooks (``SetDefaults_PodSpec``), and writes them again if they are removed."""
 
 LONGEST_TERMS: Final = 2000
-"""Most node selector terms of a job to which a rule adds.
+"""Maximum number of node selector terms of a job to which a rule adds.
 
 Each gets the rule's expression, some eighty characters, and ten digits in the record: with more, the record
 approaches the 256 KiB that Kubernetes allows for the annotations of a Pod, and the job etcd's 1.5 MiB.
@@ -172,8 +172,8 @@ class Merge:
         old = as_list(theirs, self.at + path)
         if len(old) > LONGEST_TERMS:
             self.refused.append(
-                f"{len(old)} terms are more than the {LONGEST_TERMS} that may each get a requirement; say "
-                "the same in fewer, as one expression with operator In, or opt out: "
+                f"{len(old)} terms are more than the {LONGEST_TERMS} that may each get a requirement: "
+                "combine them, for example into one expression with operator In, or opt out: "
                 f"{field_name(self.at + path)}"
             )
             return theirs
@@ -209,7 +209,7 @@ class Merge:
 
 
 def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
-    # From the end: the last of two equal names counts, and operators append theirs.
+    # From the end: of two equal names the last is used, and operators append theirs.
     for index in reversed(range(len(items))):
         item = items[index]
         if keys and isinstance(item, dict):

@@ -106,8 +106,8 @@ def object_path(text: str) -> ObjectPath:
         elif part.isdigit():
             there = pointer(written[:index])
             raise ValueError(
-                f"{text} can never be there: {part} is the position of a list element, and lists are not "
-                f"opened by position; select by a key, as in {there}[name=workers]"
+                f"{text} can never be there: {part} is the position of a list element, and a path cannot "
+                f"select by position; select by a key, as in {there}[name=workers]"
             )
         elif "[" in part or "]" in part:
             raise ValueError(

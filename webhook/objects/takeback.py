@@ -1,4 +1,4 @@
-"""Removes what a record names in one walk over the template, from the leaves up, within a budget of work.
+"""Removes the additions that a record names, in one walk from the leaves up, within a budget of work.
 
 Taking back is the only part of an evaluation whose cost a user could choose, because the record has the
 positions and digests to compare. So it is paid for in units, in proportion to the object's size, and a record

@@ -39,7 +39,7 @@ def _has(container: Json, signs: Collection[str]) -> Iterator[Json]:
 
 
 def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = inf) -> bool:
-    """Returns whether a pod requests at least so many of a resource, or any amount if that number is 0.
+    """Returns whether a pod requests at least this amount of a resource; with 0, whether it requests any.
 
     Amounts are in thousandths, as of `common.quantities.requests`.
     """

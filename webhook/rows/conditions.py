@@ -206,17 +206,17 @@ class PlacedBy(OfJob[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], 
         if job.placer in self.value:
             return None
         present, *others = (NAMES.get(placer, placer) for placer in (job.placer or "", *self.value))
-        placed = f"placed by {present}" if present else "of no job that is placed"
+        placed = f"placed by {present}" if present else "in no placed job"
         return f"it is {placed}, not by {either(others)}"
 
 
 class GetsDevices(
     OfJob[tuple[str, ...]], written=Annotated[tuple[str, ...], one_or_more(Devices | NotDevices)]
 ):
-    """How workers get devices: configured (claims with a nodeConfig), claimed (others), requested or none.
+    """How workers get devices: configured (by claims with a nodeConfig), claimed (others), requested or none.
 
-    shared: by one of these, and by claims that pods share; unknown: by shared claims alone. If templates
-    differ: mixed, or some, if more than one pod has no devices. ``!none``: any other way.
+    shared: in one of these ways, and also by claims that pods share; unknown: only by shared claims. If the
+    templates differ: mixed if at most one pod has no devices, otherwise some. ``!none``: all except none.
     """
 
     def failed(self, job: Job) -> str | None:
@@ -240,7 +240,7 @@ def _ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type 
 
 
 class Requests(OfTemplate[Mapping[str, Range]]):
-    """The pod requests one of these resources; a map has the least amount, or a Range, of each.
+    """The pod requests one of these resources; a map gives the minimum, or a Range, for each.
 
     The amounts of all containers are added.
     """
@@ -264,7 +264,7 @@ class Requests(OfTemplate[Mapping[str, Range]]):
 
 
 class Image(OfTemplate[tuple[str, ...]], written=Texts):
-    """Images of a container or init container; globs. E.g. registry.example/*."""
+    """The image of any container or init container; globs. E.g. registry.example/*."""
 
     def failed(self, group: Group, whose: str) -> str | None:
         if any(matches(text_of(item.get("image") or ""), self.value) for item in containers(group.template)):
@@ -284,7 +284,7 @@ class InstanceType(OfTemplate[tuple[str, ...]], written=Texts):
 
 
 class Excludes(OfTemplate[Mapping[str, tuple[str, ...]]], written=SomePatterns):
-    """Labels of nodes that the pod's node selector or required affinity leaves out; globs."""
+    """Values of node labels that the pod's node selector or required affinity excludes; globs."""
 
     def failed(self, group: Group, whose: str) -> str | None:
         chosen = group.selection
@@ -403,7 +403,7 @@ class Labels(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
 
 
 class Annotations(Labels):
-    """Values of the job's annotations, written like labels."""
+    """Values of the job's annotations, in the form of ``labels``."""
 
     kind = "annotation"
 
@@ -424,7 +424,7 @@ class LabelSelector(OfObject[Selector], written=Selector):
 
 
 class NamespaceSelector(LabelSelector):
-    """The same for the namespace, by the label kubernetes.io/metadata.name: the webhook knows no others.
+    """A selector for the job's namespace, by kubernetes.io/metadata.name: the webhook has no other label.
 
     E.g. {matchLabels: {kubernetes.io/metadata.name: vision}}.
     """
@@ -448,7 +448,7 @@ class Namespace(OfObject[tuple[str, ...]], written=Texts):
 
 
 def _spliced(allowed: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns the allowed texts with values of placeholders: all texts, if only an empty list is excluded."""
+    """Returns the allowed texts with placeholders filled in: all texts, if only an empty list is excluded."""
     texts = tuple(spliced(allowed, values))
     excluding = [text.startswith("!") for text in allowed]
     if all(excluding):
@@ -460,7 +460,7 @@ def _spliced(allowed: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str,
 def _decisive(values: Sequence[Json], allowed: tuple[str, ...]) -> Json:
     """Returns which of several values decides: one that is excluded, or else one that is allowed.
 
-    If there is none of these, it is the first. An empty value counts only if there are no others.
+    If there is none of these, it is the first. An empty value is used only if there are no others.
     """
     present = [value for value in values if value]
     excluded = tuple(text for text in allowed if text.startswith("!"))

@@ -1,4 +1,4 @@
-"""Families: rows about machines of one sort, with the sizes of jobs on them."""
+"""Families: rows that describe machines of one sort, and the sizes of jobs on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Claimed(Row):
 
     Attributes:
         takes: ``node``, or a number of devices (a node if it is that of wholeNode's first resource).
-        node_config: The node config of its template. A job that says another is refused.
+        node_config: The node config of its template. A job that names another node config is refused.
     """
 
     takes: Positive | Literal["node"]
@@ -49,9 +49,9 @@ class Unit(Row):
         label: The node label whose value they share. May be empty in a family with mode off: the table that
             switches the family on gives the label. E.g. example.com/rack
         nodes: How many there are.
-        other_labels: Other labels that have the same nodes, such as a level of Kueue's Topology.
+        other_labels: Other labels that group nodes in the same way, such as a level of Kueue's Topology.
         usable: The most that a job can have, and so the largest nodeConfig of its shapes. Default: all.
-        names: What previews call one of them, and several.
+        names: The singular and the plural name of these units in previews.
     """
 
     label: str
@@ -94,18 +94,19 @@ class Family(Row):
     """Machines of one sort.
 
     Attributes:
-        name: Unique.
+        name: The family's name, which no other family has.
         mode: enforce (default), or off: the table does not place jobs for such machines.
         instance_types: Globs, except the first one, which is the default for a job that names no type. The
             table does not place a job that excludes all of them.
         whole_node: The resources by which workers request nodes, and how much of each a node has; a job that
             requests less is left alone, and with a Range one that requests more and selects no type.
-            0: any amount counts.
-        claims: What a device claim takes, by ResourceClaimTemplate; globs; the first match counts.
+            0: any amount is enough.
+        claims: What a device claim takes, by globs of the name of its ResourceClaimTemplate; the first match
+            is used.
         node_labels: Other labels of its nodes; globs. The table does not place a job that selects other
             values.
-        units: Which nodes work as one. A shape has the smallest that has enough nodes.
-        shapes: Sizes of jobs; the first that fits counts. For a job with a node config, the first with this
+        units: Which nodes work as one. A shape uses the smallest unit that has enough nodes.
+        shapes: Sizes of jobs; the first that fits is used. For a job with a node config, the first with this
             node config that fits.
     """
 

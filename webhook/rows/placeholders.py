@@ -1,4 +1,4 @@
-"""Placeholders, ``$(a.b)``: the closed set of names that a fragment may quote.
+"""Placeholders, ``$(a.b)``: the closed set of names that a fragment may use.
 
 There is no expression language.
 """
@@ -22,7 +22,7 @@ Shell substitutions do not match, unless they run a command with a dot in its na
 """
 
 JOB: Final[dict[str, str]] = {
-    "job.name": "name of the job; a rule that quotes it leaves out jobs with a generateName",
+    "job.name": "name of the job; a rule that uses it does not apply to jobs with a generateName",
     "job.namespace": "namespace of the job",
     "job.id": "value of the job label: unique in the cluster, at most 63 characters",
     "job.workers": "number of workers",
@@ -41,7 +41,7 @@ JOB: Final[dict[str, str]] = {
     "shape.nodeConfig": "how many workers share a unit: the node config",
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have one",
 }
-"""Placeholders that any rule may quote, and their values; text unless another type is given."""
+"""Placeholders that any rule may use, and what their values are: text unless another type is given."""
 
 MARKS: Final = {"job.timeLimit": keys.TIME_LIMIT, "job.onNodeFailure": keys.ON_NODE_FAILURE}
 """Placeholders for annotations of the job."""
@@ -129,7 +129,7 @@ def elements(node: Json) -> Iterator[str]:
 
 
 def quoting(node: Json, texts: Mapping[str, Json]) -> Json:
-    """Returns a tree with some placeholders replaced by texts, whose own placeholders stay."""
+    """Returns a tree with the given placeholders replaced by texts, whose own placeholders stay."""
     if isinstance(node, str):
         return PATTERN.sub(lambda match: match[0] if match[1] else texts.get(match[2], match[0]), node)
     if isinstance(node, dict):
@@ -148,7 +148,7 @@ def spliced(texts: Iterable[str], values: Mapping[str, Json]) -> Iterator[str]:
 
 
 Filling = Callable[[Mapping[str, Json]], Json]
-"""A function that fills in a tree, with values of placeholders by name; every quoted one has a value."""
+"""A function that fills in a tree, with values of placeholders by name; every one in the tree has a value."""
 
 
 def filling(node: Json) -> Filling | None:

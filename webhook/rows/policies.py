@@ -1,7 +1,7 @@
 """Modes, and policies, which set them for some objects.
 
 The table as a whole has a mode, and so has each rule. A policy that applies to an object replaces these. The
-weaker of the two modes counts (docs/rule-table.md, Policies).
+weaker of the two modes applies (docs/rule-table.md, Policies).
 """
 
 from collections import defaultdict
@@ -60,7 +60,7 @@ class Guarantee(Row):
     Attributes:
         namespaces: The team's namespaces; globs. E.g. vision-*
         unit: The node label of the units. E.g. neuron.amazonaws.com/ultraserver-server-id-4
-        count: How many units; 0 for a row that only preempts.
+        count: How many units the team is guaranteed; 0 for a row that only permits preemption.
         preempts: `lower`: jobs of the team may end jobs of lower priority that are placed whole.
     """
 
@@ -72,15 +72,15 @@ class Guarantee(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(Row):
-    """The first policy that matches an object counts.
+    """The first policy that matches an object applies.
 
     Attributes:
         namespaces: Names of namespaces; globs. Default: all. E.g. research-*
         labels: Values of the object's labels; not labels that rules set. E.g. {team: vision}
         mode: Replaces the mode of the table. E.g. shadow
-        rules: Modes that replace the modes of rules, by name; globs. The exact name counts first, then the
-            longest glob. E.g. {"apart-*": shadow}
-        reason: Why; shown in the log, in audit annotations and in previews. E.g. They try it out.
+        rules: Modes of rules, by name or glob, in place of the rules' own. An exact name takes precedence
+            over globs, and a longer glob over a shorter one. E.g. {"apart-*": shadow}
+        reason: Why the policy exists. The log, audit annotations and previews show it. E.g. They try it out.
         until: When the policy ends, a time with its zone. E.g. 2026-12-31T18:00:00Z
     """
 
@@ -169,7 +169,7 @@ class Ruling:
 
 
 class Policies:
-    """The policies for a namespace, by label, because most are for labels that an object does not have."""
+    """The policies for a namespace, indexed by label, because an object lacks the labels of most policies."""
 
     def __init__(self, rows: Sequence[Ruling], namespace: str) -> None:
         """Stores the policies of a namespace, in their order."""

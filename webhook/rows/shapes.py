@@ -1,4 +1,4 @@
-"""Shapes: rows about the size of jobs."""
+"""Shapes: rows that describe sizes of jobs."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -79,15 +79,15 @@ class Shape(Row):
     """A size of jobs.
 
     Attributes:
-        name: Unique in its family.
+        name: The shape's name, which no other shape of the family has.
         workers: A number of workers, ``A to B``, or ``multiple of N``.
         node_config: How many workers share a unit: a number, or ``A to B``: the largest number in this range
-            that divides the job into equal blocks. 1: each worker works alone, in no unit. A shape with deny
-            needs none.
+            that divides the job into equal blocks. With 1, each worker is placed by itself, in no unit. A
+            shape with ``deny`` needs no nodeConfig.
         together: How strictly workers share a unit: required, preferred or none (default).
         apart: How strictly workers of other jobs stay off the unit: required, preferred or none (default).
-        warn: Message of a warning.
-        deny: Message of a refusal.
+        warn: The text of the warning for jobs of this shape.
+        deny: Jobs of this shape are denied with this message.
     """
 
     name: Name

@@ -73,20 +73,20 @@ class MountFree(Row):
 
 @dataclass(frozen=True)
 class Match(Row):
-    """When the rule fires: if all given conditions hold. A list holds if one of its values does.
+    """The rule fires if all its conditions are met. A list of values is met if one of them matches.
 
     Attributes:
-        role: A group of the workload, ``worker`` (groups that take nodes) or ``any``.
+        role: The name of a group of the workload, ``worker`` for groups that take nodes, or ``any`` for all.
         candidate: true: for jobs that are placed; false: for other objects, which have no shape or job label.
         workload: Names of workloads; globs.
         every: true: all templates of the role must match. false: the rule applies to each that does.
-        single: true: the role has one template; false: several.
-        fault: user (a worker that is not root, or whose root file system is read-only), deadline (the
-            workload's field of this name is set), amount (more than wholeNode), limit (it differs from the
-            request), idle (a Pod without devices among others), resource or key (nearly a
-            known name), hostfile (the operator's host file in mpirun's options), queue (a label or
-            annotation of Kueue), affinity (a required term about Pods by a unit's label) or spread (a spread
-            constraint that forbids the workers of a unit to share it, if it counts other units).
+        single: true: the role must have exactly one template; false: more than one.
+        fault: user: a worker is not root, or its root file system is read-only. deadline: the workload's
+            field of this name is set. amount: a request exceeds wholeNode. limit: a limit differs from its
+            request. idle: a Pod requests no devices, and others do. resource, key: a name is similar to a
+            known one. hostfile: mpirun's options name the operator's host file. queue: the job has a label or
+            annotation of Kueue. affinity: a required term selects Pods by a unit's label. spread: a spread
+            constraint keeps the workers of a block from sharing their unit.
         mount_free: See MountFree.
     """
 
@@ -117,12 +117,12 @@ class Match(Row):
     mount_free: MountFree | None = None
 
     def is_for(self, workload: Workload) -> bool:
-        """Returns whether it applies to a kind of job, and to one of its roles."""
+        """Returns whether the rule can match a workload and has one of the workload's roles."""
         named = not self.workload or matches(workload.name, self.workload)
         return named and (self.role == ANY or self.role in workload.roles)
 
     def allows(self, family: Family, shape: Shape) -> bool:
-        """Returns whether a shape of a family meets its conditions on these."""
+        """Returns whether the family and the shape meet the rule's conditions on families and shapes."""
         named = self.family is None or self.family.allows(family.name)
         return named and (self.shape is None or self.shape.unlike(shape) is None)
 
@@ -154,7 +154,7 @@ class Match(Row):
 
     @cached_property
     def whose(self) -> str:
-        """The owner of its template, in a message."""
+        """How messages name the owner of the template: the role, or "pod" for any role."""
         return "pod" if self.role == ANY else self.role
 
 
@@ -169,10 +169,10 @@ LAST = 2
 
 @dataclass(frozen=True)
 class Rule(Row):
-    """A rule has add, warn, deny, unplaced or placer, or the unless of another rule names it.
+    """A rule has ``add``, ``warn``, ``deny``, ``unplaced`` or ``placer``, or a rule's ``unless`` names it.
 
     Attributes:
-        name: Unique.
+        name: The rule's name, which no other rule has.
         reason: Why the rule exists; previews print it.
         match: When the rule fires.
         add: A part of a pod template (Kubernetes 1.36), with placeholders.
@@ -180,13 +180,16 @@ class Rule(Row):
         mode: enforce: the rule is applied; shadow: it is only reported; off: it is skipped.
         needs: Earlier rules; this rule is skipped unless one of them fired without a conflict.
         unless: Earlier rules; this rule is skipped if one of them fired.
-        warn: Message of a warning.
-        deny: Message of a refusal. E.g. use an image of registry.example
-        unplaced: Message of a warning that no node takes such workers: why the job waits forever.
-        quiet: true: no warnings about conflicts.
-        before: Names in a list; the rule inserts its elements before the first of them.
-        placer: The placer of the job, as in Match; the first rule counts. Default: the scheduler.
-        devices: How the rule's fragment gives workers devices, as in Match; the first rule counts.
+        warn: The text of the warning that the user gets if the rule fires.
+        deny: If the rule fires, the object is denied with this message. E.g. use an image of registry.example
+        unplaced: The reason why no node can run such workers. The user gets it in a warning that the job
+            waits forever.
+        quiet: If true, conflicts of this rule cause no warnings.
+        before: Names of list elements. The rule inserts its own elements before the first element that has
+            one of these names.
+        placer: The placer of the job, as in Match; the first rule that fires decides. Default: the scheduler.
+        devices: How workers get devices after the rule has added its fragment, as in Match; the first rule
+            that fires decides.
     """
 
     name: Name
@@ -207,7 +210,7 @@ class Rule(Row):
 
     @cached_property
     def quotes(self) -> frozenset[str]:
-        """The placeholders of its condition, messages and fragment."""
+        """The placeholders in the rule's conditions, messages and fragment."""
         free = self.match.mount_free
         parts = (free.mount if free else {}, self.add, self.warn or "", self.deny or "", self.unplaced or "")
         template = self.match.template
@@ -217,7 +220,7 @@ class Rule(Row):
 
     @cached_property
     def needed(self) -> frozenset[str]:
-        """Those of them without which it is skipped."""
+        """The placeholders without which the rule is skipped: all that are not elements of a list."""
         return self.quotes.difference(elements(self.add))
 
     @cached_property
@@ -232,7 +235,7 @@ class Rule(Row):
 
     @cached_property
     def waits_for(self) -> str:
-        """A quoted value that the table does not set; the table has filled in the others."""
+        """A placeholder `value.NAME` for which the table sets no value; it has filled in the others."""
         return min((name for name in self.quotes if name.startswith("value.")), default="")
 
     @cached_property
@@ -260,7 +263,7 @@ def _of(placeholders: Iterable[str], whose: str, names: Container[str]) -> Mappi
 def _without_values(text: str) -> str:
     for name in names(text):
         if name.startswith("value."):
-            raise ValueError(f"a value cannot quote another value, $({name})")
+            raise ValueError(f"a value cannot contain the placeholder of another value, $({name})")
     return text
 
 
@@ -272,15 +275,17 @@ class File(Row):
         api_version: The version of this format.
         extends: The table that this one changes: the packaged one, or the AWS document alone. E.g. default
         mode: enforce: its rules apply; shadow: they are only reported; off: nothing is done. E.g. shadow
-        values: Texts for $(value.NAME). Rules that use an empty one are skipped.
+        values: The values of the placeholders $(value.NAME). A rule that uses an empty value is skipped.
         candidates: Which jobs are placed.
         device_counts: By instance type, how many devices a container may request: a list, or ``up to N``.
             Other types: any number.
         workloads: Kinds of job.
-        families: Machines, with the sizes of jobs on them. The first whose nodes a job requests counts.
+        families: Machines, with the sizes of jobs on them. A job belongs to the first family whose nodes it
+            requests.
         rules: What is added, in this order.
-        policies: Modes for some namespaces or labels; the first that matches counts.
-        guarantees: Units that a team always gets; the first with a namespace and a label counts.
+        policies: Modes for some namespaces or labels; the first policy that matches applies.
+        guarantees: Whole units that are kept for a team; for a namespace and a unit label, the first row
+            applies.
     """
 
     api_version: Literal["ultraserver-webhook.io/v1alpha2"]
@@ -347,12 +352,12 @@ class Table(File):
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
-        """The resources by which jobs request nodes of these families."""
+        """The resources by which jobs request nodes of the families that are on."""
         return tuple(dict.fromkeys(name for family in self.on for name in family.whole_node))
 
     @cached_property
     def shapes(self) -> Sequence[Shape]:
-        """The shapes of these families."""
+        """The shapes of the families whose jobs are placed."""
         return [shape for family in self.on for shape in family.shapes]
 
     @cached_property
@@ -401,7 +406,7 @@ class Table(File):
 
     @cached_property
     def quoted_of(self) -> Mapping[str, frozenset[str]]:
-        """By workload, the placeholders that its rules quote."""
+        """By workload, the placeholders that its rules use."""
         return {
             name: frozenset[str]().union(*(rule.quotes for rule in rules))
             for name, rules in self.rules_of.items()

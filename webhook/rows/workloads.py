@@ -45,7 +45,9 @@ MOST = 10**9
 
 @dataclass(frozen=True)
 class Elsewhere(Row):
-    """Jobs for other nodes; the webhook does not change them unless they are opted in.
+    """Signs that a job is meant for other nodes.
+
+    The webhook does not change such a job unless it is opted in.
 
     Attributes:
         labels: Values of the job's labels, such as its queue; globs.
@@ -64,7 +66,8 @@ class Candidates(Row):
 
     Attributes:
         instance_type_labels: The node label with the instance type, and other labels with the same value.
-        other_labels: Labels that do not depend on the instance type; globs. A rule can warn about others.
+        other_labels: Globs of node labels that do not depend on the instance type. A rule can warn about a
+            job that selects nodes by others.
         elsewhere: See Elsewhere.
     """
 
@@ -97,7 +100,7 @@ class Field(Row):
         """Returns the value as text, or the default if the object has none.
 
         Raises:
-            WrongTypeError: The value is no text, no truth value, and no number of a permitted size.
+            WrongTypeError: The value is not a text, a truth value or a number of a permitted size.
         """
         if self.function == LEAST:
             values = (get(obj, path) for path in self.path.find_all(obj))
@@ -161,7 +164,7 @@ class Term(Row):
         label: The label whose value it is. E.g. batch.kubernetes.io/job-completion-index
         env: The variable of a container whose value it is.
         pod_name: true: the number at the end of the pod's name.
-        times: A factor, written like replicas.
+        times: A factor, in the form of ``replicas``.
     """
 
     label: Annotated[str, Limits(pattern="^[^ =*+]+$")] = ""
@@ -182,9 +185,10 @@ class Number(Term):
 
     Attributes:
         plus: Up to three more terms.
-        continues: true: the number counts within the group, and earlier groups come before it.
-        count: How many numbers there are, written like replicas, if there is not one for each pod; the job
-            is then placed without whole-job admission.
+        continues: If true, the number is the position within the group; the pods of earlier groups have the
+            smaller numbers.
+        count: How many different numbers there are, in the form of ``replicas``; needed if not every pod has
+            a number of its own. The job is then placed without whole-job admission.
         completion_mode: A field; if its value is NonIndexed, pods have no number.
     """
 
@@ -215,7 +219,8 @@ class Group(Row):
         template: JSON pointer; empty for a Pod. LIST[KEY=VALUE] selects an element of a list, LIST[*] all
             elements, as in replicas and number.
         replicas: How many pods exist at once: a number, a JSON pointer (0 if missing), a Factor, or a list
-            of these, which are multiplied. Default: 1. 0: its only pod is the first one of the next group.
+            of these, which are multiplied. Default: 1. With 0, the only pod of the group is also the first
+            pod of the next group.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``:
             pods take a node if they request a whole one or select an instance type. In an opted-in job
             without such pods, those that request any devices do, or else all pods. The role of others is
@@ -271,7 +276,7 @@ class Workload(Row):
     """A kind of job.
 
     Attributes:
-        name: Unique.
+        name: The workload's name, which no other workload has.
         kinds: Kinds of object, each as ``group/version/Kind``.
         groups: Its sets of pods.
         when: Values of its fields, if several workloads have the same kind; globs. The first workload that

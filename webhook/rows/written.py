@@ -87,7 +87,7 @@ Integer = Annotated[int, Strict()]
 Whole = Annotated[int, Strict(), Field(ge=0)]
 Positive = Annotated[int, Strict(), Field(ge=1)]
 Flag = Annotated[bool, Strict()]
-Message = Given[Annotated[str, Field(min_length=1, description="Plain words; may quote placeholders.")]]
+Message = Given[Annotated[str, Field(min_length=1, description="Plain words; may contain placeholders.")]]
 Key = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 Name = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Role = Annotated[
@@ -127,8 +127,8 @@ class Range(Row):
     """Whole numbers, both ends included.
 
     Attributes:
-        at_least: The least; of a resource 0 means any amount.
-        at_most: The most; without it there is no limit.
+        at_least: The minimum. For a resource, 0 means any amount.
+        at_most: The maximum; without it there is no limit.
     """
 
     at_least: Whole = 0

@@ -10,7 +10,7 @@ from tests.nodes.install.installation import MUTATING, NAMESPACE, OPERATIONS, In
 from tests.nodes.replicas import put_table
 
 IN_VAIN = "failed calling webhook"
-WITHOUT = "Warning: created without the changes of ultraserver-webhook: "
+WITHOUT = "Warning: the object was created without the changes of ultraserver-webhook: "
 DENIED = 'admission webhook "verify.ultraserver-webhook.io" denied the request: '
 LAUNCHER = {"operator-name": "mpi-operator", "job-role": "launcher"}
 WAYS_OUT = ("Remove the registration", "Fail open", "Bypass it for one namespace")
