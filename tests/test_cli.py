@@ -294,6 +294,10 @@ def test_show_of_a_name_is_one_row_as_it_counts_below_the_places_it_is_written_i
     assert (row["workers"], row["warn"]) == (2, "slow")
     near = run("rules", "show", "two-nodes")
     assert (near.exit_code, "did you mean 'two-node'?" in near.stderr) == (2, True)
+    assert '  mode: "off"\n' in run("rules", "show", "kueue-starts-job").stdout
+    whole = run("rules", "show", "-o", "yaml").stdout
+    assert '  mode: "off"\n' in whole
+    assert "mode: false" not in whole
     assert f"write -f {mine}" in run("rules", "show", mine).stderr
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from common.tablefiles import packaged
 from tests.helpers import load_text
-from tests.rules.tables import EXTENDS, PACKAGED, RULE, SOURCE, Expected, problems, same_problems
+from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, problems, same_problems
 from webhook.rules.lint import doubtful
 from webhook.rules.problems import TableError
 
@@ -24,6 +24,15 @@ workloads:
     groups: [{role: worker, template: "/pods[*]/template", takesNodes: devices}]
     fields: {size: {path: /spec/size, default: 1Gi}}
 """
+
+DOMAIN = """\
+families:
+  - name: others
+    instanceTypes: [chip.8x]
+    wholeNode: {example.com/chip: 8}
+    units: [{label: example.com/pod-domain, nodes: 8, usable: 7}]
+    shapes:
+      - """
 
 LINT: dict[str, tuple[str, Expected]] = {
     "an unknown placeholder": (
@@ -289,7 +298,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 8,
                 "families[0].shapes[0].workers",
-                "6 workers do not fill blocks of 4 (nodeConfig); for jobs on a part of a unit, write",
+                "6 workers do not fill blocks of 4 (nodeConfig); use nodeConfig 1 or 2",
             )
         ],
     ),
@@ -312,6 +321,41 @@ LINT: dict[str, tuple[str, Expected]] = {
         [
             (9, "families[0].shapes[0].nodeConfig", "8 is no node config of the init script, which rule "),
             (10, "families[0].shapes[0].apart", "apart needs a unit of 8 nodes: add one to `units`"),
+        ],
+    ),
+    "a unit of which too few nodes are usable": (
+        DOMAIN + "{name: one, workers: 8, nodeConfig: 8, together: required}\n",
+        [
+            (
+                10,
+                "families[0].shapes[0].together",
+                "no unit has 8 usable nodes: example.com/pod-domain has 7 of 8 (`usable`); use nodeConfig 7",
+            )
+        ],
+    ),
+    "workers together of which each works alone": (
+        DOMAIN + "{name: one, workers: 1, nodeConfig: 1, together: required}\n",
+        [
+            (
+                10,
+                "families[0].shapes[0].together",
+                "with nodeConfig 1 each worker works alone, in no unit: remo",
+            )
+        ],
+    ),
+    "a node config that fills no unit, and one that the init script does not have": (
+        SHAPE + "        workers: 3\n        nodeConfig: 3\n      - {name: t, workers: 3, nodeConfig: 4}\n",
+        [
+            (
+                9,
+                "families[0].shapes[0].nodeConfig",
+                "3 is no node config of the init script, which rule init",
+            ),
+            (
+                10,
+                "families[0].shapes[1].workers",
+                "3 workers do not fill blocks of 4 (nodeConfig); use nodeConfig 1",
+            ),
         ],
     ),
     "a family whose first instance type is no type": (
@@ -368,6 +412,26 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             ],
         ),
         (OTHERS.replace("nvidia.com/gpu", "example.com/chip") + REFUSING, []),
+        (
+            OTHERS.replace("nvidia.com/gpu", "example.com/chip").replace(
+                "{name: more", "{name: single, workers: multiple of 1, nodeConfig: 1}\n      - {name: more"
+            ),
+            [("shapes", "pins workers to nodes, which a job of shape one on the same unit may get; use a")],
+        ),
+        (
+            RULE.replace("worker}", "worker, workers: 3}")
+            + '    deny: "$(job.workers) workers: use 2 or 4"\n',
+            [
+                (
+                    "deny",
+                    "`workers` counts a launcher that runs ranks, too, and $(job.workers) does not: quote",
+                )
+            ],
+        ),
+        (
+            RULE.replace("worker}", "worker, workers: 3}") + '    deny: "$(job.nodes) workers: use 2 or 4"\n',
+            [],
+        ),
         (NUMBERED, [("groups", "its Pods have no `number`, so nothing keeps blocks of a larger job whole")]),
         (NUMBERED.replace("devices}", "devices, number: {podName: true}}"), []),
         ("", []),
@@ -409,12 +473,15 @@ def test_a_packaged_row_that_a_new_one_breaks_is_reported_with_its_own_file_and_
     ] == ["two-node", "multi-pair"]
 
 
-def test_a_changed_row_is_reported_where_the_change_is_and_the_rest_of_it_where_it_was() -> None:
+def test_a_changed_row_is_reported_where_the_change_is() -> None:
+    """A change may be the cause of a problem in a key that only the packaged row has."""
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker}\n"
-    messages = problems(EXTENDS + text)
-    assert [
-        (source, "$(shape.topologyKey)" in _packaged_line(source, line)) for source, line, _, _ in messages
-    ] == [(PACKAGED, True)]
+    ((source, line, path, _),) = problems(EXTENDS + text)
+    assert (source, line, path.endswith("topologyKey")) == (SOURCE, 5, True)
+    same_problems(
+        EXTENDS + "families:\n  - name: trn2u\n    shapes:\n      - {name: two-node, workers: 6}\n",
+        [(7, "families[0].shapes[0].together", "one unit of 2 cannot hold 6: use preferred")],
+    )
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker, workload: nope}\n"
     assert (SOURCE, 6, "rules[0].match.workload") in [row[:3] for row in problems(EXTENDS + text)]
 

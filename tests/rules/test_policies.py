@@ -165,6 +165,7 @@ SELECTIVE: list[tuple[str, list[Json], list[Json]]] = [
     ("workers: {atLeast: 2, atMost: 4}", [mpijob(2)], [mpijob(1), mpijob(8)]),
     ("workers: 3", [mpijob(3)], [mpijob(2), mpijob(4)]),
     ("workers: 2 to 4", [mpijob(2), mpijob(4)], [mpijob(1), mpijob(8)]),
+    ("workers: [3, 8 to 9, {atLeast: 16}]", [mpijob(3), mpijob(8), mpijob(20)], [mpijob(2), mpijob(10)]),
     ("workers: multiple of 4", [mpijob(4), mpijob(8)], [mpijob(2)]),
     ("requests: {aws.amazon.com/neuron: {atMost: 16}}", [mpijob()], []),
     ("requests: {aws.amazon.com/neuron: {atLeast: 17}}", [], [mpijob()]),

@@ -90,6 +90,37 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: multiple of many, nodeConfig: 1}]\n",
         [(6, "families[0].shapes[0].workers", "must be a whole number (without quotes) or 'A to B' or")],
     ),
+    "several worker counts in a shape": (
+        "families:\n  - name: trn2u\n    shapes: [{name: s, workers: [3, 5], nodeConfig: 1}]\n",
+        [
+            (
+                6,
+                "families[0].shapes[0].workers",
+                "must be a whole number (without quotes) or 'A to B' or 'multiple of N', not [3, 5]",
+            )
+        ],
+    ),
+    "a kind in other words": (
+        "workloads: [{name: job, kinds: [trainruns.v1.ml.example.com]}]\n",
+        [(4, "workloads[0].kinds[0]", "must be GROUP/VERSION/Kind, such as batch/v1/Job, not")],
+    ),
+    "a family that is nearly there": (
+        "families:\n  - name: trn2\n    shapes: [{name: s, workers: 5, nodeConfig: 1}]\n",
+        [(5, "families[0]", "no row has the name 'trn2'; did you mean 'trn2u'?; a new row needs inst")],
+    ),
+    "a role with a capital letter": (
+        RULE.replace("worker", "Worker") + "    warn: w\n",
+        [
+            (
+                7,
+                "rules[0].match.role",
+                (
+                    "must be a name of letters and digits that begins with a lower case one or any, not "
+                    "\"Worker\"; did you mean 'worker'?"
+                ),
+            )
+        ],
+    ),
     "a range that ends before it begins": (
         "families:\n  - name: trn2u\n    shapes: [{name: s, workers: 16 to 8, nodeConfig: 1}]\n",
         [(6, "families[0].shapes[0].workers", "is '16 to 8': the second number must be the larger")],

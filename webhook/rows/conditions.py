@@ -21,7 +21,7 @@ from webhook.objects.tree import Json, Path, map_at, shown, text_of
 from webhook.rows.families import Family, Fitted
 from webhook.rows.placeholders import names, spliced
 from webhook.rows.selectors import Selector
-from webhook.rows.shapes import Counted, Shape
+from webhook.rows.shapes import Count, Counted, Shape
 from webhook.rows.workloads import Workload
 from webhook.rows.written import (
     WORDS,
@@ -352,13 +352,18 @@ class UnsupportedCount(OfTemplate[tuple[str, ...]], written=Texts):
             yield (), "unreachable: the table has no deviceCounts"
 
 
-class Workers(OfObject[Counted | Range], written=Counted | Range):
-    """The number of pods that take a node, as in a shape or as a Range. E.g. 1 to 8."""
+class Workers(
+    OfObject[tuple[Count | Range, ...]], written=Annotated[tuple[Any, ...], one_or_more(Counted | Range)]
+):
+    """The number of pods that take a node, $(job.nodes), as in a shape or as a Range. E.g. 1 to 8."""
 
     def failed(self, job: Job) -> str | None:
-        if job.nodes in self.value:
+        if any(job.nodes in numbers for numbers in self.value):
             return None
-        return f"it has {job.nodes} workers, not {self.value}"
+        return f"it has {job.nodes} workers, not {' or '.join(map(str, self.value))}"
+
+    def shown(self, key: str) -> Iterable[str]:
+        return [f"{key} {one_of(map(str, self.value))}"]
 
 
 class Fields(

@@ -4,13 +4,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from common.familyrows import KEY_OF_LIST, with_keys
 from common.pointers import field_name
 from common.texts import did_you_mean
 from webhook.documents import Document
-from webhook.objects.tree import Path, get, map_at
+from webhook.objects.tree import Json, Path, get, map_at
 from webhook.rows.table import Origin
 from webhook.rules.problems import Problem
 
@@ -65,7 +66,7 @@ class Draft:
         return rows + [("shapes", row) for family in self.raw["families"] for row in family["shapes"]]
 
     def problem(self, path: Path, message: str) -> Problem:
-        """Returns a problem at a path of ``raw``, in the last file that has the value or its parent."""
+        """Returns a problem at a path of ``raw``, in the last file that has the value or changes its row."""
         document, there = self._origin(path)
         return Problem(document.source, document.line_of(there), field_name(there), message)
 
@@ -83,15 +84,29 @@ class Draft:
         for end in range(len(path), 0, -1):  # the innermost row counts
             row, inside = get(self.raw, path[:end]), path[end:]
             if isinstance(row, Row):
-                files = reversed(row.written)
-                changed = (at for at in files if inside and inside[0] in map_at(at[0].value, at[1]))
-                document, start = next(changed, row.written[0])
+                document, start = min(reversed(row.written), key=partial(_unlikely, inside))
                 return document, start + inside
         for end in range(min(len(path), 2), 0, -1):
             for document in reversed(self.files):
                 if path[end - 1] in map_at(document.value, path[: end - 1]):
                     return document, path
         return self.files[-1], path
+
+
+def _unlikely(inside: Path, at: tuple[Document, Path]) -> tuple[bool, bool]:
+    """Returns a smaller value for a file that more probably causes a problem at a path inside a row."""
+    document, keys = at[0], map_at(at[0].value, at[1]).keys()
+    unchanged = document.source.startswith("packaged ") or keys <= {"name", "mode"}
+    return unchanged, not inside or inside[0] not in keys
+
+
+def with_off(node: Json, key: str = "") -> Json:
+    """Returns a part of a table as written, with ``off`` for a mode that kubectl's YAML reads as false."""
+    if isinstance(node, dict):  # `rules` is a map of modes in a policy
+        return {name: with_off(value, "mode" if key == "rules" else name) for name, value in node.items()}
+    if isinstance(node, list):
+        return [with_off(item) for item in node]
+    return "off" if node is False and key == "mode" else node
 
 
 def side_by_side(files: Sequence[Document]) -> Draft:
@@ -129,9 +144,12 @@ def _strays(
 ) -> Iterator[Problem]:
     known = {row[by] for row in base}
     for row in over:
-        if row[by] not in known and not needed & row.keys():
-            ((document, path),) = row.written
-            hint, keys = did_you_mean(row[by], known), " and ".join(sorted(needed))
+        if row[by] in known or needed <= row.keys():
+            continue
+        ((document, path),) = row.written
+        hint, keys = did_you_mean(row[by], known), " and ".join(sorted(needed))
+        # A row that has some of the keys is a misspelt one if its name is like another one.
+        if not needed & row.keys() or (hint and not path[2:]):
             message = f"no row has the name {row[by]!r}{hint}; a new row needs {keys}"
             yield Problem(document.source, document.line_of(path), field_name(path), message)
 

@@ -8,6 +8,7 @@ from math import inf
 from typing import Any
 
 from common.quantities import thousandths
+from contract import keys
 from webhook.objects.templates import is_glob
 from webhook.objects.tree import Path
 from webhook.rows.families import Family, Unit
@@ -17,7 +18,7 @@ from webhook.rows.table import Table
 from webhook.rows.workloads import DEVICES, LEAST, MIN, WORKER, Workload
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_policies import guarantee_problems, policy_problems
-from webhook.rules.lint_rules import listed, rule_problems
+from webhook.rules.lint_rules import listed, rule_problems, supported
 from webhook.rules.problems import Found
 
 SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place", *MARKS}
@@ -42,6 +43,11 @@ def problems_of(table: Table) -> Found:
 
 def doubtful(table: Table) -> Found:
     """Yields rows that are valid and probably not meant, such as a family without a shape for some sizes."""
+    for index, rule in enumerate(table.rules):
+        for key in ("warn", "deny") if rule.match.workers and "job.nodes" not in rule.quotes else ():
+            if "job.workers" in names(getattr(rule, key)):
+                why = "`workers` counts a launcher that runs ranks, too, and $(job.workers) does not"
+                yield ("rules", index, key), f"{why}: quote $(job.nodes) in its place"
     for index, family in enumerate(table.families):
         if family in table.on:
             yield from _doubtful_family(family, ("families", index))
@@ -53,6 +59,12 @@ def doubtful(table: Table) -> Found:
 
 
 def _doubtful_family(family: Family, at: Path) -> Found:
+    sharing = [row for row in family.shapes if family.unit(row) and row.apart != "required"]
+    for index, shape in enumerate(family.shapes if sharing else ()):
+        if shape.node_config.most == 1:
+            why = f"pins workers to nodes, which a job of shape {sharing[0].name} on the same unit may get"
+            way_out = f"use a range such as 1 to {sharing[0].node_config.most}"
+            yield (*at, "shapes", index, "nodeConfig"), f"{why}; {way_out}"
     most = int(max(shape.node_config.most for shape in family.shapes))
     sizes = [size for size in range(1, 2 * most + 2) if not any(shape.size(size) for shape in family.shapes)]
     if sizes:
@@ -195,32 +207,43 @@ def _shapes(table: Table) -> Found:
                 why = f"{hiding} with the same node config fits every such count and is tried first"
                 yield (*at, "workers"), f"unreachable: {why}"
             if shape.node_config:
-                yield from _sizes(shape, at)
+                yield from _sizes(shape, unit, at)
             elif not shape.deny:
                 yield at, "nodeConfig is missing: add it"
             if family in table.on:
-                yield from _strictness(acted_on, shape, unit, at)
+                yield from _strictness(acted_on, shape, family, at)
             for part in ("warn", "deny"):
                 for quoted in names(getattr(shape, part)):
                     if quoted not in SAID or (quoted == "shape.topologyKey" and not unit):
                         yield (*at, part), f"unknown placeholder $({quoted}); known are {listed(SAID)}"
 
 
-def _sizes(shape: Shape, at: Path) -> Found:
+def _sizes(shape: Shape, unit: Unit | None, at: Path) -> Found:
     workers, config = shape.workers, shape.node_config
-    if (
-        config.least == config.most
-        and (workers.step if workers.most == inf else workers.least) % config.least
-    ):
-        way_out = f"; for jobs on a part of a unit, write nodeConfig: {workers}" if workers.most < inf else ""
+    if config.least == config.most and workers.least % config.least:
+        part = f"; for jobs on a part of a unit, write nodeConfig: {workers}"
+        part = f"; use nodeConfig {supported(workers)}" if unit and unit.label in keys.NODE_IDS else part
+        way_out = part if workers.most < inf else ""
         yield (*at, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
     elif shape.together == "required" and config.most > 1 and workers.most > config.most:
         yield (*at, "together"), f"one unit of {config} cannot hold {workers}: use preferred"
 
 
-def _strictness(acted_on: set[tuple[str, str]], shape: Shape, unit: Unit | None, at: Path) -> Found:
+def _strictness(acted_on: set[tuple[str, str]], shape: Shape, family: Family, at: Path) -> Found:
     for name, wanted in (("together", shape.together), ("apart", shape.apart)):
-        if wanted != "none" and not unit:
-            yield (*at, name), f"{name} needs a unit of {shape.node_config} nodes: add one to `units`"
+        if wanted != "none" and not family.unit(shape):
+            yield (*at, name), _no_unit(shape, family, name)
         elif wanted != "none" and (name, wanted) not in acted_on:
             yield (*at, name), f"no rule of the table acts on {name}: {wanted}; add one that matches it"
+
+
+def _no_unit(shape: Shape, family: Family, name: str) -> str:
+    """Returns why no unit of a family is for a shape that needs one."""
+    config = shape.node_config.most
+    if config == 1:
+        return f"with nodeConfig 1 each worker works alone, in no unit: remove `{name}`"
+    if unit := next((unit for unit in family.units if unit.nodes >= config), None):
+        why = f"no unit has {config} usable nodes: {unit.label} has {unit.most} of {unit.nodes} (`usable`)"
+        blocks = f"nodeConfig {unit.most} or less, with which larger jobs form blocks on several units"
+        return f"{why}; use {blocks}, or remove `usable`"
+    return f"{name} needs a unit of {shape.node_config} nodes: add one to `units`"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Final
 
 from pydantic.alias_generators import to_camel
 
@@ -26,10 +27,13 @@ from webhook.rows.placeholders import (
     quoting,
 )
 from webhook.rows.policies import Mode
-from webhook.rows.shapes import NODE_CONFIG, Shape
+from webhook.rows.shapes import NODE_CONFIG, Count, Shape
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import ANY, Workload
 from webhook.rules.problems import Found
+
+NODE_CONFIGS: Final = ("1", "2", "4")
+"""Those that the init script supports."""
 
 
 def rule_problems(table: Table) -> Found:
@@ -55,12 +59,18 @@ def node_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
         for index, shape in enumerate(family.shapes if family in table.on else ()):
             run = next((rule.name for rule in running if rule.match.allows(family, shape)), None)
             unit = family.unit(shape)
-            if run and shape.node_config and str(shape.node_config) not in {"1", "2", "4"}:
+            if run and shape.node_config and str(shape.node_config) not in NODE_CONFIGS:
                 at: Path = ("families", number, "shapes", index, "nodeConfig")
                 unsupported = "is no node config of the init script, which rule"
-                way_out = "use 1, 2 or 4, or another family"
+                way_out = f"use {supported(shape.workers)}, or another family"
                 message = f"{shape.node_config} {unsupported} {run} runs: {way_out}"
                 yield at, message, unit is None or unit.label in keys.NODE_IDS
+
+
+def supported(workers: Count) -> str:
+    """Returns the node configs of the init script with which so many workers form whole blocks."""
+    fitting = [config for config in NODE_CONFIGS if workers.least % int(config) == 0]
+    return " or ".join(", ".join(fitting).rsplit(", ", 1))
 
 
 class Rows:

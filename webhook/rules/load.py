@@ -20,7 +20,7 @@ from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, quoting
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
-from webhook.rules.draft import Draft, laid_over, side_by_side, strays
+from webhook.rules.draft import Draft, laid_over, side_by_side, strays, with_off
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import read, violations
@@ -171,7 +171,9 @@ def build(draft: Draft) -> Table:
 
 def _revision(raw: Mapping[str, Any]) -> str:
     """Returns a hash that changes with all that a table can add to a job, with the init script."""
-    return hashlib.sha256(json.dumps([raw, initscript.text()], sort_keys=True).encode()).hexdigest()[:12]
+    return hashlib.sha256(
+        json.dumps([with_off(raw), initscript.text()], sort_keys=True).encode()
+    ).hexdigest()[:12]
 
 
 def document_of(text: str | bytes, source: str) -> Document:

@@ -143,7 +143,7 @@ FORMS = {
     "up to": "'up to N'",
     "=*+": "a name without spaces, =, * and +",
     "~[01]": "a JSON pointer, such as /spec/replicas",
-    "/v[": "GROUP/VERSION/Kind, such as batch/v1/Job",
+    ")?v[": "GROUP/VERSION/Kind, such as batch/v1/Job",
     "[-a-z0-9]*[a-z0-9]": "a name of lower case letters, digits and '-'",
     "A-Za-z0-9_-": "a name of letters, digits, '-' and '_'",
     "A-Za-z0-9": "a name of letters and digits that begins with a lower case one",
@@ -190,11 +190,22 @@ def _message(error: ErrorDetails, path: Path) -> str:
             return f"unknown key {name!r}: {REMOVED[name]} replaces this key of 0.2.0"
         return _unknown(name, _known(path[:-1]))
     if kind in MESSAGES:
-        form = next(words for part, words in FORMS.items() if part in more.get("pattern", ""))
-        return MESSAGES[kind].format(form=form, json=shown(given), key="".join(map(str, key)), **more)
+        pattern = more.get("pattern", "")
+        text = MESSAGES[kind].format(
+            form=_form(pattern), json=shown(given), key="".join(map(str, key)), **more
+        )
+        lower = given.lower() if pattern else given
+        return f"{text}; did you mean {lower!r}?" if lower != given and re.search(pattern, lower) else text
     if "expected" in more:
         return _one_of(given, re.findall(r"'([^']+)'", more["expected"]))
+    patterns = [form["pattern"] for form in _schemas(path) if "pattern" in form]
+    if kind == "string_type" and patterns and isinstance(given, dict | list):
+        return f"must be {_form(patterns[0])}, not {shown(given)}"
     return _of_type(given, [kind.removesuffix("_type")])
+
+
+def _form(pattern: str) -> str:
+    return next(words for part, words in FORMS.items() if part in pattern)
 
 
 def _one_of(given: Json, allowed: Sequence[str]) -> str:
@@ -210,9 +221,9 @@ def _of_type(given: Json, types: Iterable[str]) -> str:
 def _either(messages: Iterable[str]) -> str:
     """Returns one message for a value that matches none of several choices."""
     wanted, ends = zip(*(text.rpartition(", not ")[::2] for text in dict.fromkeys(messages)), strict=True)
-    if len({*ends}) > 1 or "" in wanted:
+    if len({end.partition("; did you mean ")[0] for end in ends}) > 1 or "" in wanted:
         return " or ".join(dict.fromkeys(messages))
-    return f"{' or '.join(wanted).replace(' or must be ', ' or ')}, not {ends[0]}"
+    return f"{' or '.join(wanted).replace(' or must be ', ' or ')}, not {max(ends, key=len)}"
 
 
 def refused(value: Json, schema: Mapping[str, Any]) -> Found:
@@ -317,11 +328,16 @@ def _taken_out(schema: dict[str, Any], path: Path) -> dict[str, Any]:
 
 def _known(path: Path) -> Iterator[str]:
     """Yields the keys that the published schema has at a path."""
+    return (key for form in _schemas(path) for key in form.get("properties", {}))
+
+
+def _schemas(path: Path) -> list[dict[str, Any]]:
+    """Returns the forms that the published schema has at a path."""
     schemas = [bundled()]
     for part in path:
         inner = (form.get("items") if isinstance(part, int) else _value(form, part) for form in schemas)
         schemas = [form for schema in inner if isinstance(schema, dict) for form in forms(schema)]
-    return (key for form in schemas for key in form.get("properties", {}))
+    return schemas
 
 
 def _value(form: dict[str, Any], key: str) -> Json:
