@@ -10,13 +10,14 @@ from typing import Final
 
 from common.pointers import field_name
 from common.texts import nearest
+from common.times import duration
 from contract import keys
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
 from webhook.engine.selections import units_apart
 from webhook.engine.ssh import texts
 from webhook.objects.templates import REQUIRED, main_container
-from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown
+from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
 from webhook.rows.workloads import WORKER
 
 MOST_NAMES: Final = 20
@@ -206,6 +207,14 @@ def _queue(job: Job) -> Found:
                 yield Fault(field_name((*group.path, *at, key)), shown(value, 40))
 
 
+def _time_limit(job: Job) -> Found:
+    """Yields the annotation of a time limit that placement ignores."""
+    at = ("metadata", "annotations", keys.TIME_LIMIT)
+    limit = get(job.object, at)
+    if limit and duration(limit) is None:
+        yield Fault(field_name(at), text_of(limit))
+
+
 def _spread(job: Job) -> Found:
     """Yields spread constraints on the label of the job's unit."""
     return (Fault(at, "") for at in units_apart(job))
@@ -232,6 +241,7 @@ SORTS: Final[Mapping[str, tuple[bytes, Callable[[Job], Found]]]] = {
     "key": (b"", _key),
     "hostfile": (HOSTFILE.encode(), _hostfile),
     "queue": (_KUEUE.encode(), _queue),
+    "timeLimit": (keys.TIME_LIMIT.encode(), _time_limit),
     "spread": (b"topologySpreadConstraints", _spread),
     "affinity": (b"topologyKey", _affinity),
 }

@@ -40,7 +40,7 @@ def _candidate(value: bool | str) -> bool | None:  # noqa: FBT001 - the type of 
 
 
 OfPods = Literal["user", "amount", "limit", "idle", "resource", "spread", "affinity"]
-Fault = Literal["deadline", "key", "hostfile", "queue", OfPods]
+Fault = Literal["deadline", "key", "hostfile", "queue", "timeLimit", OfPods]
 """The kinds of fault that a rule can match."""
 
 
@@ -85,8 +85,9 @@ class Match(Row):
             field of this name is set. amount: a request exceeds wholeNode. limit: a limit differs from its
             request. idle: a Pod requests no devices, and others do. resource, key: a name is similar to a
             known one. hostfile: mpirun's options name the operator's host file. queue: the job has a label or
-            annotation of Kueue. affinity: a required term selects Pods by a unit's label. spread: a spread
-            constraint keeps the workers of a block from sharing their unit.
+            annotation of Kueue. timeLimit: its annotation is not a length of time. affinity: a required term
+            selects Pods by a unit's label. spread: a spread constraint keeps the workers of a block from
+            sharing their unit.
         mount_free: See MountFree.
     """
 
