@@ -225,6 +225,7 @@ def test_a_body_of_a_mebibyte_with_few_values_is_answered(client: Client) -> Non
     ("method", "path", "status", "code"),
     [
         ("GET", "/nothing", 404, "not-found"),
+        ("POST", "/v1//preview", 404, "not-found"),
         ("GET", "/v1/preview", 405, "method-not-allowed"),
         ("TRACE", "/v1/preview", 405, "method-not-allowed"),
     ],
