@@ -35,7 +35,7 @@ def mutate(table: Table, review: Review) -> Outcome | None:
             return evaluate(table, review.request)
         case "UPDATE":
             outcome = update(table, review.request, review.stored)
-            return None if isinstance(outcome, str) else outcome
+            return None if isinstance(outcome, str) or outcome.made else outcome
     return None
 
 

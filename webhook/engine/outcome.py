@@ -134,6 +134,7 @@ class Outcome:
         unplaced: Why no node can take its workers; empty if nodes can.
         would: The outcome if what is in shadow were enforced; None if nothing is in shadow.
         untouched: The outcome's kind if nothing is done; ``UNCHANGED`` for a candidate.
+        made: Whether an update is left alone because the Pods were created from the stored templates.
         setters: If the request asks to explain, the rule that set the value at each path, for `changes`.
         faults: What is wrong with the job, by kind of fault.
     """
@@ -150,6 +151,7 @@ class Outcome:
     unplaced: tuple[Message, ...] = ()
     would: "Outcome | None" = None
     untouched: Kind = Kind.UNCHANGED
+    made: bool = False
     setters: Mapping[Path, str] | None = None
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
 

@@ -29,8 +29,6 @@ from webhook.rows.workloads import Suspending, Workload
 _Template = tuple[str, Path, Json]
 """The role of a group, the path of its template in the new object, and the template in the stored one."""
 
-MADE: Final = "its pods were already created from the stored templates"
-
 COPIED: Final = ("image", "imagePullPolicy", "resources", "securityContext")
 """Fields of a template's main container that added containers may copy."""
 
@@ -64,7 +62,7 @@ def admit(table: Table, request: Request, stored: Json = None) -> Outcome:
 
 
 def update(table: Table, request: Request, stored: Json) -> Outcome | str:
-    """Returns the outcome for the update of a job or, if nothing is done, why.
+    """Returns the outcome for the update of a job or, if nothing is done, why; an outcome if it has Pods.
 
     Never raises. Refuses an update only if a suspended job gets a size with which it could not be created.
     An update that cannot be read is admitted unchanged.
@@ -93,7 +91,9 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     if states is None:
         return f"the rule table has no `updates` for a {workload.name}"
     if isinstance(states, Suspending) and not has_no_pods(states, stored):
-        return MADE
+        return Outcome(
+            table.revision, "its pods were already created from the stored templates", new, made=True
+        )
     old_groups, groups = groups_of(table, workload, stored), groups_of(table, workload, new)
     # Matched by key, not by path: an update may move an element of a list.
     old = {group.row.key(stored, group.path): group.template for group in old_groups}

@@ -11,7 +11,6 @@ from webhook.documents import Document
 from webhook.engine.candidates import no_device
 from webhook.engine.outcome import JobError, Kind, Outcome, Request
 from webhook.engine.reading import read_job
-from webhook.engine.updates import MADE
 from webhook.objects.templates import REQUIRED
 from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, nodes, text_of
 from webhook.preview.sent import not_sent, value_of
@@ -215,7 +214,7 @@ def _names_node(item: Seen, templates: list[Json]) -> bool:
 
 def _templates(item: Seen, outcome: Outcome) -> list[Json]:
     """Returns templates with the placement annotation: the stored ones, if Pods were created from them."""
-    obj = item.stored if outcome.reason == MADE else outcome.after
+    obj = item.stored if outcome.made else outcome.after
     return [get(obj, path[:-3]) for path, _ in nodes(obj) if path[-3:] == PLACE]
 
 
