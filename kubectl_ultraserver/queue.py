@@ -113,7 +113,7 @@ def queue(
     notes += [
         f"when {shown(waiting.job.key)} starts is not known: {ENDLESS}"
         for waiting in [waiting for waiting in decision.waiting if waiting.job.key in wanted][:1]
-        if waiting.ranking and waiting.job.key not in starts and not late
+        if waiting.shortage and waiting.job.key not in starts and not late
     ]
     notes += [ESTIMATE] if any(entry.start and not entry.exact for entry in entries) else []
     notes += [LATE] if late else []
@@ -142,32 +142,27 @@ def _waiting(decision: Decision, waiting: Waiting, starts: Mapping[JobKey, Start
 
 def _why(decision: Decision, waiting: Waiting) -> str:
     """Returns why a job does not fit: which units it needs, and how many of these are free, and for whom."""
-    parts = waiting.brief.split("; ")
-    if not (waiting.ranking and parts[1:] and parts[1].endswith(" free")):
-        return waiting.brief
     cluster, free = decision.cluster, f"{waiting.free} free"
     if waiting.kept:
         by = ["kept by guarantees"] if cluster.guarantees else []
         if cluster.reservation and cluster.reserved_from(waiting.job):
             by.insert(0, f"reserved for {shown(cluster.reservation.job)}")
         free += f", {'' if waiting.kept == waiting.free else f'{waiting.kept} of them '}{' or '.join(by)}"
-    return "; ".join([parts[0], free, *parts[2:]])
+    return waiting.text(free)
 
 
 def _help(decision: Decision) -> Iterator[str]:
     """Yields what would help the job with the reservation or, if there is none, the first job."""
     cluster, reservation = decision.cluster, decision.cluster.reservation
-    wanting = [waiting for waiting in decision.waiting if waiting.ranking]
+    wanting = [(waiting.job, waiting.shortage) for waiting in decision.waiting if waiting.shortage]
     if reservation:
-        wanting = [waiting for waiting in wanting if waiting.job.key == reservation.job]
-    for waiting in wanting[:1]:
-        ranking, job = waiting.ranking, waiting.job
+        wanting = [(job, shortage) for job, shortage in wanting if job.key == reservation.job]
+    for job, shortage in wanting[:1]:
         if reservation and reservation.own:
             yield f"jobs of other namespaces may use the reserved units before {shown(job.key)}"
-        if ranking:
-            for unit, cause in causes(cluster, ranking, job):
-                if cause.kind == "full":
-                    yield f"{unit}: {cause.detail}"
+        for unit, cause in causes(cluster, shortage.ranking, job):
+            if cause.kind == "full":
+                yield f"{unit}: {cause.detail}"
 
 
 def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:

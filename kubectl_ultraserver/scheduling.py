@@ -21,7 +21,8 @@ from kubectl_ultraserver.objects import at, condition, name_of, text
 from placement.decide.choose import Ranking
 from placement.decide.forecast import Scene
 from placement.decide.plan import Decision, Tuning, Waiting
-from placement.decide.reasons import causes, listed
+from placement.decide.reasons import causes
+from placement.messages import Reason
 from placement.observe.model import COMPONENT, Ended, Pod
 from placement.observe.read import read_ended, read_pod
 
@@ -162,16 +163,14 @@ def scene_of(fleet: Fleet, pods: Iterable[Pod | Ended], *, reserves: bool = True
 def reason(case: Case, decision: Decision, waiting: Waiting) -> tuple[str, tuple[str, ...]]:
     """Returns why a job waits, and lines about each unit that it does not get and nodes in no unit."""
     job, fleet = waiting.job, case.fleet
-    if not waiting.why.startswith("needs "):  # it does not wait for units
+    if not waiting.shortage and waiting.reason is not Reason.NODES:  # it does not wait for units
         return waiting.why, ()
-    demands = job.demands
-    by_unit = list(causes(decision.cluster, Ranking(decision.cluster, job.place, demands), job))
-    lines = [f"{unit}: {cause.detail}" for unit, cause in by_unit]
+    ranking = Ranking(decision.cluster, job.place, job.demands)
+    lines = [f"{unit}: {cause.detail}" for unit, cause in causes(decision.cluster, ranking, job)]
     if job.place.size > 1:
         lines += [
             messages.node_outside(node.name, job.place.unit, node.labels.get(job.place.unit))
             for node in fleet.topology.nodes.values()
             if fleet.has(node) and node.unit(job.place.unit) is None
         ]
-    # The lines contain the causes already.
-    return waiting.why.removesuffix(f"; {listed(by_unit)}"), tuple(lines)
+    return waiting.text(reserved=True), tuple(lines)

@@ -209,11 +209,22 @@ def units(count: int, size: int, *, parts: bool = False) -> str:
     return f"{count} {name.format(s='' if count == 1 else 's')}"
 
 
-def shortage(needed: str, free: int, *, possible: int | None, reserved: bool) -> str:
-    text = f"needs {needed}; {free} free"
-    if possible is not None:
-        return f"{text}; at most {possible} can become free as things are"
-    return f"{text}; what becomes free is reserved for it" if reserved else text
+def needs(count: int, size: int, *, parts: bool = False) -> str:
+    return f"needs {units(count, size, parts=parts)}"
+
+
+def free(count: int) -> str:
+    return f"{count} free"
+
+
+def shortage(
+    needs: str, free: str, victims: Sequence[str] = (), most: int | None = None, *, reserved: bool = False
+) -> str:
+    ending = f"{few(victims, 2)} of lower priority end for it" if victims else ""
+    later = "what becomes free is reserved for it" if reserved else ""
+    if most is not None:
+        later = f"at most {most} can become free as things are"
+    return "; ".join(filter(None, (needs, ending, free, later)))
 
 
 def guaranteed_to_others(needed: int, label: str, teams: str, kept: int, total: int) -> str:
@@ -262,8 +273,8 @@ def left_often(count: int) -> str:
     return f"has left failed nodes {count} times"
 
 
-def cannot_move(why: str) -> str:
-    return f"cannot move yet: {why}"
+def cannot_move(leaves: str, why: str) -> str:
+    return f"{leaves}; cannot move yet: {why}"
 
 
 ENDING: Final = "its deleted pods have not ended yet"
@@ -285,12 +296,6 @@ def preempted_by(job: str) -> str:
 
 def preempts(job: str) -> str:
     return f"{job}, which has a lower priority, ends for it"
-
-
-def with_victims(jobs: Sequence[str], why: str) -> str:
-    """Adds the victims of a job to what it waits for, after what it needs."""
-    needs, _, more = why.partition("; ")
-    return f"{needs}; {few(jobs, 2)} of lower priority end for it; {more}"
 
 
 # ---- Why a node or a unit cannot be used -------------------------------------------------------------------

@@ -9,8 +9,7 @@ from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
-from placement.decide.plan import Failure, Opening
-from placement.decide.reasons import shortage
+from placement.decide.plan import Failure, Opening, Shortage
 from placement.decide.reserve import Ends
 from placement.decide.topology import unsuited
 from placement.messages import Reason
@@ -24,11 +23,13 @@ OF_A_KIND: Final = 10  # cost of one more demand, in conditions: it is compared 
 
 
 class UnplacedError(Exception):
-    """Some blocks of a job get no unit now; with a ranking, because too few of its units are free."""
+    """Some blocks of a job get no unit now; the message has the reason, unless there is a shortage."""
 
-    def __init__(self, why: str, ranking: Ranking | None = None, reason: Reason = Reason.UNITS) -> None:
+    def __init__(
+        self, why: str = "", reason: Reason = Reason.UNITS, shortage: Shortage | None = None
+    ) -> None:
         super().__init__(why)
-        self.ranking, self.reason = ranking, reason
+        self.reason, self.shortage = reason, shortage
 
 
 class Allocator:
@@ -128,15 +129,12 @@ class Allocator:
             excess = cluster.guarantees.excess(job) if cluster.guarantees else None
             if excess:
                 raise UnplacedError(excess, reason=Reason.NODES)
-            enough = len(ranking.possible(wanted)) >= wanted
-            if reserves and cluster.reservation is None and enough:
+            possible = len(ranking.possible(wanted))
+            if reserves and cluster.reservation is None and possible >= wanted:
                 cluster.reservation = ranking.reserve(wanted, job, self._ends)
             reserved = cluster.reservation is not None and cluster.reservation.job == job.key
-            raise UnplacedError(
-                shortage(ranking, wanted, free, reserved=reserved),
-                ranking,
-                Reason.UNITS if enough else Reason.NODES,
-            )
+            shortage = Shortage(ranking, wanted, free, possible, reserved)
+            raise UnplacedError(reason=Reason.UNITS if shortage.can_end else Reason.NODES, shortage=shortage)
         by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
             by_block[pods[0].block] = unit.id

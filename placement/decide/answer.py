@@ -109,8 +109,8 @@ def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = 
 
 def _why(waiting: Waiting) -> str:
     """Returns what a job would wait for, without the parts that name objects of others."""
-    if not waiting.ranking:
+    if not waiting.shortage:
         return WITHOUT_NAMES.get(waiting.reason, waiting.why)
     if waiting.reason in (Reason.GUARANTEE, Reason.RESERVED):
-        return f"{waiting.needs}; {WITHOUT_NAMES[waiting.reason]}"
-    return waiting.brief
+        return f"{waiting.shortage.needs}; {WITHOUT_NAMES[waiting.reason]}"
+    return waiting.text()

@@ -13,7 +13,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-from common.texts import printable
 from placement import messages
 from placement.decide.allocate import Allocator, UnplacedError
 from placement.decide.allocation import taken
@@ -29,13 +28,14 @@ from placement.decide.plan import (
     Known,
     Memory,
     Opening,
+    Shortage,
     Tuning,
     Unsettled,
     Waiting,
     remembered,
 )
 from placement.decide.preempt import Preemptions, without
-from placement.decide.reasons import LONGEST, explain
+from placement.decide.reasons import explain
 from placement.decide.reserve import YOUNG, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import Reason
@@ -56,12 +56,8 @@ def decide(  # noqa: PLR0913, PLR0917 - all inputs of a decision
     The pods are those that have not ended, with writes that no watch shows yet (`assume`), and the workers
     that have ended.
     """
-    tuning, memory = tuning or Tuning(), memory or Memory()
-    failures = memory.failures.items()
-    resting = {key for key, failure in failures if failure.refused and now < failure.again(tuning)}
-    return _Round(Cluster(nodes, resting, tuning.units), now, tuning, memory).run(
-        list(pods), inventory or Inventory()
-    )
+    one = _Round(nodes, now, tuning or Tuning(), memory or Memory())
+    return one.run(list(pods), inventory or Inventory())
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
@@ -81,8 +77,11 @@ def _stage(pod: Pod) -> tuple[bool, ...]:
 class _Round:
     """One decision while it is made."""
 
-    def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
-        self._cluster, self._now, self._tuning, self._memory = cluster, now, tuning, memory
+    def __init__(self, nodes: Topology, now: datetime, tuning: Tuning, memory: Memory) -> None:
+        self._now, self._tuning, self._memory = now, tuning, memory
+        failures = memory.failures.items()
+        resting = {key for key, failure in failures if failure.refused and now < failure.again(tuning)}
+        self._cluster = cluster = Cluster(nodes, resting, tuning.units)
         self._doubtful, self._vain = (remembered(times, now) for times in (memory.doubtful, memory.vain))
         self._ends = Ends(now, memory.exceeded, memory.admitted, tuning.default_limit, tuning.bound)
         self._allocator = Allocator(cluster, self._doubtful, self._ends)
@@ -105,7 +104,28 @@ class _Round:
         self._trying: dict[str, JobKey] = {}
 
     def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
-        """Returns the decision: adds all pods, then considers each job once, in order."""
+        """Returns the decision."""
+        members, jobs = self._consider_all(pods, inventory)
+        self._penalise_deleted_jobs(jobs)
+        doubted = [
+            Job(member.key, (member,))
+            for member in members
+            if member.problem and not member.pod.gated and not member.pod.deleting
+        ]
+        return Decision(
+            tuple(self._openings),
+            tuple(self._deletions),
+            self._explained(),
+            tuple(Waiting(job, job.pods[0].problem) for job in doubted),
+            tuple(self._errors),
+            self._remember(),
+            self._cluster,
+        )
+
+    def _consider_all(
+        self, pods: Sequence[Pod | Ended], inventory: Inventory
+    ) -> tuple[list[Member], list[Job]]:
+        """Adds all pods, then considers each job once, in order; returns the believed pods and the jobs."""
         self._seen = pods, inventory
         before = self._memory.known
         if before and before.units is not self._tuning.units:
@@ -126,21 +146,7 @@ class _Round:
                 self._consider(job)
             except Exception as error:  # noqa: BLE001 - a bug in this program about one job
                 self._report_bug(job, error)
-        self._penalise_deleted_jobs(jobs)
-        doubted = [
-            Job(member.key, (member,))
-            for member in members
-            if member.problem and not member.pod.gated and not member.pod.deleting
-        ]
-        return Decision(
-            tuple(self._openings),
-            tuple(self._deletions),
-            self._explained(),
-            tuple(Waiting(job, printable(job.pods[0].problem, LONGEST)) for job in doubted),
-            tuple(self._errors),
-            self._remember(),
-            self._cluster,
-        )
+        return members, jobs
 
     def _order(self, job: Job, shares: Shares) -> tuple[bool, int, bool, float, datetime, datetime, JobKey]:
         """Returns the sort key of a job: first those that have their units, then by priority and urgency.
@@ -253,7 +259,7 @@ class _Round:
 
     def _report_bug(self, job: Job, error: Exception) -> None:
         self._errors.append((job, error))
-        self._waiting.append(Waiting(job, messages.cannot_decide(error), reason=Reason.BUG))
+        self._waiting.append(Waiting(job, messages.cannot_decide(error), Reason.BUG))
 
     def _explained(self) -> tuple[Waiting, ...]:
         """Returns why jobs wait; a bug here does not affect the admissions."""
@@ -262,7 +268,7 @@ class _Round:
         except Exception as error:  # noqa: BLE001 - a mistake of ours
             self._errors += [(waiting.job, error) for waiting in self._waiting]
             why = messages.cannot_explain(error)
-            return tuple(replace(waiting, why=why) for waiting in self._waiting)
+            return tuple(Waiting(waiting.job, why, waiting.reason) for waiting in self._waiting)
 
     def _consider(self, job: Job) -> None:
         if loss := self._losses.lasting.get(job.key):
@@ -273,13 +279,12 @@ class _Round:
             return
         late = self._late_workers(job)
         trouble = job.trouble(self._tuning.units) if job.gated else None
-        self._pause_age(job, trouble)
+        self._pause_age(job, stuck=bool(trouble))
         why = trouble or self._preemptions.pause(job) or self._pause(job) if job.gated else None
         if late and not self._was_refused(job):
             self._evict(job, late, why or messages.NOT_EVERY_NODE)
         elif why is not None:
-            reason = Reason.PODS if trouble else Reason.BACKOFF
-            self._waiting.append(Waiting(job, why, reason=reason))
+            self._waiting.append(Waiting(job, why, Reason.PODS if trouble else Reason.BACKOFF))
         elif job.gated:
             failure = self._failures.get(job.key)
             old = self._now - self._since(job) >= YOUNG or self._goes_first(job)
@@ -292,38 +297,40 @@ class _Round:
                 if not job.begun:
                     self._begun[job.key] = self._now
             except UnplacedError as error:
-                why = self._preempted(job, error) if reserves else str(error)
-                self._waiting.append(Waiting(job, why, error.ranking, error.reason))
+                shortage = error.shortage
+                if shortage and reserves:
+                    shortage = self._with_victims(job, shortage)
+                self._waiting.append(Waiting(job, str(error), error.reason, shortage))
                 home = job.key[0] in self._cluster.repelling.namespaces
-                fitting = error.ranking.fitting.values() if error.ranking and home else ()
+                fitting = shortage.ranking.fitting.values() if shortage and home else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
-                    self._pause_age(job, str(error))  # its author can remove this obstacle at any time
+                    self._pause_age(job, stuck=True)  # its author can remove this obstacle at any time
 
-    def _preempted(self, job: Job, error: UnplacedError) -> str:
-        """Returns why a job that reserves units waits; jobs of lower priority may end for it."""
-        if error.ranking and error.reason is Reason.UNITS and job.key[0] not in self._vain:
-            if self._preemptions.may(job):
-                fits = partial(self._opened, job)
-                for victim, loss in self._preemptions.begin(job, error.ranking, fits):
-                    self._delete_pods(victim, loss)
-            if jobs := self._preemptions.hold(job):
-                return messages.with_victims(jobs, str(error))
-        return str(error)
+    def _with_victims(self, job: Job, shortage: Shortage) -> Shortage:
+        """Returns what a job that reserves units lacks, with the jobs of lower priority that end for it."""
+        if not shortage.can_end or job.key[0] in self._vain:
+            return shortage
+        if self._preemptions.may(job):
+            fits = partial(self._opened, job)
+            for victim, loss in self._preemptions.begin(job, shortage.ranking, fits):
+                self._delete_pods(victim, loss)
+        return replace(shortage, victims=self._preemptions.hold(job))
 
     def _opened(self, job: Job, victims: Collection[JobKey]) -> Opening | None:
         """Returns how a job would be admitted if some jobs did not exist; None if it would not."""
         seen, inventory = without(*self._seen, victims)
         pods = [pod for pod in seen if isinstance(pod, Ended) or not pod.deleting]
         memory, tuning = replace(self._memory, preemption=None), replace(self._tuning, preempts=False)
-        decision = decide(self._cluster.topology, pods, self._now, tuning, memory, inventory)
-        return next((opening for opening in decision.openings if opening.job.key == job.key), None)
+        trial = _Round(self._cluster.topology, self._now, tuning, memory)
+        trial._consider_all(pods, inventory)
+        return next((opening for opening in trial._openings if opening.job.key == job.key), None)
 
     def _delete_pods(self, job: Job, loss: Loss) -> None:
         """Deletes the pods of a job that a failed node keeps from running, or that ends for another job."""
         why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
         moving = elsewhere(job, loss, self._losses.since.get(job.key, self._now))
         if why:
-            self._waiting.append(Waiting(moving, f"{loss.why}; {why}", reason=Reason.BACKOFF))
+            self._waiting.append(Waiting(moving, f"{loss.why}; {why}", Reason.BACKOFF))
             return
         units = dict[int, str]()
         if not loss.whole:
@@ -331,8 +338,8 @@ class _Round:
                 blocks = [moving.blocks[block] for block in loss.blocks]
                 units = self._allocator.settle(moving, blocks, None, reserves=False)
             except UnplacedError as error:
-                why = f"{loss.why}; {messages.cannot_move(str(error))}"
-                self._waiting.append(Waiting(moving, why, error.ranking, error.reason))
+                waiting = Waiting(moving, str(error), error.reason, error.shortage, loss.why)
+                self._waiting.append(waiting)
                 return
         if loss.launchers:
             self._end_launchers(job, loss)
@@ -352,14 +359,14 @@ class _Round:
         ending = tuple(pod for pod in pods if not pod.deleting or topology.dead(pod.node))
         kept = self._losses.keeps_launcher(job) if ending else ""
         why = f"{loss.why}; {kept or messages.LAUNCHER_FIRST}"
-        self._waiting.append(Waiting(job, why, reason=Reason.BACKOFF if kept else Reason.PODS))
+        self._waiting.append(Waiting(job, why, Reason.BACKOFF if kept else Reason.PODS))
         if ending and not kept:
             self._deletions.append(Deletion(job, ending, why, loss.how, loss.at_once, False, loss.by))  # noqa: FBT003 - its fields
 
-    def _pause_age(self, job: Job, trouble: str | None) -> None:
+    def _pause_age(self, job: Job, *, stuck: bool) -> None:
         """Excludes from a job's age the time in which it could not be admitted; a new leader excludes all."""
         since, before = self._memory.parked.get(job.key), self._memory.at
-        if trouble:
+        if stuck:
             since = min((since or job.created) + (self._now - before), self._now) if before else self._now
         if since and job.gated:
             self._parked[job.key] = since
@@ -405,7 +412,7 @@ class _Round:
         had the reservation, and no longer needs it, its namespace owes the time for which it had it.
         """
         existing, before = {job.key for job in jobs} | self._ended.keys(), self._memory.unsettled
-        needing = {waiting.job.key for waiting in self._waiting if waiting.ranking}
+        needing = {waiting.job.key for waiting in self._waiting if waiting.shortage}
         needing |= {opening.job.key for opening in self._openings}
         if (reserved := self._memory.reserved) and reserved[0] not in needing:
             self._add_debt(reserved[0][0], self._now - reserved[1])

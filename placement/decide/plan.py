@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Self, TypeVar
 
+from common.texts import printable
+from placement import messages
 from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
@@ -27,6 +29,8 @@ MOST_LEFT: Final = 3
 MOST_PREEMPTIONS: Final = 3
 
 MOST_PLANNED: Final = 256  # blocks whose units are on one pod: a fourteenth of its room for annotations
+# Characters of why a job waits. The API server refuses the note of an Event beyond 1,024 bytes.
+LONGEST: Final = 900
 LONGEST_REFUSAL: Final = 400  # characters of the API server's message, which may quote a whole object
 
 Key = TypeVar("Key")
@@ -205,26 +209,57 @@ class Deletion(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Shortage:
+    """Too few free units for a job."""
+
+    ranking: Ranking  # the units that suit it
+    needed: int  # how many of them it needs
+    free: int  # how many of them it may have now
+    possible: int  # how many it may have after other jobs have ended, or more
+    reserved: bool  # whether what becomes free is reserved for it
+    victims: tuple[str, ...] = ()  # the names of the jobs that end for it
+
+    @property
+    def can_end(self) -> bool:
+        """Whether the job may have its units after other jobs have ended."""
+        return self.possible >= self.needed
+
+    @property
+    def needs(self) -> str:
+        """What the job needs."""
+        return messages.needs(self.needed, self.ranking.place.size, parts=self.ranking.parts)
+
+    def text(self, free: str = "", *, reserved: bool = False) -> str:
+        """Returns what the job needs, and how many units are free; ``free`` says it in other words."""
+        most = None if self.can_end else self.possible
+        there = free or messages.free(self.free)
+        return messages.shortage(self.needs, there, self.victims, most, reserved=reserved and self.reserved)
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A job that waits."""
 
     job: Job
-    why: str  # a sentence without a full stop
-    ranking: Ranking | None = None  # the units of which it needs more; None if it waits for something else
+    obstacle: str  # why it waits; empty if it waits for units only
     reason: Reason = Reason.PODS
-    free: int = 0  # with a ranking: how many of these units are free, also those that are kept for others
-    kept: int = 0  # how many of these are reserved, or kept by a guarantee
+    shortage: Shortage | None = None  # None if it waits for something else
+    leaves: str = ""  # why it has to leave its units, and cannot yet; empty for other jobs
+    # With a shortage: how many of the units are free, also those that are kept for others; how many of these
+    # are reserved, or kept by a guarantee; and why it cannot use each unit.
+    free: int = 0
+    kept: int = 0
+    units: str = ""
+
+    def text(self, free: str = "", *, reserved: bool = False) -> str:
+        """Returns why it waits, without why it cannot use each unit; see `Shortage.text`."""
+        why = self.shortage.text(free, reserved=reserved) if self.shortage else self.obstacle
+        return printable(messages.cannot_move(self.leaves, why) if self.leaves else why, LONGEST)
 
     @property
-    def needs(self) -> str:
-        """What it needs: the first part of why it waits."""
-        return self.why.partition("; ")[0]
-
-    @property
-    def brief(self) -> str:
-        """Why it waits, without why it cannot use each unit, which the command ``why`` shows."""
-        parts = 3 if self.reason is Reason.NODES else 2
-        return "; ".join(self.why.split("; ")[:parts]) if self.ranking else self.why
+    def why(self) -> str:
+        """All of why it waits: a sentence without a full stop."""
+        return printable("; ".join(filter(None, (self.text(reserved=True), self.units))), LONGEST)
 
 
 @dataclass(frozen=True)

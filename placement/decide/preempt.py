@@ -144,7 +144,7 @@ class Preemptions:
         ending = [able[victim] for victim in sorted(victims)]
         return [(each, self.losses.victim(each, job, each.workers)) for each in ending]
 
-    def hold(self, job: Job) -> Sequence[str]:
+    def hold(self, job: Job) -> tuple[str, ...]:
         """Reserves the units of the victims for a job; returns the names of these jobs."""
         if not self.current or not self.preempts(job):
             return ()
@@ -152,7 +152,7 @@ class Preemptions:
         self.cluster.reservation = Reservation(
             job.key, units, nodes, begin, assumed=True, own=False, ends=self.ends
         )
-        return sorted(map(shown, self.current.victims))
+        return tuple(sorted(map(shown, self.current.victims)))
 
     def _may_end(self, job: Job, by: Job) -> bool:
         """Returns whether a job may end for another one: all of it was admitted, and it may start again."""

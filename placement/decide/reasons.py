@@ -1,11 +1,10 @@
-"""Why a job waits, in words short enough for an Event."""
+"""Why a job cannot have units, in words short enough for an Event."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from common.texts import printable
 from placement import messages
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
@@ -13,9 +12,6 @@ from placement.decide.fit import Cause
 from placement.decide.jobs import Job
 from placement.decide.plan import Waiting
 from placement.messages import Reason
-
-LONGEST: Final = 900
-"""Characters. The API server refuses the note of an Event beyond 1,024 bytes."""
 
 LISTED: Final = 4
 """The number of units that are listed by name; if there are more, they are counted by the kind of cause."""
@@ -26,43 +22,33 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     # The causes, how many units are free, and are for others, and whether a guarantee keeps some of these.
     known: dict[tuple[object, ...], tuple[str, int, int, bool]] = {}
     for each in waiting:
-        texts, reason, free, others = [each.why], each.reason, 0, 0
-        if each.ranking:
-            reserved, guarantees = bool(cluster.reserved_from(each.job)), cluster.guarantees
-            own = (guarantees.teams(each.job.key[0]), len(each.job.blocks)) if guarantees else None
-            key = each.ranking, reserved, own
-            if key not in known:
-                by_unit = list(causes(cluster, each.ranking, each.job))
-                total = len(each.ranking.fitting) + len(each.ranking.unfit)
-                kinds = Counter(cause.kind for _, cause in by_unit)
-                kept, others = kinds["guaranteed"], kinds["guaranteed"] + kinds["reserved"]
-                known[key] = listed(by_unit), total - len(by_unit) + others, others, kept > 0
-            text, free, others, is_kept = known[key]
-            texts.append(text)
-            if reason is Reason.UNITS and (reserved or is_kept) and free >= len(each.job.blocks):
-                reason = Reason.GUARANTEE if is_kept else Reason.RESERVED
-        why = printable("; ".join(filter(None, texts)), LONGEST)
-        yield replace(each, why=why, reason=reason, free=free, kept=others)
+        if each.shortage is None:
+            yield each
+            continue
+        job, ranking, reason, guarantees = each.job, each.shortage.ranking, each.reason, cluster.guarantees
+        reserved = bool(cluster.reserved_from(job))
+        own = (guarantees.teams(job.key[0]), len(job.blocks)) if guarantees else None
+        key = ranking, reserved, own
+        if key not in known:
+            by_unit = list(causes(cluster, ranking, job))
+            total = len(ranking.fitting) + len(ranking.unfit)
+            kinds = Counter(cause.kind for _, cause in by_unit)
+            kept, others = kinds["guaranteed"], kinds["guaranteed"] + kinds["reserved"]
+            known[key] = listed(by_unit), total - len(by_unit) + others, others, kept > 0
+        text, free, others, is_kept = known[key]
+        if reason is Reason.UNITS and (reserved or is_kept) and free >= len(job.blocks):
+            reason = Reason.GUARANTEE if is_kept else Reason.RESERVED
+        yield replace(each, reason=reason, free=free, kept=others, units=text)
 
 
-def listed(causes: Iterable[tuple[str, Cause]]) -> str:
+def listed(every: Sequence[tuple[str, Cause]]) -> str:
     """Returns why units cannot be used: a few units by name, many by their number."""
-    every = list(causes)
     if len(every) <= LISTED:
         return "; ".join(f"{name}: {cause.detail}" for name, cause in every)
     kinds: defaultdict[str, list[tuple[str, Cause]]] = defaultdict(list)
     for name, cause in every:
         kinds[cause.kind].append((name, cause))
     return "; ".join(_counted(kind, alike) for kind, alike in kinds.items())
-
-
-def shortage(ranking: Ranking, wanted: int, free: int, *, reserved: bool) -> str:
-    """Returns that too few of the units that a job needs are free."""
-    possible = len(ranking.possible(wanted))
-    needed = messages.units(wanted, ranking.place.size, parts=ranking.parts)
-    return messages.shortage(
-        needed, free, possible=possible if possible < wanted else None, reserved=reserved
-    )
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:

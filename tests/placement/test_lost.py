@@ -149,6 +149,7 @@ def test_nothing_is_destroyed_before_another_unit_is_free() -> None:
     assert not decision.deletions
     why = "node n1-0 is not ready; cannot move yet: needs 1 whole UltraServer; 0 free; "
     assert waiting(decision) == {"a": f"{why}us-01: node n1-0 is not ready; us-02: held by team/b"}
+    assert f"{decision.waiting[0].text()}; " == why
     fleet.pods = fleet.pods[:4]
     assert fleet.decide(n1_0={"ready": False}).deletions
 

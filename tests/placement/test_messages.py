@@ -70,10 +70,16 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ((1, 8), "1 free unit of 8 nodes"),
         ((2, 8), "2 free units of 8 nodes"),
     ],
+    "needs": [((2, 4), "needs 2 whole UltraServers")],
+    "free": [((1,), "1 free")],
     "shortage": [
-        (("2 units", 1, None, True), "needs 2 units; 1 free; what becomes free is reserved for it"),
-        (("2 units", 1, None, False), "needs 2 units; 1 free"),
-        (("2 units", 1, 1, True), "needs 2 units; 1 free; at most 1 can become free as things are"),
+        (("needs 2", "1 free"), "needs 2; 1 free"),
+        (("needs 2", "1 free", ["j"]), "needs 2; j of lower priority end for it; 1 free"),
+        (
+            ("needs 2", "1 free", ["j", "k", "l"]),
+            "needs 2; j, k and 1 more of lower priority end for it; 1 free",
+        ),
+        (("needs 2", "1 free", [], 1), "needs 2; 1 free; at most 1 can become free as things are"),
     ],
     "guaranteed_to_others": [
         (
@@ -89,7 +95,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "cannot_explain": [((ERROR,), "the program cannot give the reason, see its log: ValueError('e')")],
     "not_whole": [((timedelta(minutes=2), "why"), "admitted, but not whole within 120 s: why")],
     "left_often": [((3,), "has left failed nodes 3 times")],
-    "cannot_move": [(("why",), "cannot move yet: why")],
+    "cannot_move": [(("it is gone", "why"), "it is gone; cannot move yet: why")],
     "leaves": [
         (([("a", "b"), ("c", "d")], "why"), "moves from unit a to b, moves from unit c to d: why"),
         (([], "why"), "waits again, with all workers: why"),
@@ -99,13 +105,6 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     ],
     "preempted_by": [(("j",), "ends for j, which has a higher priority")],
     "preempts": [(("j",), "j, which has a lower priority, ends for it")],
-    "with_victims": [
-        ((["j"], "needs 1; 0 free"), "needs 1; j of lower priority end for it; 0 free"),
-        (
-            (["j", "k", "l"], "needs 1; 0 free"),
-            "needs 1; j, k and 1 more of lower priority end for it; 0 free",
-        ),
-    ],
     "node_is": [(("n", "cordoned"), "node n is cordoned")],
     "node_of_unit_gone": [(("a",), "a node of a is gone")],
     "not_selected": [(("n", "k", "v"), "node n is not k=v")],
@@ -251,11 +250,14 @@ def test_every_text_is_compared() -> None:
     ("name", "values", "text"), [(name, *case) for name, cases in TEXTS.items() for case in cases]
 )
 def test_the_text_of_a_function(name: str, values: tuple[Any, ...], text: str) -> None:
-    if name == "shortage":
-        needed, free, possible, reserved = values
-        assert messages.shortage(needed, free, possible=possible, reserved=reserved) == text
-    else:
-        assert getattr(messages, name)(*values) == text
+    assert getattr(messages, name)(*values) == text
+
+
+def test_a_reservation_is_named_if_enough_can_become_free() -> None:
+    own = "needs 2; 1 free; what becomes free is reserved for it"
+    assert messages.shortage("needs 2", "1 free", reserved=True) == own
+    too_few = "needs 2; 1 free; at most 1 can become free as things are"
+    assert messages.shortage("needs 2", "1 free", [], 1, reserved=True) == too_few
 
 
 @pytest.mark.parametrize(("code", "values", "text"), [(code, *each) for code, each in FAULT_TEXTS.items()])

@@ -111,9 +111,10 @@ def test_the_youngest_job_of_lower_priority_ends_and_the_first_one_gets_its_unit
     assert deleted(decision) == [f"r2-worker-{number}" for number in range(4)]
     assert (deletion.how, deletion.at_once) == ("Preempted", frozenset())
     assert deletion.why == "waits again, with all workers: ends for prod/own, which has a higher priority"
-    assert waiting(decision)["prod/own"].startswith(
-        "needs 1 whole UltraServer; team/r2 of lower priority end for it; 0 free"
-    )
+    why = "needs 1 whole UltraServer; team/r2 of lower priority end for it; 0 free"
+    (own,) = [waits for waits in decision.waiting if waits.job.key[0] == "prod"]
+    assert own.text() == why
+    assert own.why.startswith(f"{why}; what becomes free is reserved for it; us-01: held by")
     world.carry_out(decision)
     decision = world.ask()
     assert placed(decision) == {"prod/own": "us-02"}

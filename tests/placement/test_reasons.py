@@ -9,8 +9,7 @@ from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.decide import decide
 from placement.decide.jobs import Job
-from placement.decide.plan import Memory, Tuning
-from placement.decide.reasons import LONGEST
+from placement.decide.plan import LONGEST, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.model import UNITS, Kind, Node, Pod, Units
