@@ -144,7 +144,7 @@ def _why(decision: Decision, waiting: Waiting) -> str:
     """Returns why a job does not fit: which units it needs, and how many of these are free, and for whom."""
     cluster, free = decision.cluster, f"{waiting.free} free"
     if waiting.kept:
-        by = ["kept by guarantees"] if cluster.guarantees else []
+        by = ["kept by guarantees"] if cluster.guarantees.labels else []
         if cluster.reservation and cluster.reserved_from(waiting.job):
             by.insert(0, f"reserved for {shown(cluster.reservation.job)}")
         free += f", {'' if waiting.kept == waiting.free else f'{waiting.kept} of them '}{' or '.join(by)}"

@@ -81,8 +81,7 @@ class Metrics:
         for (size, state), count in counts.items():
             self._units.labels(str(size), state).set(count)
         self._unmet.clear()
-        guarantees = decision.cluster.guarantees
-        for guarantee, count in guarantees.unmet.items() if guarantees else ():
+        for guarantee, count in decision.cluster.guarantees.unmet.items():
             self._unmet.labels(guarantee.team, guarantee.unit).set(count)
 
     def left(self, how: EventReason) -> None:

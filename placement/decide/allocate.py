@@ -126,8 +126,7 @@ class Allocator:
         units, free = ranking.take(job, wanted, avoided, self._doubtful)
         if not units:
             cluster = self._cluster
-            excess = cluster.guarantees.excess(job) if cluster.guarantees else None
-            if excess:
+            if excess := cluster.guarantees.excess(job):
                 raise UnplacedError(excess, reason=Reason.NODES)
             possible = len(ranking.possible(wanted))
             if reserves and cluster.reservation is None and possible >= wanted:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 from contract.place import Place, Placer
@@ -62,18 +63,6 @@ def _doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
     return ""
 
 
-class _Uses(dict[Demand, bool]):
-    """Whether demands use devices: many pods have one demand, and a decision looks it up for each."""
-
-    def __init__(self, devices: frozenset[str]) -> None:
-        super().__init__()
-        self._devices = devices
-
-    def __missing__(self, demand: Demand) -> bool:
-        self[demand] = uses = demand.uses(self._devices)
-        return uses
-
-
 class Belief:
     """Decides which annotations of pods count, by what the watches show.
 
@@ -99,7 +88,7 @@ class Belief:
         claims = inventory.claims.items()
         self._having = {(there, uid) for (there, _), claim in claims if claim.neuron for uid in claim.users}
         self._planned = self._plans(pods)
-        self._uses = _Uses(units.devices)
+        self._uses = cache(lambda demand: demand.uses(units.devices))  # many pods have one demand
         self._known = {} if self._having or known is None else known
         self.members: dict[str, Member] = {}
 
@@ -117,19 +106,13 @@ class Belief:
     def _judged(self, pod: Pod) -> Member:
         member = self.claiming(pod)
         if pod.place and (why := _doubt(pod, self._topology, self._units, neuron=member.neuron)):
-            own = pod.namespace, f"pod/{pod.name}"
-            return Member(pod, own, None, member.demand, member.claimed, member.neuron, None, why)
+            return replace(member, key=(pod.namespace, f"pod/{pod.name}"), place=None, pin=None, problem=why)
         return member
 
     def claiming(self, pod: Pod) -> Member:
         """Returns a pod with the devices that it claims and has; its annotation need not be believed."""
-        demand, claimed, problem = pod.demand, False, ""
-        if not (pod.claims or pod.fault or self._having):  # the most frequent case
-            return Member(pod, pod.key, pod.place, demand, claimed, self._uses[demand], pod.pin, problem)
-        claimed, problem = (
-            (pod.namespace, pod.uid) in self._having,
-            messages.fault(*pod.fault) if pod.fault else "",
-        )
+        demand, problem = pod.demand, messages.fault(*pod.fault) if pod.fault else ""
+        claimed = (pod.namespace, pod.uid) in self._having
         if pod.claims and not claimed and (not pod.node or self._is_new(pod)):
             asks, why = self._asks(pod)
             problem = problem or why
@@ -137,7 +120,7 @@ class Belief:
             claimed = bool(pod.node and asks)
             if asks and not claimed:
                 demand = demand_of(demand.selector, demand.terms, demand.tolerations, demand.requests, asks)
-        uses = claimed or self._uses[demand]
+        uses = claimed or self._uses(demand)
         return Member(pod, pod.key, pod.place, demand, claimed, uses, pod.pin, problem)
 
     def _is_new(self, pod: Pod) -> bool:

@@ -35,9 +35,9 @@ class Ranking:
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
         # Every unit that suits the pods, held or not, by id; and why the others do not suit them.
-        self._kind = kind = cluster.kind(place)
+        self._kind = kind = cluster.units.kind(place)
         self.parts = kind.divides  # whether a job may have fewer nodes of a unit than there are
-        self.fitting, self.unfit = cluster.suited(place, demands)
+        self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
         self._possible: list[Unit] = []
         can = cluster.can_become_free
         self._unexamined = (unit for unit in self.fitting.values() if can(unit, place, kind, demands))
@@ -73,8 +73,7 @@ class Ranking:
             The units, none if there are too few; and the number of units, counted up to the needed number.
         """
         reserved, guarantees = self._cluster.reserved_from(job), self._cluster.guarantees
-        rooms = guarantees.rooms(job) if guarantees else []
-        alike = guarantees.teams(job.key[0]) if guarantees else (), bool(reserved)
+        rooms, alike = guarantees.rooms(job), (guarantees.teams(job.key[0]), bool(reserved))
         if (most := self._most.get(alike, count)) < count:
             return [], most
         if self._aside and (rooms or not reserved):
@@ -129,10 +128,10 @@ class Ranking:
         seen: set[str] = set()
         while self._heap:
             entry = heappop(self._heap)
-            unit_id = entry[1][-1]
-            if unit_id not in seen and self._good(entry):
-                seen.add(unit_id)
-                yield entry, self.fitting[unit_id]
+            unit = self.fitting[entry[1][-1]]
+            if unit.id not in seen and entry[0] == self._rank(unit) and self.taken(unit) is None:
+                seen.add(unit.id)
+                yield entry, unit
 
     def taken(self, unit: Unit) -> Cause | None:
         """Returns why too few nodes of a unit are free; None if a job can have it."""
@@ -176,7 +175,7 @@ class Ranking:
         """
         cluster, namespace = self._cluster, job.key[0]
         jobless_nodes = cluster.jobless_nodes.get(namespace, frozenset[str]())
-        rooms = cluster.guarantees.rooms(job) if cluster.guarantees else []
+        rooms = cluster.guarantees.rooms(job)
         ranked: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
         for unit in self.possible():
             end = self._end(unit, ends)
@@ -211,11 +210,6 @@ class Ranking:
         by_node = (ends.last(holders.get(name, ())) for name in unit.names)
         known = sorted(end for end in by_node if end)
         return known[self.place.size - 1] if self.place.size <= len(known) else None
-
-    def _good(self, entry: Entry) -> bool:
-        rank, names = entry
-        unit = self.fitting[names[-1]]
-        return rank == self._rank(unit) and self.taken(unit) is None
 
     def _entry(self, unit: Unit) -> Entry:
         node, labels = unit.nodes[0], self._cluster.units.labels

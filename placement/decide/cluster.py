@@ -63,18 +63,7 @@ class Cluster:
         self.resting = resting
         self._held_units: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
-        known = [row for row in units.guarantees if row.count and row.unit in units.kinds]
-        self.guarantees = Guarantees(known, topology, units, self.holders, self.parts) if known else None
-
-    def kind(self, place: Place) -> Kind:
-        """Returns the kind of the units of a job; of an unknown label, units as large as its blocks."""
-        return self.units.kinds.get(place.unit, Kind(place.size))
-
-    def suited(
-        self, place: Place, demands: tuple[Demand, ...]
-    ) -> tuple[Mapping[str, Unit], Mapping[str, Cause]]:
-        """Returns the units that suit the pods of a block, held or not, and why the others do not, by id."""
-        return self.topology.suited(place.unit, place.size, self.kind(place).nodes, demands)
+        self.guarantees = Guarantees(topology, units, self.holders, self.parts)
 
     def add_pod(self, member: Member) -> None:
         """Adds a pod to the node that it has, or to the unit to which it is pinned."""
@@ -93,7 +82,7 @@ class Cluster:
             if place is None or not neuron:
                 self.jobless_nodes[pod.namespace].add(node)
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
-                self._hold(node, key, self.units.of(place.unit).needed(place.size) if place else 1)
+                self.hold(node, key, self.units.of(place.unit).needed(place.size) if place else 1)
                 if alone:
                     self._permanently_held.add(node)
         # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
@@ -124,12 +113,14 @@ class Cluster:
             used = counts[taken.node]
             used.update((name, used.get(name, 0) + amount) for name, amount in taken.used.items())
         if taken.stranger:
-            self._hold(taken.node, taken.claim, 1)
+            self.hold(taken.node, taken.claim, 1)
             self._permanently_held.add(taken.node)
 
-    def hold_node(self, node: str, job: JobKey) -> None:
-        """Holds a node for a job whose pods are about to come."""
-        self._hold(node, job, MOST)
+    def hold(self, node: str, job: JobKey, size: int = MOST) -> None:
+        """Holds a node for a job that needs units of a size for itself; by default, of any size."""
+        held = self.holders.setdefault(node, {})
+        if size > held.get(job, 0):  # if its pods disagree, the largest size counts
+            held[job] = size
 
     def hold_unexamined(self, member: Member, units: Units) -> None:
         """Holds the node and the pin of a pod with devices that cannot be examined further."""
@@ -137,7 +128,7 @@ class Cluster:
         if place and units.of(place.unit).takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
         for name in {member.pod.node, *(pinned.names if pinned else ())} - {""} if member.neuron else ():
-            self._hold(name, member.key, MOST)
+            self.hold(name, member.key)
             if is_pod(member.key):
                 self._permanently_held.add(name)
 
@@ -154,13 +145,12 @@ class Cluster:
             self.parts[place.unit, unit.id].setdefault((job, block), part)
         else:
             for name in whole.names:
-                self._hold(name, job, kind.needed(place.size))
+                self.hold(name, job, kind.needed(place.size))
             if is_pod(job):
                 self._permanently_held |= whole.names
             if place.size == 1 and not kind.divides:
                 _add(self.used, unit.nodes[0].name, demand)
-        if self.guarantees:
-            self.guarantees.changed(whole.nodes)
+        self.guarantees.changed(whole.nodes)
 
     def taken(self, unit: Unit, place: Place, kind: Kind, demands: tuple[Demand, ...]) -> Cause | None:
         """Returns why too few nodes of a unit that suits pods are free for a block of their job."""
@@ -251,7 +241,7 @@ class Cluster:
         reservation = self.reservation
         if reservation is None or not reservation.excludes(job):
             return frozenset()
-        return frozenset() if self.guarantees and self.guarantees.covers(job) else reservation.nodes
+        return frozenset() if self.guarantees.covers(job) else reservation.nodes
 
     def filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
         """Returns the pod without devices that uses most of what one of some nodes has too little of."""
@@ -270,10 +260,6 @@ class Cluster:
         if self.reservation and not self.reserved_from(job).isdisjoint(unit.names):
             return Cause("reserved", messages.reserved_for(shown(self.reservation.job)))
         return None
-
-    def guaranteed(self, unit: Unit, job: Job) -> Cause | None:
-        """Returns for which other team a unit is kept; None if the job may use it."""
-        return self.guarantees.cause(unit, job) if self.guarantees else None
 
     def neuron_left(self, node: Node) -> int:
         """Returns the amount that is left of all devices of a node, in thousandths."""
@@ -308,11 +294,6 @@ class Cluster:
         return node is not None and any(
             wanted.get(name) for name in self.units.devices if name in node.allocatable
         )
-
-    def _hold(self, node: str, job: JobKey, size: int) -> None:
-        held = self.holders.setdefault(node, {})
-        if size > held.get(job, 0):  # if its pods disagree, the largest size counts
-            held[job] = size
 
 
 def _short(

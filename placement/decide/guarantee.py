@@ -16,10 +16,7 @@ from placement import messages
 from placement.decide.fit import Cause
 from placement.decide.jobs import Job
 from placement.decide.topology import Topology, Unit
-from placement.observe.model import Demand, Guarantee, JobKey, Kind, Node, Units
-
-Holders = Mapping[str, Mapping[JobKey, int]]
-"""The holders of each node, as in `Cluster.holders`."""
+from placement.observe.model import Demand, Guarantee, Holders, JobKey, Node, Units
 
 Parts = Mapping[tuple[str, str], Mapping[tuple[JobKey, int], Any]]
 """The blocks that have a part of a unit, as in `Cluster.parts`."""
@@ -90,17 +87,10 @@ def book(rooms: Sequence[Room], unit: Unit) -> bool:
 class Guarantees:
     """The guarantees of a rule table during a decision."""
 
-    def __init__(
-        self,
-        guarantees: Sequence[Guarantee],
-        topology: Topology,
-        units: Units,
-        holders: Holders,
-        parts: Parts,
-    ) -> None:
-        self._guarantees, self._topology, self._units = guarantees, topology, units
-        self._holders, self._parts = holders, parts
-        self._labels = tuple(dict.fromkeys(guarantee.unit for guarantee in guarantees))
+    def __init__(self, topology: Topology, units: Units, holders: Holders, parts: Parts) -> None:
+        self._topology, self._units, self._holders, self._parts = topology, units, holders, parts
+        self._rows = [row for row in units.guarantees if row.count and row.unit in units.kinds]
+        self.labels = tuple(dict.fromkeys(row.unit for row in self._rows))
         self._levels: dict[str, Level] = {}
         self._rooms: dict[tuple[str, Guarantee | None], Room] = {}
         self._firsts: dict[tuple[str, str], Guarantee | None] = {}
@@ -116,13 +106,12 @@ class Guarantees:
 
     def teams(self, namespace: str) -> tuple[Guarantee | None, ...]:
         """Returns the guarantees of a namespace, for each label: jobs of equal ones have equal rooms."""
-        return tuple(self._team(namespace, label) for label in self._labels)
+        return tuple(self._team(namespace, label) for label in self.labels)
 
     def rooms(self, job: Job) -> list[Room]:
         """Returns what a job may take, for each label with guarantees."""
-        return [
-            replace(self._room(label, self._team(job.key[0], label)), opened=set()) for label in self._labels
-        ]
+        teams = zip(self.labels, self.teams(job.key[0]), strict=True)
+        return [replace(self._room(label, team), opened=set()) for label, team in teams]
 
     def covers(self, job: Job) -> bool:
         """Returns whether all units that a job needs are guaranteed to its team, and not used yet."""
@@ -145,7 +134,7 @@ class Guarantees:
 
     def cause(self, unit: Unit, job: Job) -> Cause | None:
         """Returns for which team a unit is kept; None if a job may take it."""
-        for label in self._labels:
+        for label in self.labels:
             room = self._room(label, self._team(job.key[0], label))
             is_short = room.names and room.spare < self._needed(job, label) <= self._level(label).units
             for name in unit.names:
@@ -165,7 +154,7 @@ class Guarantees:
     def unmet(self) -> Mapping[Guarantee, int]:
         """By guarantee, the units that are owed and not free."""
         result = {}
-        for label in self._labels:
+        for label in self.labels:
             level = self._level(label)
             left = level.units
             for use in self._uses(label):
@@ -177,10 +166,9 @@ class Guarantees:
         """Returns the unit labels that have guarantees and are on nodes that suit the job."""
         key = place.unit, place.size, demands
         if key not in self._suited:
-            count = self._units.kinds.get(place.unit, Kind(place.size)).nodes
-            fitting, _ = self._topology.suited(place.unit, place.size, count, demands)
-            nodes = [node for unit in fitting.values() for node in unit.nodes]
-            self._suited[key] = [label for label in self._labels if any(node.unit(label) for node in nodes)]
+            fitting, _ = self._topology.suited(place.unit, place.size, self._units.kind(place).nodes, demands)
+            nodes = [node for unit in fitting.values() for node in unit.nodes] if self.labels else []
+            self._suited[key] = [label for label in self.labels if any(node.unit(label) for node in nodes)]
         return self._suited[key]
 
     def _needed(self, job: Job, label: str) -> int:
@@ -193,7 +181,7 @@ class Guarantees:
         """Returns the first guarantee of units by a label for a namespace."""
         key = namespace, label
         if key not in self._firsts:
-            own = (row for row in self._guarantees if row.unit == label and row.includes(namespace))
+            own = (row for row in self._rows if row.unit == label and row.includes(namespace))
             self._firsts[key] = next(own, None)
         return self._firsts[key]
 
@@ -225,7 +213,7 @@ class Guarantees:
         level = self._level(label)
         if level.uses is None:
             level.uses = tuple(
-                _use_of(row, level.own[row].values()) for row in self._guarantees if row.unit == label
+                _use_of(row, level.own[row].values()) for row in self._rows if row.unit == label
             )
         return level.uses
 

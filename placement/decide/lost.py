@@ -83,7 +83,7 @@ class Losses:
                 self.left[key] = left._replace(created=created, nodes=frozenset() if ended else left.nodes)
             if new and not ended and not (job and job.gated and not job.missing):
                 for name in left.nodes:  # its pods are not all there yet
-                    self._cluster.hold_node(name, key)
+                    self._cluster.hold(name, key)
 
     def moves(self, job: Job) -> bool:
         """Returns whether it needs a unit in place of one with a failed node."""
@@ -259,5 +259,5 @@ def _trouble(job: Job, own: Sequence[Member], alive: Mapping[int, str], cluster:
         return None
     if causes:
         return causes[0]
-    whole = cluster.kind(place).nodes
+    whole = cluster.units.kind(place).nodes
     return messages.node_of_unit_gone(unit_id) if len(unit.nodes if unit else ()) < whole else None

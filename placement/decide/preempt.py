@@ -156,7 +156,6 @@ class Preemptions:
 
     def _may_end(self, job: Job, by: Job) -> bool:
         """Returns whether a job may end for another one: all of it was admitted, and it may start again."""
-        guarantees = self.cluster.guarantees
         return (
             job.order[0] > by.order[0]
             and job.settled
@@ -166,7 +165,7 @@ class Preemptions:
             and all(member.pod.opened and member.pod.on_failure and member.neuron for member in job.workers)
             and job.key not in self.losses.lasting
             and self.losses.pause(job) is None
-            and not (guarantees and guarantees.protects(job))
+            and not self.cluster.guarantees.protects(job)
         )
 
     def _since(self, key: JobKey) -> datetime:
@@ -178,7 +177,7 @@ class Preemptions:
         ways: dict[str, frozenset[JobKey]] = {}
         for unit in ranking.possible():
             held = ranking.holders(unit, able | going)
-            if held is not None and held <= able | going and not self.cluster.guaranteed(unit, job):
+            if held is not None and held <= able | going and not self.cluster.guarantees.cause(unit, job):
                 ways[unit.id] = held - going
         chosen, left, wanted = frozenset[JobKey](), dict(ways), len(job.blocks)
         if len(ways) < wanted:

@@ -25,10 +25,9 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
         if each.shortage is None:
             yield each
             continue
-        job, ranking, reason, guarantees = each.job, each.shortage.ranking, each.reason, cluster.guarantees
-        reserved = bool(cluster.reserved_from(job))
-        own = (guarantees.teams(job.key[0]), len(job.blocks)) if guarantees else None
-        key = ranking, reserved, own
+        job, ranking, reason = each.job, each.shortage.ranking, each.reason
+        reserved, teams = bool(cluster.reserved_from(job)), cluster.guarantees.teams(job.key[0])
+        key = ranking, reserved, teams and (teams, len(job.blocks))
         if key not in known:
             by_unit = list(causes(cluster, ranking, job))
             total = len(ranking.fitting) + len(ranking.unfit)
@@ -58,7 +57,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
         cause = (
             taken
             or cluster.repelled(unit.nodes, job)
-            or cluster.guaranteed(unit, job)
+            or cluster.guarantees.cause(unit, job)
             or cluster.reserved(unit, job)
         )
         if cause and cause.kind == "full" and (pod := cluster.filler(unit.nodes, ranking.demands)):

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from placement.decide.jobs import Job
-from placement.observe.model import JobKey, is_pod
+from placement.observe.model import Holders, JobKey, is_pod
 
 # Added to the share of the nodes that a namespace has: a job of a namespace without nodes waits about a tenth
 # as long as one of a namespace with nearly all.
@@ -18,9 +18,6 @@ LEAST_SHARE: Final = 0.1
 YOUNG: Final = timedelta(minutes=10)
 # How long no limit of a namespace counts after one of its jobs exceeded its limit.
 DISTRUST: Final = timedelta(days=1)
-
-Holders = Mapping[str, Mapping[JobKey, int]]
-"""The holders of each node, as in `Cluster.holders`."""
 
 
 class Shares:

@@ -100,6 +100,10 @@ class Units:
         kinds = {**self.kinds, **other.kinds}
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 
+    def kind(self, place: Place) -> Kind:
+        """Returns the kind of the units of a job; of an unknown label, units as large as its blocks."""
+        return self.kinds.get(place.unit, Kind(place.size))
+
     def of(self, key: str) -> Kind:
         """Returns the kind of the units by a label; for an unknown label, a kind without nodes."""
         return self.kinds.get(key, UNKNOWN)
@@ -134,6 +138,8 @@ MOST_GUARANTEED: Final = 100_000
 OFF: Final = ("off", False)
 # Namespace and job label of a job; a pod without the label counts as a job with the name ``pod/NAME``.
 JobKey = tuple[str, str]
+# For each node with holders: the jobs, and the size of the unit that each needs for itself.
+Holders = Mapping[str, Mapping[JobKey, int]]
 # Why something cannot be read or compared: a key of `placement.messages.FAULTS`, and the values for its text.
 Fault = Annotated[tuple[str, *tuple[object, ...]], _Values()]
 # Attributes of devices, by domain and name, and ``driver``; each with its value.

@@ -250,7 +250,6 @@ def test_a_team_within_its_guarantee_never_waits(seed: int) -> None:
         decision = ask(pods, guarantees=rows, nodes=nodes, memory=memory, now=now)
         assert not decision.errors
         guarantees = decision.cluster.guarantees
-        assert guarantees is not None
         assert set(guarantees.unmet.values()) == {0}
         assert not [each for each in decision.waiting if guarantees.covers(each.job)]
         _assert_counted(decision)
@@ -262,8 +261,7 @@ def _assert_counted(decision: Decision) -> None:
     """Checks the counts, which change with each admission, against those of all units."""
     cluster, counted = decision.cluster, decision.cluster.guarantees
     parts = cluster.topology, cluster.units, cluster.holders, cluster.parts
-    afresh = Guarantees(cluster.units.guarantees, *parts)
-    assert counted is not None
+    afresh = Guarantees(*parts)
     assert counted.unmet == afresh.unmet
     for each in decision.waiting:
         assert counted.rooms(each.job) == afresh.rooms(each.job)
