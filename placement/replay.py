@@ -19,7 +19,7 @@ from placement.decide.jobs import Job
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ended, Pod, demand_of
+from placement.observe.model import Ended, Pod, shared
 from placement.observe.read import apart_of
 from placement.snapshot import Snapshot
 
@@ -51,9 +51,8 @@ def read(path: Path) -> Snapshot:
 
 def _shared(pod: Pod) -> Pod:
     """Returns a pod that shares equal parts with others, as decisions expect."""
-    demand = demand_of(**vars(pod.demand))
     apart = tuple(apart_of(each.key, each.labels, each.namespaces, each.spaces) for each in pod.apart)
-    return replace(pod, demand=demand, apart=apart)
+    return replace(pod, demand=shared(pod.demand), apart=apart)
 
 
 def decided(snapshot: Snapshot) -> Decision:

@@ -16,7 +16,7 @@ from placement import messages
 from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ask, Demand, JobKey, Pod, Units, demand_of
+from placement.observe.model import Ask, Demand, JobKey, Pod, Units, shared
 from placement.observe.selectors import OURS
 
 PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
@@ -119,7 +119,7 @@ class Belief:
             # If it has a node, its claims list the devices that it takes there, or will list them.
             claimed = bool(pod.node and asks)
             if asks and not claimed:
-                demand = demand_of(demand.selector, demand.terms, demand.tolerations, demand.requests, asks)
+                demand = shared(replace(demand, claims=asks))
         uses = claimed or self._uses(demand)
         return Member(pod, pod.key, pod.place, demand, claimed, uses, pod.pin, problem)
 

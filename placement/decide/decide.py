@@ -156,7 +156,7 @@ class _Round:
         since = self._since(job)
         urgency = shares.urgency(job.key[0], self._now - since)
         waits = not self._preemptions.preempts(job)
-        return not self._goes_first(job), job.order[0], waits, -urgency, since, job.created, job.key
+        return not self._goes_first(job), -job.priority, waits, -urgency, since, job.created, job.key
 
     def _since(self, job: Job) -> datetime:
         """Returns from when the age of a job counts: it exists, and could have been admitted.

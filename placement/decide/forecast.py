@@ -12,7 +12,7 @@ from placement.decide.preempt import without
 from placement.decide.reserve import Ends
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ended, JobKey, Pod, demand_of
+from placement.observe.model import Ended, JobKey, Pod, shared
 
 MOST: Final = 100
 """Most decisions of a forecast. Jobs that would start later get no time."""
@@ -127,10 +127,7 @@ def _bound(opening: Opening, now: datetime) -> Iterator[Pod]:
         pod, unit = member.pod, opening.blocks.get(member.block)
         gates = tuple(gate for gate in pod.gates if gate != GATE)
         if unit and member.place:
-            own = pod.demand
-            demand = demand_of(
-                {**own.selector, key: unit}, own.terms, own.tolerations, own.requests, own.claims
-            )
+            demand = shared(replace(pod.demand, selector={**pod.demand.selector, key: unit}))
             yield replace(pod, gates=gates, demand=demand, opened=pod.opened or now, started=True)
         else:
             yield replace(pod, gates=gates, started=True)

@@ -92,9 +92,9 @@ class Job:
         return all(member.block in blocks for member in self.gated if member.place)
 
     @cached_property
-    def order(self) -> tuple[int, datetime, JobKey]:
-        """The sort key among waiting jobs: the lowest priority of its workers, then age, then name."""
-        return -min(member.pod.priority for member in self.workers or self.pods), self.created, self.key
+    def priority(self) -> int:
+        """The lowest priority of its workers."""
+        return min(member.pod.priority for member in self.workers or self.pods)
 
     @cached_property
     def created(self) -> datetime:
@@ -151,8 +151,6 @@ class Job:
         if len(agreed) > 1:
             return messages.unlike([(count, size) for count, size, _ in sorted(agreed)[:2]])
         total = places[0].workers
-        if len(self._numbers) == len(self.workers) and max(self._numbers) < total:
-            return None
         names: dict[int, str] = {}
         for pod in (member.pod for member in self.workers):
             if pod.number >= total:

@@ -15,7 +15,7 @@ from placement.decide.fit import untolerated, unusable
 from placement.decide.jobs import Job
 from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning, recent, recent_times
 from placement.messages import EventReason
-from placement.observe.model import Demand, JobKey, Node, demand_of
+from placement.observe.model import Demand, JobKey, Node, shared
 
 RESTART: Final = "restart"
 
@@ -216,9 +216,9 @@ def elsewhere(job: Job, loss: Loss, since: datetime) -> Job:
 
 
 def _waits(member: Member, since: datetime) -> Member:
-    unit, demand = member.place.unit if member.place else "", member.demand
-    selector = {key: value for key, value in demand.selector.items() if key != unit}
-    demand = demand_of(selector, demand.terms, demand.tolerations, demand.requests, demand.claims)
+    unit = member.place.unit if member.place else ""
+    selector = {key: value for key, value in member.demand.selector.items() if key != unit}
+    demand = shared(replace(member.demand, selector=selector))
     pod = replace(
         member.pod, gates=(GATE,), opened=None, plan="", node="", started=False, deleting=False, created=since
     )

@@ -72,7 +72,7 @@ class Preemptions:
         left = frozenset[str]().union(*map(self.losses.running, before.victims)) & before.pods
         gone = None if left else before.gone or self.now
         over = gone + self.tuning.bound if gone else before.at + LONGEST_END
-        same = job and _uids(job.workers) == before.workers and job.order[0] == -before.priority
+        same = job and _uids(job.workers) == before.workers and job.priority == before.priority
         workers = {key: jobs[key].workers for key in before.victims & jobs.keys()}
         old = {
             key: there
@@ -129,16 +129,16 @@ class Preemptions:
         if victims and len(victims) <= MOST_VICTIMS:
             opening = fits(victims)
             for victim in sorted(victims, key=self._since)[: MOST_CHECKS if opening else 0]:
-                if found := fits(victims - {victim}):
-                    victims, opening = victims - {victim}, found
+                if without_it := fits(victims - {victim}):
+                    victims, opening = victims - {victim}, without_it
         if not victims or opening is None:
             self.in_vain[job.key] = self.now
             return ()
-        units = (self.cluster.topology.unit(job.place.unit, unit) for unit in opening.units)
-        nodes = frozenset[str]().union(*(unit.names for unit in units if unit))
+        there = (self.cluster.topology.unit(job.place.unit, unit) for unit in opening.units)
+        nodes = frozenset[str]().union(*(unit.names for unit in there if unit))
         pods = frozenset[str]().union(*map(self.losses.running, victims))
-        workers, priority = _uids(job.workers), -job.order[0]
-        self.current = Preemption(job.key, workers, priority, self.now, victims, pods, opening.units, nodes)
+        workers, units = _uids(job.workers), opening.units
+        self.current = Preemption(job.key, workers, job.priority, self.now, victims, pods, units, nodes)
         self.times[job.key[0]] = (*self.times.get(job.key[0], ()), self.now)
         self.spared |= dict.fromkeys(victims, self.now + REMEMBERED)
         ending = [able[victim] for victim in sorted(victims)]
@@ -157,7 +157,7 @@ class Preemptions:
     def _may_end(self, job: Job, by: Job) -> bool:
         """Returns whether a job may end for another one: all of it was admitted, and it may start again."""
         return (
-            job.order[0] > by.order[0]
+            job.priority < by.priority
             and job.settled
             and not job.gated
             and job.key not in self.spared

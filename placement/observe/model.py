@@ -303,7 +303,7 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class Demand:
-    """The demand of a pod on a node. `demand_of` returns one object for equal demands."""
+    """The demand of a pod on a node. `shared` returns one object for equal demands."""
 
     selector: Mapping[str, str] = field(default_factory=dict)
     terms: tuple[Term, ...] | None = None  # required node affinity: one term must hold; None for no affinity
@@ -332,16 +332,11 @@ class Demand:
 _demands: WeakValueDictionary[tuple[object, ...], Demand] = WeakValueDictionary()
 
 
-def demand_of(
-    selector: Mapping[str, str],
-    terms: tuple[Term, ...] | None,
-    tolerations: tuple[Toleration, ...],
-    requests: Mapping[str, int],
-    claims: tuple[Ask, ...] = (),
-) -> Demand:
+def shared(demand: Demand) -> Demand:
     """Returns a demand; equal demands are one object, for as long as a pod has it."""
-    key = (tuple(sorted(selector.items())), terms, tolerations, tuple(sorted(requests.items())), claims)
-    return _demands.setdefault(key, Demand(selector, terms, tolerations, requests, claims))
+    selector, requests = (tuple(sorted(part.items())) for part in (demand.selector, demand.requests))
+    key = selector, demand.terms, demand.tolerations, requests, demand.claims
+    return _demands.setdefault(key, demand)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ from placement.observe.model import (
     Taint,
     Term,
     Toleration,
-    demand_of,
+    shared,
 )
 
 ENDED: Final = ("Succeeded", "Failed")
@@ -181,7 +181,7 @@ def read_demand(spec: Object, status: Object | None = None, *, conditions: bool 
     if len(wanted) > MOST_RESOURCES:  # no node has so many
         wanted = {name: amount for name, amount in wanted.items() if name in CORE}
     wanted |= ports(spec)
-    return demand_of(selecting.get("nodeSelector") or {}, terms, tolerations, wanted)
+    return shared(Demand(selecting.get("nodeSelector") or {}, terms, tolerations, wanted))
 
 
 def read_apart(spec: Object, most: int = MOST_TEXT) -> tuple[Apart, ...]:

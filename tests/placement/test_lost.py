@@ -14,7 +14,7 @@ from placement import messages
 from placement.decide.decide import decide
 from placement.decide.plan import MOST_LEFT
 from placement.decide.topology import Topology
-from placement.observe.model import Node, Taint, Toleration, demand_of
+from placement.observe.model import Node, Taint, Toleration
 from placement.observe.read import read_pod
 from tests.helpers import examples
 from tests.placement.stored import worker
@@ -123,7 +123,7 @@ def test_a_node_under_repair_fails_a_job_only_when_a_worker_has_to_come_back(sta
 
 
 def test_a_taint_that_its_pods_tolerate_is_no_failure() -> None:
-    demand = demand_of(DEMAND.selector, None, (Toleration("", "Exists", "", ""),), DEMAND.requests)
+    demand = replace(DEMAND, tolerations=(Toleration("", "Exists", "", ""),))
     fleet = Fleet(servers(2), [*running("move", demand=demand)[1:], *job("a", 4, on_failure="move")[:1]])
     assert not fleet.decide(n1_0=REPAIRS[1]).deletions
 
@@ -136,7 +136,7 @@ def test_workers_without_a_choice_are_not_missing_next_to_one_that_has_chosen() 
 
 def test_a_node_that_only_other_workers_select_has_not_failed() -> None:
     pods = [
-        replace(pod, demand=demand_of({**pod.demand.selector, HOSTNAME: pod.node}, None, (), DEMAND.requests))
+        replace(pod, demand=replace(DEMAND, selector={**pod.demand.selector, HOSTNAME: pod.node}))
         for pod in running("restart")
     ]
     assert not Fleet(servers(2), pods[:3]).decide().deletions

@@ -135,7 +135,7 @@ def test_no_job_waits_that_fits_next_to_those_before_it(
     free = free_nodes(nodes, there)
     opened = {opening.job.key for opening in decision.openings}
     before: list[tuple[int, int]] = []
-    for each in sorted(jobs(waiting), key=lambda job: job.order):
+    for each in sorted(jobs(waiting), key=lambda job: (-job.priority, job.created, job.key)):
         if each.trouble(UNITS):
             continue
         place = each.place

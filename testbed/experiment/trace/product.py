@@ -16,7 +16,7 @@ from contract.place import Place, Placer
 from placement.decide.decide import decide
 from placement.decide.plan import Memory, Opening, Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Demand, Guarantee, Node, Pod, demand_of
+from placement.observe.model import UNITS, Demand, Guarantee, Node, Pod, shared
 from testbed.experiment.trace.fleet import NODES
 from testbed.experiment.trace.jobs import Job
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
@@ -154,4 +154,4 @@ def _place(workers: int, size: int) -> Place:
 @cache
 def _demand(key: str = "", unit: str = "") -> Demand:
     """Returns what a Pod asks of a node, pinned to a unit where one is given."""
-    return demand_of({INSTANCE_TYPE: TRN2U} | ({key: unit} if key else {}), None, (), REQUESTS)
+    return shared(Demand({INSTANCE_TYPE: TRN2U} | ({key: unit} if key else {}), None, (), REQUESTS))
