@@ -21,7 +21,6 @@ from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.lost import Loss, Losses, elsewhere
 from placement.decide.plan import (
-    REMEMBERED,
     Decision,
     Deletion,
     Failure,
@@ -32,7 +31,6 @@ from placement.decide.plan import (
     Tuning,
     Unsettled,
     Waiting,
-    remembered,
 )
 from placement.decide.preempt import Preemptions, without
 from placement.decide.reasons import explain
@@ -79,27 +77,20 @@ class _Round:
 
     def __init__(self, nodes: Topology, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._now, self._tuning, self._memory = now, tuning, memory
+        self._next = memory.later(now)  # what the next decision remembers, as far as it is known
         failures = memory.failures.items()
         resting = {key for key, failure in failures if failure.refused and now < failure.again(tuning)}
         self._cluster = cluster = Cluster(nodes, resting, tuning.units)
-        self._doubtful, self._vain = (remembered(times, now) for times in (memory.doubtful, memory.vain))
         self._ends = Ends(now, memory.exceeded, memory.admitted, tuning.default_limit, tuning.bound)
-        self._allocator = Allocator(cluster, self._doubtful, self._ends)
+        self._allocator = Allocator(cluster, self._next.doubtful, self._ends)
         self._seen: tuple[Sequence[Pod | Ended], Inventory] = (), Inventory()
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[Waiting] = []
         self._errors: list[tuple[Job, Exception]] = []
-        self._unsettled: dict[JobKey, Unsettled] = {}
         self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
-        self._failures = dict(memory.failures)
-        self._parked: dict[JobKey, datetime] = {}
-        self._losses = Losses(cluster, now, tuning)
-        self._preemptions = Preemptions(cluster, now, tuning, memory, self._losses, self._ends)
-        self._debts = {
-            name: (debt, at) for name, (debt, at) in memory.debts.items() if now - at < max(debt, REMEMBERED)
-        }
-        self._begun: dict[JobKey, datetime] = {}
+        self._losses = Losses(cluster, now, tuning, self._next)
+        self._preemptions = Preemptions(cluster, now, tuning, self._next, self._losses, self._ends)
         # By namespace, the admitted job whose time for getting its nodes has not ended.
         self._trying: dict[str, JobKey] = {}
 
@@ -137,7 +128,7 @@ class _Round:
         jobs = [self._with_ended(job) for _, job in known.values()]
         by_key = {job.key: job for job in jobs}
         self._errors += self._losses.follow(by_key, self._memory)
-        self._preemptions.follow(by_key, pods)
+        self._preemptions.follow(by_key, pods, self._memory.preemption)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
         self._trying = {job.key[0]: job.key for job in jobs if self._has_time(job) and not job.settled}
@@ -164,12 +155,13 @@ class _Round:
         If an admission fails, all jobs of the namespace lose their age. Otherwise a namespace could hold a
         unit with one failing job after the other.
         """
-        created, failure, debt = job.created, self._failures.get(job.key), self._debts.get(job.key[0])
-        since = max(created, self._memory.parked.get(job.key, created), self._vain.get(job.key[0], created))
-        since = self._losses.created(job) or since
+        created, failure, namespace = job.created, self._next.failures.get(job.key), job.key[0]
+        parked, vain = self._memory.parked.get(job.key, created), self._next.vain.get(namespace, created)
+        since = self._losses.created(job) or max(created, parked, vain)
         if failure and failure.count and not failure.refused:
             since = max(failure.at, since)
-        return since + debt[0] if debt else since
+        debt, _ = self._next.debts.get(namespace, (timedelta(), None))
+        return since + debt
 
     def _remember(self) -> Memory:
         """Returns the memory for the next decision."""
@@ -178,28 +170,14 @@ class _Round:
             reserved = None
         elif reserved is None or reserved[0] != reservation.job:
             reserved = reservation.job, self._now
-        return Memory(
-            self._unsettled,
-            {key: failure for key, failure in self._failures.items() if failure.counts(self._now)},
-            reserved,
-            self._ends.admitted,
-            self._ends.exceeded,
-            self._doubtful,
-            self._vain,
-            self._begun,
-            self._debts,
-            self._parked,
-            self._losses.since,
-            self._losses.left,
-            self._losses.launchers,
-            self._preemptions.current,
-            self._preemptions.times,
-            self._preemptions.in_vain,
-            self._preemptions.spared,
-            self._preemptions.first,
-            self._now,
-            self._losses.cut_off,
-            self._known,
+        return replace(
+            self._next,
+            reserved=reserved,
+            admitted=self._ends.admitted,
+            exceeded=self._ends.exceeded,
+            preemption=self._preemptions.current,
+            cut_off=self._losses.cut_off,
+            known=self._known,
         )
 
     def _goes_first(self, job: Job) -> bool:
@@ -208,7 +186,7 @@ class _Round:
         A failed admission or a refused write ends that.
         """
         moves = (job.returns or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
-        return moves and job.key not in self._failures
+        return moves and job.key not in self._next.failures
 
     def _add_pods(
         self, pods: Sequence[Pod | Ended], inventory: Inventory, before: Known | None
@@ -275,7 +253,7 @@ class _Round:
             self._delete_pods(job, loss)
             return
         if job.settled and not job.gated:
-            self._failures.pop(job.key, None)
+            self._next.failures.pop(job.key, None)
             return
         late = self._late_workers(job)
         trouble = job.trouble(self._tuning.units) if job.gated else None
@@ -286,7 +264,7 @@ class _Round:
         elif why is not None:
             self._waiting.append(Waiting(job, why, Reason.PODS if trouble else Reason.BACKOFF))
         elif job.gated:
-            failure = self._failures.get(job.key)
+            failure = self._next.failures.get(job.key)
             old = self._now - self._since(job) >= YOUNG or self._goes_first(job)
             reserves = self._tuning.reserves and old
             try:
@@ -295,7 +273,7 @@ class _Round:
                 self._ends.admit(job)
                 self._preemptions.admit(job)
                 if not job.begun:
-                    self._begun[job.key] = self._now
+                    self._next.begun[job.key] = self._now
             except UnplacedError as error:
                 shortage = error.shortage
                 if shortage and reserves:
@@ -308,7 +286,7 @@ class _Round:
 
     def _with_victims(self, job: Job, shortage: Shortage) -> Shortage:
         """Returns what a job that reserves units lacks, with the jobs of lower priority that end for it."""
-        if not shortage.can_end or job.key[0] in self._vain:
+        if not shortage.can_end or job.key[0] in self._next.vain:
             return shortage
         if self._preemptions.may(job):
             fits = partial(self._opened, job)
@@ -328,7 +306,7 @@ class _Round:
     def _delete_pods(self, job: Job, loss: Loss) -> None:
         """Deletes the pods of a job that a failed node keeps from running, or that ends for another job."""
         why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
-        moving = elsewhere(job, loss, self._losses.since.get(job.key, self._now))
+        moving = elsewhere(job, loss, self._next.lost.get(job.key, self._now))
         if why:
             self._waiting.append(Waiting(moving, f"{loss.why}; {why}", Reason.BACKOFF))
             return
@@ -345,9 +323,9 @@ class _Round:
             self._end_launchers(job, loss)
             return
         there = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
-        names = (cluster.topology.unit(job.place.unit, unit) for unit in units.values())
+        nodes = cluster.topology.names(job.place.unit, units.values()) if units else frozenset[str]()
         began = self._ends.admitted[job.key].since if loss.by else None
-        self._losses.leave(job, frozenset().union(*(unit.names for unit in names if unit)), began)
+        self._losses.leave(job, nodes, began)
         pods, why = tuple(member.pod for member in loss.pods), messages.leaves(there, loss.why)
         self._deletions.append(Deletion(job, pods, why, loss.how, loss.at_once, by=loss.by))
 
@@ -369,7 +347,7 @@ class _Round:
         if stuck:
             since = min((since or job.created) + (self._now - before), self._now) if before else self._now
         if since and job.gated:
-            self._parked[job.key] = since
+            self._next.parked[job.key] = since
 
     def _late_workers(self, job: Job) -> tuple[Member, ...]:
         """Returns the workers that have not started, if the job was admitted and lacks nodes for too long."""
@@ -382,25 +360,26 @@ class _Round:
         # Otherwise an author who deletes pods could hold a unit forever without using it.
         if not (lacks and late and placed <= lacks.placed):
             lacks = Unsettled(self._now, placed)
-        self._unsettled[job.key] = lacks
+        self._next.unsettled[job.key] = lacks
         # If workers are only missing, evicting the others, which may still pull images, would not help.
         return late if job.coming and self._now - lacks.since >= self._tuning.bound else ()
 
     def _evict(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
-        before = self._failures.get(job.key, Failure(0, self._now - self._tuning.bound, frozenset()))
+        before = self._next.failures.get(job.key, Failure(0, self._now - self._tuning.bound, frozenset()))
         topology = self._cluster.topology
         late = self._now - before.at >= self._tuning.bound  # otherwise a refused deletion is tried again
         if late or before.refused:
-            pins = (topology.unit(job.place.unit, member.pin) for member in pods if not member.pod.node)
-            nodes = {node.name: node for unit in pins if unit for node in unit.nodes}
+            pins = [member.pin for member in pods if member.pin and not member.pod.node]
+            nodes = topology.names(job.place.unit, pins)
             # If terms were too many to examine, the first failure on these nodes does not count.
-            new = [node for name, node in nodes.items() if name not in self._doubtful]
+            new = [topology.nodes[name] for name in nodes - self._next.doubtful.keys()]
             fault = not self._cluster.repelling.unclear(new, job.key[0])
-            self._doubtful |= dict.fromkeys(nodes, self._now)
-            self._vain |= {job.key[0]: self._now} if fault else {}
+            self._next.doubtful.update(dict.fromkeys(nodes, self._now))
+            if fault:
+                self._next.vain[job.key[0]] = self._now
         if late:
             units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
-            self._failures[job.key] = Failure(before.count + fault, self._now, before.units | units)
+            self._next.failures[job.key] = Failure(before.count + fault, self._now, before.units | units)
         why = messages.not_whole(self._tuning.bound, why)
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 
@@ -420,21 +399,21 @@ class _Round:
             # After a longer gap between decisions, when the job was deleted is unknown.
             if self._now - since < self._tuning.bound / 4:
                 if key in existing:
-                    self._begun.setdefault(key, since)
+                    self._next.begun.setdefault(key, since)
                 elif key not in self._losses.recent:  # which this program deleted
                     self._add_debt(key[0], self._tuning.bound)
         fine = {job.key for job in jobs if job.key in before and job.settled}
         fine |= self._losses.recent
-        fine |= self._unsettled.keys() | {job.key for job, _ in self._errors}
+        fine |= self._next.unsettled.keys() | {job.key for job, _ in self._errors}
         for key in before.keys() - fine:
-            failure = self._failures.get(key)
+            failure = self._next.failures.get(key)
             if (not failure or failure.refused) and self._now - before[key].since >= self._tuning.bound / 4:
-                self._vain[key[0]] = self._now
+                self._next.vain[key[0]] = self._now
 
     def _add_debt(self, namespace: str, time: timedelta) -> None:
         """Adds to the age that a namespace owes: at most a default limit, about as long as a reservation."""
-        debt, _ = self._debts.get(namespace, (timedelta(), None))
-        self._debts[namespace] = min(debt + time, self._tuning.default_limit), self._now
+        debt, _ = self._next.debts.get(namespace, (timedelta(), None))
+        self._next.debts[namespace] = min(debt + time, self._tuning.default_limit), self._now
 
     def _has_time(self, job: Job) -> bool:
         lacks = self._memory.unsettled.get(job.key)
@@ -448,7 +427,7 @@ class _Round:
         nodes.
         """
         trying = self._trying.get(job.key[0], job.key)
-        if trying != job.key and job.key[0] in self._vain and not job.begun:
+        if trying != job.key and job.key[0] in self._next.vain and not job.begun:
             return messages.waits_for(shown(trying))
         failure = self._memory.failures.get(job.key)
         if failure is None:

@@ -13,7 +13,7 @@ from placement.decide.believe import Member
 from placement.decide.cluster import Cluster, shown
 from placement.decide.fit import untolerated, unusable
 from placement.decide.jobs import Job
-from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning, recent, recent_times
+from placement.decide.plan import MOST_LEFT, REMEMBERED, Left, Memory, Tuning, recent
 from placement.messages import EventReason
 from placement.observe.model import Demand, JobKey, Node, shared
 
@@ -45,13 +45,11 @@ class Loss(NamedTuple):
 class Losses:
     """The jobs that have lost a node or have left one, while a decision is made."""
 
-    def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning) -> None:
+    def __init__(self, cluster: Cluster, now: datetime, tuning: Tuning, memory: Memory) -> None:
         self._cluster, self._now, self._tuning = cluster, now, tuning
+        self._memory = memory  # of the next decision
         self._pods: defaultdict[JobKey, list[Member]] = defaultdict(list)
-        self.since: dict[JobKey, datetime] = {}
         self.lasting: dict[JobKey, Loss] = {}  # for long enough
-        self.left: dict[JobKey, Left] = {}
-        self.launchers: dict[JobKey, tuple[datetime, ...]] = {}  # when some of a job were deleted
         # When most nodes were not Ready last: after that, they come back one after the other.
         self.cut_off: datetime | None = None
 
@@ -63,7 +61,6 @@ class Losses:
         """Finds losses, and keeps units for the jobs that move; yields the jobs with a bug."""
         cut_off = self._cluster.topology.cut_off(self._cluster.units.labels)
         self.cut_off = self._now if cut_off else before.cut_off
-        self.launchers = recent_times(before.launchers, self._now)
         for key in self._pods.keys() & jobs.keys():
             try:
                 loss = loss_of(jobs[key], self._pods[key], self._cluster)
@@ -71,8 +68,8 @@ class Losses:
                 yield jobs[key], error
                 continue
             if loss:
-                self.since[key] = before.lost.get(key, self._now)
-                if self._now - self.since[key] >= self._tuning.failed_after:
+                self._memory.lost[key] = since = before.lost.get(key, self._now)
+                if self._now - since >= self._tuning.failed_after:
                     self.lasting[key] = loss
         for key, left in before.left.items():
             job, new = jobs.get(key), self._is_new(left)
@@ -80,14 +77,16 @@ class Losses:
             ended = job.settled if job else not new
             created = None if ended else left.created
             if self._now - left.at < REMEMBERED or created:
-                self.left[key] = left._replace(created=created, nodes=frozenset() if ended else left.nodes)
+                self._memory.left[key] = left._replace(
+                    created=created, nodes=frozenset() if ended else left.nodes
+                )
             if new and not ended and not (job and job.gated and not job.missing):
                 for name in left.nodes:  # its pods are not all there yet
                     self._cluster.hold(name, key)
 
     def moves(self, job: Job) -> bool:
         """Returns whether it needs a unit in place of one with a failed node."""
-        left = self.left.get(job.key)
+        left = self._memory.left.get(job.key)
         back = left and left.nodes and _is_of(job, left) and self._is_new(left)
         return job.key in self.lasting or bool(back)
 
@@ -96,7 +95,7 @@ class Losses:
 
         Its age when they were deleted is at most the default limit: it may have run for months.
         """
-        left = self.left.get(job.key)
+        left = self._memory.left.get(job.key)
         return left.created if left and _is_of(job, left) else None
 
     def pause(self, job: Job) -> str | None:
@@ -126,9 +125,9 @@ class Losses:
 
     def keeps_launcher(self, job: Job) -> str:
         """Returns why the launcher of a job is not deleted again; empty, and remembers it, if it is."""
-        times = self.launchers.get(job.key, ())
+        times = self._memory.launchers.get(job.key, ())
         if len(times) < MOST_LEFT:
-            self.launchers[job.key] = (*times, self._now)
+            self._memory.launchers[job.key] = (*times, self._now)
             return ""
         return messages.tried_again(messages.launcher_again(len(times)), times[0] + REMEMBERED)
 
@@ -143,19 +142,21 @@ class Losses:
         place = next(member.place for member in self._pods[job.key] if member.place)
         kept = None if nodes else first
         times = self._times(job) if began else (*self._times(job), self._now)
-        self.left[job.key] = Left(self._now, times, nodes, kept, place.workers, place.size, place.unit)
-        self.since[job.key] = self._now  # it is tried again if this does not help
+        self._memory.left[job.key] = Left(
+            self._now, times, nodes, kept, place.workers, place.size, place.unit
+        )
+        self._memory.lost[job.key] = self._now  # it is tried again if this does not help
 
     @property
     def recent(self) -> set[JobKey]:
         """The jobs whose pods may still be created again."""
-        return {key for key, left in self.left.items() if self._is_new(left)}
+        return {key for key, left in self._memory.left.items() if self._is_new(left)}
 
     def _is_new(self, left: Left) -> bool:
         return self._now - left.at < self._tuning.bound
 
     def _times(self, job: Job) -> tuple[datetime, ...]:
-        left = self.left.get(job.key)
+        left = self._memory.left.get(job.key)
         return recent(left.times, self._now) if left else ()
 
 

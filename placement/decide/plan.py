@@ -72,10 +72,6 @@ class Failure:
             return self.at
         return self.at + min(pause * 2.0 ** min(self.count - before, 16), LONGEST_PAUSE)
 
-    def counts(self, now: datetime) -> bool:
-        """Returns whether it is still remembered."""
-        return now - self.at < REMEMBERED
-
 
 class Left(NamedTuple):
     """A job of which pods were deleted because a node failed, or for another job."""
@@ -109,15 +105,13 @@ def recent(times: Iterable[datetime], now: datetime) -> tuple[datetime, ...]:
     return tuple(at for at in times if now - at < REMEMBERED)
 
 
-def recent_times(times: Mapping[Key, tuple[datetime, ...]], now: datetime) -> dict[Key, tuple[datetime, ...]]:
-    """Returns those of several times each that are still remembered."""
+def _remembered(times: Mapping[Key, datetime], now: datetime) -> dict[Key, datetime]:
+    return {key: at for key, at in times.items() if now - at < REMEMBERED}
+
+
+def _recent(times: Mapping[Key, tuple[datetime, ...]], now: datetime) -> dict[Key, tuple[datetime, ...]]:
     late = {key: recent(each, now) for key, each in times.items()}
     return {key: each for key, each in late.items() if each}
-
-
-def remembered(times: Mapping[Key, datetime], now: datetime) -> dict[Key, datetime]:
-    """Returns those times that are still remembered."""
-    return {name: at for name, at in times.items() if now - at < REMEMBERED}
 
 
 class Known(NamedTuple):
@@ -131,39 +125,57 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decision remembers for the next one; without it, a new leader decides correctly, but later."""
+    """What a decision remembers for the next one; without it, a new leader decides correctly, but later.
 
-    unsettled: Mapping[JobKey, Unsettled] = field(default_factory=dict)
-    failures: Mapping[JobKey, Failure] = field(default_factory=dict)
+    A decision fills its maps; afterwards nothing changes it.
+    """
+
+    unsettled: dict[JobKey, Unsettled] = field(default_factory=dict)
+    failures: dict[JobKey, Failure] = field(default_factory=dict)
     # The job with the reservation, and since when it has it.
     reserved: tuple[JobKey, datetime] | None = None
     # The jobs that have units, and when a job of a namespace last exceeded its limit.
-    admitted: Mapping[JobKey, Admission] = field(default_factory=dict)
-    exceeded: Mapping[str, datetime] = field(default_factory=dict)
+    admitted: dict[JobKey, Admission] = field(default_factory=dict)
+    exceeded: dict[str, datetime] = field(default_factory=dict)
     # Nodes where a job was admitted in vain, namespaces of such jobs, and when the last was.
-    doubtful: Mapping[str, datetime] = field(default_factory=dict)
-    vain: Mapping[str, datetime] = field(default_factory=dict)
+    doubtful: dict[str, datetime] = field(default_factory=dict)
+    vain: dict[str, datetime] = field(default_factory=dict)
     # Jobs that were admitted just now; the age that all jobs of a namespace lose, and when this last grew.
-    begun: Mapping[JobKey, datetime] = field(default_factory=dict)
-    debts: Mapping[str, tuple[timedelta, datetime]] = field(default_factory=dict)
+    begun: dict[JobKey, datetime] = field(default_factory=dict)
+    debts: dict[str, tuple[timedelta, datetime]] = field(default_factory=dict)
     # Since when jobs wait, without the times in which they could not be admitted even to free units.
-    parked: Mapping[JobKey, datetime] = field(default_factory=dict)
+    parked: dict[JobKey, datetime] = field(default_factory=dict)
     # Since when jobs lack a node that failed; and the jobs that have left such nodes.
-    lost: Mapping[JobKey, datetime] = field(default_factory=dict)
-    left: Mapping[JobKey, Left] = field(default_factory=dict)
+    lost: dict[JobKey, datetime] = field(default_factory=dict)
+    left: dict[JobKey, Left] = field(default_factory=dict)
     # When launchers of a job were deleted before its workers.
-    launchers: Mapping[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
+    launchers: dict[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
     # The jobs that end for another one, and when jobs of a namespace preempted others.
     preemption: Preemption | None = None
-    preempted: Mapping[str, tuple[datetime, ...]] = field(default_factory=dict)
+    preempted: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
     # When a job tried to preempt others, and did not get its units; until when a victim is not one again.
-    in_vain: Mapping[JobKey, datetime] = field(default_factory=dict)
-    spared: Mapping[JobKey, datetime] = field(default_factory=dict)
+    in_vain: dict[JobKey, datetime] = field(default_factory=dict)
+    spared: dict[JobKey, datetime] = field(default_factory=dict)
     first: datetime | None = None  # when the first decision was that this memory is of
     at: datetime | None = None  # when it was
     cut_off: datetime | None = None  # when most nodes were not Ready last
     # To save time: what the next decision need not find out again.
     known: Known | None = field(default=None, compare=False, repr=False)
+
+    def later(self, now: datetime) -> Self:
+        """Returns what the next decision still remembers; it adds what it finds."""
+        return type(self)(
+            failures={key: each for key, each in self.failures.items() if now - each.at < REMEMBERED},
+            doubtful=_remembered(self.doubtful, now),
+            vain=_remembered(self.vain, now),
+            debts={key: each for key, each in self.debts.items() if now - each[1] < max(each[0], REMEMBERED)},
+            launchers=_recent(self.launchers, now),
+            preempted=_recent(self.preempted, now),
+            in_vain=_remembered(self.in_vain, now),
+            spared={key: until for key, until in self.spared.items() if now < until},
+            first=self.first or now,
+            at=now,
+        )
 
     def refused(self, job: JobKey, why: str, now: datetime) -> Self:
         """Returns the memory with a refused write to a job's pods."""

@@ -7,7 +7,7 @@ start again. If its units would not be enough, nothing ends.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
@@ -26,8 +26,6 @@ from placement.decide.plan import (
     Opening,
     Preemption,
     Tuning,
-    recent_times,
-    remembered,
 )
 from placement.decide.reserve import DISTRUST, YOUNG, Ends, Reservation
 from placement.observe.inventory import Inventory
@@ -48,25 +46,20 @@ class Preemptions:
     cluster: Cluster
     now: datetime
     tuning: Tuning
-    memory: Memory
+    memory: Memory  # of the next decision
     losses: Losses
     ends: Ends
 
-    def __post_init__(self) -> None:
-        """Takes over what the last decision remembers."""
-        memory = self.memory
-        self.current: Preemption | None = None
-        self.times = recent_times(memory.preempted, self.now)
-        self.in_vain = remembered(memory.in_vain, self.now)
-        self.spared = {key: until for key, until in memory.spared.items() if self.now < until}
-        self.first = memory.first or self.now
-        self._jobs: Mapping[JobKey, Job] = {}
-        self._pods: Iterable[Pod | Ended] = ()
-        self._tried = False
+    current: Preemption | None = field(default=None, init=False)
+    _jobs: Mapping[JobKey, Job] = field(default_factory=dict, init=False)
+    _pods: Iterable[Pod | Ended] = field(default=(), init=False)
+    _tried: bool = field(default=False, init=False)
 
-    def follow(self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | Ended]) -> None:
+    def follow(
+        self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | Ended], before: Preemption | None
+    ) -> None:
         """Goes on with the victims until their pods have ended, and as long as an admission then takes."""
-        self._jobs, self._pods, before = jobs, pods, self.memory.preemption
+        self._jobs, self._pods = jobs, pods
         if before is None or ((job := jobs.get(before.job)) and (job.begun or not job.gated)):
             return
         left = frozenset[str]().union(*map(self.losses.running, before.victims)) & before.pods
@@ -81,9 +74,9 @@ class Preemptions:
         }
         # With a launcher that never had the gate, the workers would end in vain.
         returned = [key for key in old if not _uids(self.losses.launchers_of(key)) <= before.pods]
-        self.spared |= dict.fromkeys(returned, self.now + DISTRUST)
+        self.memory.spared.update(dict.fromkeys(returned, self.now + DISTRUST))
         if job is None or not same or self.now >= over or returned:
-            self.in_vain[before.job] = self.now
+            self.memory.in_vain[before.job] = self.now
             return
         self.current = before._replace(gone=gone)
         for key, there in old.items():
@@ -111,12 +104,12 @@ class Preemptions:
 
     def may(self, job: Job) -> bool:
         """Returns whether jobs may end for a job that is the first one in the queue."""
-        times, namespace = self.times.get(job.key[0], ()), job.key[0]
+        times, namespace = self.memory.preempted.get(job.key[0], ()), job.key[0]
         permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
         first = self.cluster.reservation is None or self.cluster.reservation.job == job.key
         # A new leader does not know what the last one began.
-        knows = self.now - self.first >= YOUNG
-        able = knows and not self.current and not self._tried and job.key not in self.in_vain
+        knows = self.now - (self.memory.first or self.now) >= YOUNG
+        able = knows and not self.current and not self._tried and job.key not in self.memory.in_vain
         return permitted and first and able and not job.begun and len(times) < MOST_PREEMPTIONS
 
     def begin(self, job: Job, ranking: Ranking, fits: Fits) -> Sequence[tuple[Job, Loss]]:
@@ -132,15 +125,14 @@ class Preemptions:
                 if without_it := fits(victims - {victim}):
                     victims, opening = victims - {victim}, without_it
         if not victims or opening is None:
-            self.in_vain[job.key] = self.now
+            self.memory.in_vain[job.key] = self.now
             return ()
-        there = (self.cluster.topology.unit(job.place.unit, unit) for unit in opening.units)
-        nodes = frozenset[str]().union(*(unit.names for unit in there if unit))
+        nodes = self.cluster.topology.names(job.place.unit, opening.units)
         pods = frozenset[str]().union(*map(self.losses.running, victims))
         workers, units = _uids(job.workers), opening.units
         self.current = Preemption(job.key, workers, job.priority, self.now, victims, pods, units, nodes)
-        self.times[job.key[0]] = (*self.times.get(job.key[0], ()), self.now)
-        self.spared |= dict.fromkeys(victims, self.now + REMEMBERED)
+        self.memory.preempted[job.key[0]] = (*self.memory.preempted.get(job.key[0], ()), self.now)
+        self.memory.spared.update(dict.fromkeys(victims, self.now + REMEMBERED))
         ending = [able[victim] for victim in sorted(victims)]
         return [(each, self.losses.victim(each, job, each.workers)) for each in ending]
 
@@ -160,8 +152,8 @@ class Preemptions:
             job.priority < by.priority
             and job.settled
             and not job.gated
-            and job.key not in self.spared
-            and len(self.losses.launchers.get(job.key, ())) < MOST_LEFT
+            and job.key not in self.memory.spared
+            and len(self.memory.launchers.get(job.key, ())) < MOST_LEFT
             and all(member.pod.opened and member.pod.on_failure and member.neuron for member in job.workers)
             and job.key not in self.losses.lasting
             and self.losses.pause(job) is None

@@ -63,6 +63,11 @@ class Topology:
         """Returns the unit with an id; None if there is none."""
         return self.units_by(key).get(unit_id) if unit_id else None
 
+    def names(self, key: str, units: Iterable[str]) -> frozenset[str]:
+        """Returns the names of the nodes of some units."""
+        known = self.units_by(key)
+        return frozenset[str]().union(*(known[unit].names for unit in units if unit in known))
+
     def whole(self, key: str, part: Unit) -> Unit:
         """Returns a unit with all its nodes, for one with the nodes that suit some pods."""
         return self.units_by(key).get(part.id, part)

@@ -174,7 +174,7 @@ def test_blocks_of_a_shared_rack_need_as_many_racks_as_they_fill() -> None:
 
 
 def test_a_unit_of_a_failed_admission_is_the_last_that_a_team_gets() -> None:
-    failure = Failure(1, NOW - HOUR, frozenset({"us-01"}))
+    failure = Failure(1, NOW - 59 * MINUTE, frozenset({"us-01"}))
     memory = Memory(failures={("vision-a", "vision-a.own"): failure})
     assert placed(ask(job("own", 4, **VISION), memory=memory)) == {"vision-a/own": "us-02"}
 
