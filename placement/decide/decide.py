@@ -111,6 +111,7 @@ class _Round:
             tuple(self._errors),
             self._remember(),
             self._cluster,
+            self._ends,
         )
 
     def _consider_all(

@@ -9,7 +9,6 @@ from contract.keys import GATE
 from placement.decide.decide import decide
 from placement.decide.plan import Decision, Memory, Opening, Tuning
 from placement.decide.preempt import without
-from placement.decide.reserve import Ends
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod, shared
@@ -41,11 +40,6 @@ class Scene:
     def decision(self) -> Decision:
         """Returns the decision."""
         return decide(self.nodes, self.pods, self.now, self.tuning, self.memory, self.inventory)
-
-    def ends(self, memory: Memory) -> Ends:
-        """Returns when jobs end by what a decision remembers."""
-        tuning = self.tuning
-        return Ends(self.now, memory.exceeded, memory.admitted, tuning.default_limit, tuning.bound)
 
     def after(self, now: datetime, decision: Decision, over: frozenset[JobKey]) -> "Scene":
         """Returns what a later decision sees if this one is carried out, and some jobs have ended."""
@@ -81,7 +75,7 @@ def forecast(
     wanted = frozenset(wanted)
     starts = {key: start for key, start in _reserved(scene, decision) if key in wanted}
     missing = set(wanted - starts.keys())
-    ends = dict(_ends(scene, decision))
+    ends = {key: end.at for key in decision.ends.admitted if (end := decision.ends.end(key))}
     pauses = {failure.again(scene.tuning) for failure in decision.memory.failures.values()}
     over = frozenset[JobKey]()
     for _ in range(most):
@@ -89,7 +83,7 @@ def forecast(
             if opening.job.key in missing:
                 starts[opening.job.key] = Start(scene.now, exact=False, after=tuple(sorted(over)))
                 missing.remove(opening.job.key)
-            ends[opening.job.key] = scene.ends(decision.memory).over(opening.job) - scene.tuning.bound
+            ends[opening.job.key] = decision.ends.over(opening.job) - scene.tuning.bound
         later = [time for time in (*ends.values(), *pauses) if time > scene.now]
         if not missing or not later or not goes_on():
             break
@@ -110,14 +104,6 @@ def _reserved(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]
         there = held.ends.order(held.nodes, decision.cluster.holders)
         last = tuple(key for key in there if key != held.job)[:1]
         yield held.job, Start(held.begin, not (held.assumed or held.own), held.units, last)
-
-
-def _ends(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, datetime]]:
-    """Yields when the running jobs end, without those of which that is unknown."""
-    ends = scene.ends(decision.memory)
-    for key, admission in decision.memory.admitted.items():
-        if end := ends.since(key, *admission):
-            yield key, end.at
 
 
 def _bound(opening: Opening, now: datetime) -> Iterator[Pod]:

@@ -11,7 +11,7 @@ from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job, Jobs
-from placement.decide.reserve import Admission
+from placement.decide.reserve import Admission, Ends
 from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, Units
@@ -286,3 +286,4 @@ class Decision:
     errors: tuple[tuple[Job, Exception], ...]  # jobs about which this program has a bug; they wait, too
     memory: Memory
     cluster: Cluster  # the cluster after these admissions
+    ends: Ends

@@ -103,7 +103,7 @@ class Ends:
         """
         last = End(late=False, assumed=False, at=self._now)
         for holder in holders:
-            end = last if is_pod(holder) else self._end(holder)
+            end = last if is_pod(holder) else self.end(holder)
             if end is None:
                 return None
             last = max(last, end)
@@ -113,24 +113,24 @@ class Ends:
         """Returns when a job that is admitted now has ended."""
         return self._now + self._bound + (self._limit(job.key, job.limit) or self._default)
 
-    def _end(self, key: JobKey) -> End | None:
+    def end(self, key: JobKey) -> End | None:
+        """Returns when a job ends; None if that is unknown."""
         if key not in self._known:
-            admission = self.admitted.get(key) or Admission(self._now, None)
-            self._known[key] = self.since(key, *admission) if key in self._jobs else None
+            self._known[key] = self._end(key) if key in self._jobs else None
         return self._known[key]
+
+    def _end(self, key: JobKey) -> End | None:
+        since, first_limit = self.admitted.get(key) or Admission(self._now, None)
+        age, limit = self._now - since, self._limit(key, first_limit)
+        if limit and limit > age:
+            return End(late=limit - age > self._default, assumed=False, at=since + limit)
+        return End(late=False, assumed=True, at=self._now + age) if age < self._default else None
 
     def order(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
         """Returns the jobs on some nodes, those that end last first."""
         jobs = {key for node in nodes for key in holders.get(node, ())}
-        ends = {key: end.at for key in sorted(jobs) if (end := self._end(key))}
+        ends = {key: end.at for key in sorted(jobs) if (end := self.end(key))}
         return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
-
-    def since(self, key: JobKey, since: datetime, limit: timedelta | None) -> End | None:
-        """Returns when a job ends that has had units since a time; None if that is unknown."""
-        age, limit = self._now - since, self._limit(key, limit)
-        if limit and limit > age:
-            return End(late=limit - age > self._default, assumed=False, at=since + limit)
-        return End(late=False, assumed=True, at=self._now + age) if age < self._default else None
 
     def _limit(self, key: JobKey, limit: timedelta | None) -> timedelta | None:
         return None if key[0] in self.exceeded else limit
