@@ -112,10 +112,10 @@ class EventStream:
 
     def __iter__(self) -> Iterator[Object]:
         """Yields each event as soon as it arrives."""
-        left = b""
+        rest = b""
         with _errors("GET", self._path), contextlib.suppress(urllib3.exceptions.ReadTimeoutError):
             for part in self._response.stream(_READ_BYTES):
-                *lines, left = (left + part).split(b"\n")
+                *lines, rest = (rest + part).split(b"\n")
                 yield from map(_event, filter(None, lines))
 
     def close(self) -> None:

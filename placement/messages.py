@@ -142,8 +142,8 @@ def missing(count: int, total: int) -> str:
 
 
 def unlike(sizes: Sequence[tuple[int, int]]) -> str:
-    shown = " and ".join(f"{count} workers of node config {size}" for count, size in sizes)
-    return f"its workers disagree: {shown}; delete those that are not of this job"
+    both = " and ".join(f"{count} workers of node config {size}" for count, size in sizes)
+    return f"its workers disagree: {both}; delete those that are not of this job"
 
 
 def high_number(pod: str, number: int, total: int) -> str:

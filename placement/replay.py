@@ -15,11 +15,10 @@ from common.times import stamp
 from placement import messages
 from placement.decide.cluster import shown
 from placement.decide.decide import decide
-from placement.decide.jobs import Job
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ended, Pod, shared
+from placement.observe.model import Ended, JobKey, Pod, shared
 from placement.observe.read import apart_of
 from placement.snapshot import Snapshot
 
@@ -65,22 +64,27 @@ def decided(snapshot: Snapshot) -> Decision:
 
 def described(decision: Decision) -> dict[str, Any]:
     """Returns a decision as JSON: a sentence, then the jobs in order."""
-    openings, waits, held = decision.openings, decision.waiting, decision.cluster.reservation
+    reservation = decision.cluster.reservation
+    openings, waits, deletions = decision.openings, decision.waiting, decision.deletions
     return {
-        "text": messages.replayed(len(openings), len(waits), len(decision.deletions)),
-        "admit": [_entry(each.job, messages.to_units(each.units)) for each in openings],
-        "evict": [_entry(each.job, each.why) for each in decision.deletions],
-        "wait": [_entry(each.job, each.why, reason=each.reason) for each in waits],
-        "reserve": [{"job": shown(held.job), "text": messages.reserved_from(held.units, stamp(held.begin))}]
-        if held
-        else [],
-        "doubt": [_entry(each.job, each.why) for each in decision.doubted],
-        "bug": [_entry(job, "".join(traceback.format_exception(error))) for job, error in decision.errors],
+        "text": messages.replayed(len(openings), len(waits), len(deletions)),
+        "admit": [_entry(each.job.key, messages.to_units(each.units)) for each in openings],
+        "evict": [_entry(each.job.key, each.why) for each in deletions],
+        "wait": [_entry(each.job.key, each.why, reason=each.reason) for each in waits],
+        "reserve": [
+            _entry(each.job, messages.reserved_from(each.units, stamp(each.begin)))
+            for each in (reservation,)
+            if each
+        ],
+        "doubt": [_entry(each.job.key, each.why) for each in decision.doubted],
+        "bug": [
+            _entry(job.key, "".join(traceback.format_exception(error))) for job, error in decision.errors
+        ],
     }
 
 
-def _entry(job: Job, text: str, **more: str) -> dict[str, str]:
-    return {"job": shown(job.key), "text": text, **more}
+def _entry(job: JobKey, text: str, **more: str) -> dict[str, str]:
+    return {"job": shown(job), "text": text, **more}
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:

@@ -19,8 +19,8 @@ def waiting(api: RestApi, job: str | None) -> Iterator[Pod]:
             pod = read_pod(raw)
             if pod is None or not pod.gated:
                 continue
-            called = (name for _, name in names_of(raw["metadata"]))
-            if job is None or name in (pod.job, shown(pod.key).partition("/")[2], *called):
+            names = (name for _, name in names_of(raw["metadata"]))
+            if job is None or name in (pod.job, shown(pod.key).partition("/")[2], *names):
                 yield pod
 
 

@@ -117,14 +117,14 @@ class Passes:
         inventory = Inventory(*claims, lost=lost)
         bare = {name: node for (_, name), node in nodes.items()}
         # Unchanged objects are identical, so this is cheap, except for all devices of a fleet.
-        there = bare, inventory.slices, inventory.classes, lost
-        if there != self._shown:
-            self._topology, self._shown = Topology(offered(inventory, bare).values()), there
-        known = {pod.uid for pod in pods.values()}
-        self._written = {uid: pod for uid, pod in self._written.items() if uid in known}
-        seen = [*assume(pods.values(), self._written.values()), *ended.values()]
+        facts = bare, inventory.slices, inventory.classes, lost
+        if facts != self._shown:
+            self._topology, self._shown = Topology(offered(inventory, bare).values()), facts
+        uids = {pod.uid for pod in pods.values()}
+        self._written = {uid: pod for uid, pod in self._written.items() if uid in uids}
+        live = [*assume(pods.values(), self._written.values()), *ended.values()]
         tuning = replace(self.tuning, units=self.units())
-        scene = Scene(self._topology, tuple(seen), self.clock(), tuning, self._memory, inventory)
+        scene = Scene(self._topology, tuple(live), self.clock(), tuning, self._memory, inventory)
         # With 10,000 nodes a full collection takes half as long as a decision: it runs after it.
         gc.disable()
         try:

@@ -95,8 +95,8 @@ class Allocator:
         """Returns why the workers of a block without a node cannot all get one in a unit; or None."""
         unplaced = [member for member in (*present, *coming) if not member.pod.node]
         unit = self._cluster.topology.unit(job.place.unit, unit_id)
-        used = {member.pod.node for member in present}
-        nodes = [node for node in unit.nodes if node.name not in used] if unit else []
+        occupied = {member.pod.node for member in present}
+        nodes = [node for node in unit.nodes if node.name not in occupied] if unit else []
         reasons = [reason for node in nodes if (reason := self._unfit(job, node, unplaced))]
         if len(nodes) - len(reasons) >= len(unplaced):
             return None

@@ -37,21 +37,21 @@ def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int
     The request with the most conditions is first, and takes the devices that suit the fewest requests. A
     request for all devices of the node is met only if none of them is in use.
     """
-    chosen = {device.key for device in devices if device.tainted}
+    taken_keys = {device.key for device in devices if device.tainted}
     suiting = {
         kind: [device.key for device in devices if kind <= device.attributes]
         for kind in {ask.conditions for ask in asks}
     }
     wanted = Counter(chain.from_iterable(suiting.values()))
     for ask in sorted(asks, key=lambda ask: -len(ask.conditions)):
-        there = suiting[ask.conditions]
-        free = [key for key in there if key not in used and key not in chosen]
-        count = ask.count or max(len(there), 1)
+        suitable = suiting[ask.conditions]
+        free = [key for key in suitable if key not in used and key not in taken_keys]
+        count = ask.count or max(len(suitable), 1)
         if len(free) - used.get(CLAIMED, 0) // 1000 < count:
             return ask
         if len(suiting) > 1:
             free.sort(key=wanted.__getitem__)
-        chosen.update(free[:count])
+        taken_keys.update(free[:count])
     return None
 
 
@@ -59,17 +59,17 @@ def offered(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Nod
     """Returns the nodes with their devices, and with the extended resources that the devices serve."""
     if inventory.lost:
         return nodes
-    there: defaultdict[str, list[Device]] = defaultdict(list)
+    by_node: defaultdict[str, list[Device]] = defaultdict(list)
     # If several classes have the same extendedResourceName, the newest counts. If these are equally old, the
     # first by name does (API reference).
     ordered = sorted(sorted(inventory.classes.items(), reverse=True), key=lambda item: item[1].created)
     newest = {kind.resource: kind for _, kind in ordered if kind.resource}
     serving = [kind for kind in newest.values() if not kind.fault]
     for node, device in _devices(inventory.slices.values()):
-        served = {kind.resource for kind in serving if kind.conditions <= device.attributes}
-        serves = served and not device.tainted
-        there[node].append(replace(device, resources=tuple(served)) if serves else device)
-    return {**nodes, **{name: _offering(nodes[name], there[name]) for name in there if name in nodes}}
+        resources = {kind.resource for kind in serving if kind.conditions <= device.attributes}
+        serves = resources and not device.tainted
+        by_node[node].append(replace(device, resources=tuple(resources)) if serves else device)
+    return {**nodes, **{name: _offering(nodes[name], by_node[name]) for name in by_node if name in nodes}}
 
 
 def _devices(slices: Iterable[Slice]) -> Iterator[tuple[str, Device]]:
@@ -85,13 +85,13 @@ def _devices(slices: Iterable[Slice]) -> Iterator[tuple[str, Device]]:
 
 
 def _offering(node: Node, devices: list[Device]) -> Node:
-    served = Counter(resource for device in devices for resource in device.resources)
+    counts = Counter(resource for device in devices for resource in device.resources)
     # A resource that the kubelet itself counts comes from a device plugin, and that amount is right.
     own = {name: amount for name, amount in node.allocatable.items() if amount}
     return replace(
         node,
         devices=tuple(sorted(devices, key=lambda device: device.key)),
-        allocatable={name: 1000 * count for name, count in served.items()} | own,
+        allocatable={name: 1000 * count for name, count in counts.items()} | own,
     )
 
 
@@ -99,16 +99,16 @@ def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) 
     """Yields for each claim and node the devices of the node that are allocated to the claim."""
     if not inventory.claims:
         return
-    there = {device.key: (name, device) for name, node in nodes.items() for device in node.devices}
-    known = {pod.uid: pod for pod in pods}
+    devices = {device.key: (name, device) for name, node in nodes.items() for device in node.devices}
+    by_uid = {pod.uid: pod for pod in pods}
     for (namespace, name), claim in inventory.claims.items():
         by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for driver, pool, device_name in claim.devices:
             key = key_of(driver, pool, device_name)
             # If its slice is gone, the node is unknown. Its name is usually that of the pool.
-            node, device = there.get(key, (pool, None))
+            node, device = devices.get(key, (pool, None))
             by_node[node].update(dict.fromkeys((key, *(device.resources if device else ())), 1000))
-        users = [known[uid] for uid in claim.users if uid in known]
+        users = [by_uid[uid] for uid in claim.users if uid in by_uid]
         counted = Counter[str]()
         for pod in users if claim.extended else ():
             counted.update(pod.demand.requests)
@@ -145,10 +145,10 @@ def _asked(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator
         kind = inventory.classes.get(("", request.device_class))
         if kind is None:
             raise ClaimError("class", what, request.device_class)
-        wanted = kind.conditions | request.conditions
-        if are_neuron(wanted):
+        conditions = kind.conditions | request.conditions
+        if are_neuron(conditions):
             if kind.fault:
                 raise ClaimError("of", messages.device_class(request.device_class), kind.fault)
             if request.fault:
                 raise ClaimError("of", what, request.fault)
-            yield Ask(what, wanted, request.count)
+            yield Ask(what, conditions, request.count)

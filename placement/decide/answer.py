@@ -92,7 +92,7 @@ def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = 
     # A Pod whose annotation is not believed is in a job of its own.
     own = [waiting for waiting in decision.waiting if waiting.job.pods[0].pod.key in keys]
     openings = {opening.job.key: opening.units for opening in decision.openings}
-    units = tuple(unit for key, there in openings.items() if key in keys for unit in there)
+    units = tuple(unit for key, own_units in openings.items() if key in keys for unit in own_units)
     queue = [*openings, *(waiting.job.key for waiting in decision.waiting if waiting.reason not in STUCK)]
     waits = {*openings, *(waiting.job.key for waiting in decision.waiting)}
     others = len(waits - keys - {waiting.job.key for waiting in own})

@@ -139,12 +139,12 @@ class Ranking:
 
     def holders(self, unit: Unit, able: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
         """Returns the jobs that hold what a block needs of a unit; of a shared one, only able jobs."""
-        there, shared = self._cluster.holders, self._kind.shared
+        holders, shared = self._cluster.holders, self._kind.shared
         whole = unit if shared else self._cluster.topology.whole(self.place.unit, unit)
-        held = [frozenset(there.get(name, ())) for name in sorted(whole.names)]
+        by_node = [frozenset(holders.get(name, ())) for name in sorted(whole.names)]
         if shared:
-            held = sorted((jobs for jobs in held if jobs <= able), key=len)[: self.place.size]
-        return frozenset[JobKey]().union(*held) if len(held) >= self.place.size else None
+            by_node = sorted((jobs for jobs in by_node if jobs <= able), key=len)[: self.place.size]
+        return frozenset[JobKey]().union(*by_node) if len(by_node) >= self.place.size else None
 
     @property
     def states(self) -> Sequence[tuple[Unit, Cause | None]]:
@@ -208,8 +208,8 @@ class Ranking:
             whole = self._cluster.topology.whole(self.place.unit, unit)
             return ends.last({holder for name in whole.names for holder in holders.get(name, ())})
         by_node = (ends.last(holders.get(name, ())) for name in unit.names)
-        known = sorted(end for end in by_node if end)
-        return known[self.place.size - 1] if self.place.size <= len(known) else None
+        ends_of_nodes = sorted(end for end in by_node if end)
+        return ends_of_nodes[self.place.size - 1] if self.place.size <= len(ends_of_nodes) else None
 
     def _entry(self, unit: Unit) -> Entry:
         node, labels = unit.nodes[0], self._cluster.units.labels
@@ -221,10 +221,10 @@ class Ranking:
         whole, first = [], None
         for key, usable in self._wider:
             unit_id = node.unit(key)
-            left = cluster.free(key, unit_id)
-            whole.append(left >= usable)
+            free = cluster.free(key, unit_id)
+            whole.append(free >= usable)
             if first is None and unit_id:
-                first = left
+                first = free
         return tuple(whole), first or 0, cluster.neuron_left(node) if self._single else 0
 
     def _server(self, node: Node) -> tuple[str, str]:

@@ -118,14 +118,14 @@ class Cluster:
 
     def hold(self, node: str, job: JobKey, size: int = MOST) -> None:
         """Holds a node for a job that needs units of a size for itself; by default, of any size."""
-        held = self.holders.setdefault(node, {})
-        if size > held.get(job, 0):  # if its pods disagree, the largest size counts
-            held[job] = size
+        jobs = self.holders.setdefault(node, {})
+        if size > jobs.get(job, 0):  # if its pods disagree, the largest size counts
+            jobs[job] = size
 
-    def hold_unexamined(self, member: Member, units: Units) -> None:
+    def hold_unexamined(self, member: Member) -> None:
         """Holds the node and the pin of a pod with devices that cannot be examined further."""
         place, pinned = member.place, None
-        if place and units.of(place.unit).takes(place.size):
+        if place and self.units.of(place.unit).takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
         for name in {member.pod.node, *(pinned.names if pinned else ())} - {""} if member.neuron else ():
             self.hold(name, member.key)
@@ -173,18 +173,17 @@ class Cluster:
         nodes for all of these pods, whichever pods are bound first.
         """
         parts = self.parts.get((place.unit, unit.id), {})
-        due = {part.demand: 0 for part in parts.values() if part.due}
+        due = Counter[Demand]()
         for part in parts.values():
-            if part.due:
-                due[part.demand] += part.due
-        wanted = place.size + sum(due.values())
+            due[part.demand] += part.due
+        wanted = place.size + due.total()
         whole = self.topology.whole(place.unit, unit)
-        for demand in (None, *due):
+        for demand in (None, *+due):
             nodes = unit.nodes if demand is None else [n for n in whole.nodes if not unsuited(n, (demand,))]
-            left = len(self._open(nodes, demands if demand is None else (demand,)))
-            if left < wanted:
+            free_nodes = len(self._open(nodes, demands if demand is None else (demand,)))
+            if free_nodes < wanted:
                 others = sorted({shown(job) for job, _ in parts})
-                free = max(left - wanted + place.size, 0)
+                free = max(free_nodes - wanted + place.size, 0)
                 return Cause("held", messages.crowded_unit(free, others[:2]))
         return None
 
@@ -290,9 +289,9 @@ class Cluster:
     def _has_devices(self, pod: Pod) -> bool:
         """Returns whether a pod's node offers the requested devices; a kubelet may run a pod without."""
         node = self.topology.nodes.get(pod.node)
-        wanted = pod.demand.requests
+        requests = pod.demand.requests
         return node is not None and any(
-            wanted.get(name) for name in self.units.devices if name in node.allocatable
+            requests.get(name) for name in self.units.devices if name in node.allocatable
         )
 
 

@@ -213,7 +213,7 @@ class _Round:
                     members.append(member)
             except Exception as error:  # noqa: BLE001 - as above
                 member = unjudged(pod, units)
-                self._cluster.hold_unexamined(member, units)
+                self._cluster.hold_unexamined(member)
                 if member.key not in failed:
                     self._report_bug(Job(member.key, (member,)), error)
                 failed.add(member.key)
@@ -323,11 +323,11 @@ class _Round:
         if loss.launchers:
             self._end_launchers(job, loss)
             return
-        there = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
+        moves = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
         nodes = cluster.topology.names(job.place.unit, units.values()) if units else frozenset[str]()
         began = self._ends.admitted[job.key].since if loss.by else None
         self._losses.leave(job, nodes, began)
-        pods, why = tuple(member.pod for member in loss.pods), messages.leaves(there, loss.why)
+        pods, why = tuple(member.pod for member in loss.pods), messages.leaves(moves, loss.why)
         self._deletions.append(Deletion(job, pods, why, loss.how, loss.at_once, by=loss.by))
 
     def _end_launchers(self, job: Job, loss: Loss) -> None:

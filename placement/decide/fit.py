@@ -65,7 +65,7 @@ def misfit(demand: Demand, node: Node) -> Cause | None:
 def untolerated(demand: Demand, node: Node) -> Cause | None:
     """Returns the taint of a node that keeps a pod off it; None if there is none."""
     for taint in node.taints:
-        if taint.effect in HARD and not any(tolerates(held, taint) for held in demand.tolerations):
+        if taint.effect in HARD and not any(tolerates(each, taint) for each in demand.tolerations):
             return Cause("tainted", messages.tainted(node.name, taint.key))
     return None
 

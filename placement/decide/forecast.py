@@ -45,8 +45,8 @@ class Scene:
         """Returns what a later decision sees if this one is carried out, and some jobs have ended."""
         bound = {pod.uid: pod for opening in decision.openings for pod in _bound(opening, self.now)}
         over |= {deletion.job.key for deletion in decision.deletions if deletion.by}
-        left, inventory = without(self.pods, self.inventory, over)
-        pods = tuple(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in left)
+        others, inventory = without(self.pods, self.inventory, over)
+        pods = tuple(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in others)
         # An end that is only expected costs no namespace its age.
         memory = replace(decision.memory, unsettled={}, begun={}, vain={}, debts=self.memory.debts)
         tuning = replace(self.tuning, preempts=False)  # which jobs end later is not known
@@ -100,10 +100,11 @@ def _reserved(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]
 
     If nothing on its units has a time at which it ends, something else keeps the job off, such as a Pod.
     """
-    if (held := decision.cluster.reservation) and held.begin > scene.now:
-        there = held.ends.order(held.nodes, decision.cluster.holders)
-        last = tuple(key for key in there if key != held.job)[:1]
-        yield held.job, Start(held.begin, not (held.assumed or held.own), held.units, last)
+    if (reservation := decision.cluster.reservation) and reservation.begin > scene.now:
+        jobs = decision.ends.order(reservation.nodes, decision.cluster.holders)
+        last = tuple(key for key in jobs if key != reservation.job)[:1]
+        exact = not (reservation.assumed or reservation.own)
+        yield reservation.job, Start(reservation.begin, exact, reservation.units, last)
 
 
 def _bound(opening: Opening, now: datetime) -> Iterator[Pod]:

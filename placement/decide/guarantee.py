@@ -156,10 +156,10 @@ class Guarantees:
         result = {}
         for label in self.labels:
             level = self._level(label)
-            left = level.units
+            free = level.units
             for use in self._uses(label):
-                result[use.guarantee] = max(use.owed - left, 0)
-                left = max(left - use.owed, 0)
+                result[use.guarantee] = max(use.owed - free, 0)
+                free = max(free - use.owed, 0)
         return result
 
     def _suiting(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
@@ -229,15 +229,15 @@ class Guarantees:
         for units in level.own.values():
             if units.pop(unit.id, None):
                 level.uses = None
-        held = [jobs for name in unit.names if (jobs := self._holders.get(name))]
-        teams = {self._team(job[0], label) for jobs in held for job in jobs}
+        holders = [jobs for name in unit.names if (jobs := self._holders.get(name))]
+        teams = {self._team(job[0], label) for jobs in holders for job in jobs}
         teams |= {self._team(job[0], label) for job, _ in self._parts.get((label, unit.id), ())}
         healthy = self._is_healthy(label, unit)
         if not teams and healthy:
             level.free |= dict.fromkeys(unit.names, unit.id)
             level.units += 1
         elif len(teams) == 1 and (team := teams.pop()):
-            level.own[team][unit.id] = not healthy, -len(held), unit.id, unit
+            level.own[team][unit.id] = not healthy, -len(holders), unit.id, unit
             level.uses = None
 
 

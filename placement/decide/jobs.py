@@ -147,9 +147,9 @@ class Job:
         places = [member.place for member in self.workers if member.place is not None]
         if not places:
             return messages.NO_WORKERS
-        agreed = {(place.workers, place.size, place.unit) for place in places}
-        if len(agreed) > 1:
-            return messages.unlike([(count, size) for count, size, _ in sorted(agreed)[:2]])
+        layouts = {(place.workers, place.size, place.unit) for place in places}
+        if len(layouts) > 1:
+            return messages.unlike([(count, size) for count, size, _ in sorted(layouts)[:2]])
         total = places[0].workers
         names: dict[int, str] = {}
         for pod in (member.pod for member in self.workers):

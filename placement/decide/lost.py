@@ -228,8 +228,8 @@ def _waits(member: Member, since: datetime) -> Member:
 
 def _alive(job: Job) -> Mapping[int, str]:
     """Returns the nodes of the workers that have units, by number, also of those without a choice."""
-    there = (member.pod for member in job.workers if member.pod.node or (member.pod.opened and member.pin))
-    return {pod.number: pod.node for pod in there}
+    pods = (member.pod for member in job.workers if member.pod.node or (member.pod.opened and member.pin))
+    return {pod.number: pod.node for pod in pods}
 
 
 def _out_of_use(node: Node, demand: Demand) -> str | None:
@@ -254,9 +254,9 @@ def _trouble(job: Job, own: Sequence[Member], alive: Mapping[int, str], cluster:
     lacking = sum(number not in alive and number not in job.ended for number in numbers)
     unit_id = cluster.unit_of(first)
     unit = topology.unit(place.unit, unit_id)
-    left = [node for node in unit.nodes if node.name not in alive.values()] if unit else []
-    causes = [cause for node in left if (cause := _out_of_use(node, first.demand))]
-    if lacking <= len(left) - len(causes):
+    free_nodes = [node for node in unit.nodes if node.name not in alive.values()] if unit else []
+    causes = [cause for node in free_nodes if (cause := _out_of_use(node, first.demand))]
+    if lacking <= len(free_nodes) - len(causes):
         return None
     if causes:
         return causes[0]

@@ -243,9 +243,8 @@ class Shortage:
 
     def text(self, free: str = "", *, reserved: bool = False) -> str:
         """Returns what the job needs, and how many units are free; ``free`` says it in other words."""
-        most = None if self.can_end else self.possible
-        there = free or messages.free(self.free)
-        return messages.shortage(self.needs, there, self.victims, most, reserved=reserved and self.reserved)
+        free, most = free or messages.free(self.free), None if self.can_end else self.possible
+        return messages.shortage(self.needs, free, self.victims, most, reserved=reserved and self.reserved)
 
 
 @dataclass(frozen=True, slots=True)

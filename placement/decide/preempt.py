@@ -62,15 +62,15 @@ class Preemptions:
         self._jobs, self._pods = jobs, pods
         if before is None or ((job := jobs.get(before.job)) and (job.begun or not job.gated)):
             return
-        left = frozenset[str]().union(*map(self.losses.running, before.victims)) & before.pods
-        gone = None if left else before.gone or self.now
+        running = frozenset[str]().union(*map(self.losses.running, before.victims)) & before.pods
+        gone = None if running else before.gone or self.now
         over = gone + self.tuning.bound if gone else before.at + LONGEST_END
         same = job and _uids(job.workers) == before.workers and job.priority == before.priority
         workers = {key: jobs[key].workers for key in before.victims & jobs.keys()}
         old = {
-            key: there
+            key: members
             for key, each in workers.items()
-            if (there := tuple(member for member in each if member.pod.uid in before.pods))
+            if (members := tuple(member for member in each if member.pod.uid in before.pods))
         }
         # With a launcher that never had the gate, the workers would end in vain.
         returned = [key for key in old if not _uids(self.losses.launchers_of(key)) <= before.pods]
@@ -79,8 +79,8 @@ class Preemptions:
             self.memory.in_vain[before.job] = self.now
             return
         self.current = before._replace(gone=gone)
-        for key, there in old.items():
-            self.losses.lasting[key] = self.losses.victim(jobs[key], job, there)
+        for key, members in old.items():
+            self.losses.lasting[key] = self.losses.victim(jobs[key], job, members)
 
     def preempts(self, job: Job) -> bool:
         """Returns whether jobs end for a job."""
@@ -165,29 +165,30 @@ class Preemptions:
 
     def _chosen(self, job: Job, ranking: Ranking, able: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
         """Returns the jobs whose units are enough for a job: few, and young ones; None if there are none."""
-        going = _ending(self._pods)
+        ending = _ending(self._pods)
+        usable = able | ending
         ways: dict[str, frozenset[JobKey]] = {}
         for unit in ranking.possible():
-            held = ranking.holders(unit, able | going)
-            if held is not None and held <= able | going and not self.cluster.guarantees.cause(unit, job):
-                ways[unit.id] = held - going
-        chosen, left, wanted = frozenset[JobKey](), dict(ways), len(job.blocks)
+            holders = ranking.holders(unit, usable)
+            if holders is not None and holders <= usable and not self.cluster.guarantees.cause(unit, job):
+                ways[unit.id] = holders - ending
+        victims, remaining, wanted = frozenset[JobKey](), dict(ways), len(job.blocks)
         if len(ways) < wanted:
             return None
         units = Counter(ways.values())
 
         def cost(unit: str, missing: int) -> tuple[float, float, str]:
-            held = left[unit]
-            new = held - chosen
+            holders = remaining[unit]
+            new = holders - victims
             oldest = min((self._since(key) for key in new), default=self.now)
-            return len(new) / min(units[held], missing), (self.now - oldest).total_seconds(), unit
+            return len(new) / min(units[holders], missing), (self.now - oldest).total_seconds(), unit
 
         for missing in range(wanted, 0, -1):
-            chosen |= left.pop(min(left, key=partial(cost, missing=missing)))
-        for key in sorted(chosen, key=self._since):
-            if sum(held <= chosen - {key} for held in ways.values()) >= wanted:
-                chosen -= {key}
-        return chosen
+            victims |= remaining.pop(min(remaining, key=partial(cost, missing=missing)))
+        for key in sorted(victims, key=self._since):
+            if sum(holders <= victims - {key} for holders in ways.values()) >= wanted:
+                victims -= {key}
+        return victims
 
 
 def _uids(members: Iterable[Member]) -> frozenset[str]:
@@ -196,9 +197,9 @@ def _uids(members: Iterable[Member]) -> frozenset[str]:
 
 def _ending(pods: Iterable[Pod | Ended]) -> frozenset[JobKey]:
     """Returns the jobs whose pods with nodes are all being deleted."""
-    there = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.opened)]
+    admitted = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.opened)]
     return frozenset(
-        {pod.key for pod in there if pod.deleting} - {pod.key for pod in there if not pod.deleting}
+        {pod.key for pod in admitted if pod.deleting} - {pod.key for pod in admitted if not pod.deleting}
     )
 
 
@@ -206,12 +207,12 @@ def without(
     pods: Iterable[Pod | Ended], inventory: Inventory, jobs: Collection[JobKey]
 ) -> tuple[Sequence[Pod | Ended], Inventory]:
     """Returns the pods and the inventory if some jobs did not exist."""
-    left: list[Pod | Ended] = []
+    others: list[Pod | Ended] = []
     claims = dict(inventory.claims)
     for pod in pods:
         if (pod.key if isinstance(pod, Pod) else pod.job) not in jobs:
-            left.append(pod)
+            others.append(pod)
         elif isinstance(pod, Pod):
             for _, name in pod.claims:
                 claims.pop((pod.namespace, name), None)
-    return left, replace(inventory, claims=claims)
+    return others, replace(inventory, claims=claims)

@@ -20,7 +20,7 @@ LISTED: Final = 4
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs with why they cannot have units, which many jobs have in common."""
     # The causes, how many units are free, and are for others, and whether a guarantee keeps some of these.
-    known: dict[tuple[object, ...], tuple[str, int, int, bool]] = {}
+    by_key: dict[tuple[object, ...], tuple[str, int, int, bool]] = {}
     for each in waiting:
         if each.shortage is None:
             yield each
@@ -28,13 +28,13 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
         job, ranking, reason = each.job, each.shortage.ranking, each.reason
         reserved, teams = bool(cluster.reserved_from(job)), cluster.guarantees.teams(job.key[0])
         key = ranking, reserved, teams and (teams, len(job.blocks))
-        if key not in known:
+        if key not in by_key:
             by_unit = list(causes(cluster, ranking, job))
             total = len(ranking.fitting) + len(ranking.unfit)
             kinds = Counter(cause.kind for _, cause in by_unit)
             kept, others = kinds["guaranteed"], kinds["guaranteed"] + kinds["reserved"]
-            known[key] = listed(by_unit), total - len(by_unit) + others, others, kept > 0
-        text, free, others, is_kept = known[key]
+            by_key[key] = listed(by_unit), total - len(by_unit) + others, others, kept > 0
+        text, free, others, is_kept = by_key[key]
         if reason is Reason.UNITS and (reserved or is_kept) and free >= len(job.blocks):
             reason = Reason.GUARANTEE if is_kept else Reason.RESERVED
         yield replace(each, reason=reason, free=free, kept=others, units=text)
@@ -68,9 +68,9 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
 
 def _counted(kind: str, alike: list[tuple[str, Cause]]) -> str:
     whole = kind in ("held", "guaranteed", "reserved", "repelled")
-    shown = Counter(
-        cause.detail if whole else f"{name}: {cause.detail}" for name, cause in alike
-    ).most_common(2)
-    examples = ", ".join(f"{text} ({count})" if count > 1 else text for text, count in shown)
-    more = len(alike) - sum(count for _, count in shown)
+    most = Counter(cause.detail if whole else f"{name}: {cause.detail}" for name, cause in alike).most_common(
+        2
+    )
+    examples = ", ".join(f"{text} ({count})" if count > 1 else text for text, count in most)
+    more = len(alike) - sum(count for _, count in most)
     return f"{len(alike)} {kind}: {examples}" + (f" and {more} more" if more else "")

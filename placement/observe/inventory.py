@@ -174,10 +174,10 @@ def _requests(devices: Object) -> Iterator[Request]:
 
 def _attributes(device: Object, driver: str) -> Conditions:
     """Returns the attributes of a device, by domain and name; one without a domain is the driver's."""
-    known = {
+    conditions = {
         condition(name if "/" in name else f"{driver}/{name}", value)
         for name, typed in (device.get("attributes") or {}).items()
         for kind, value in typed.items()
         if kind in _COMPARED
     }
-    return frozenset({("driver", driver), *known})
+    return frozenset({("driver", driver), *conditions})

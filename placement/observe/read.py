@@ -177,11 +177,11 @@ def read_demand(spec: Object, status: Object | None = None, *, conditions: bool 
         Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
         for item in selecting.get("tolerations") or ()
     )
-    wanted = {name: amount for name, amount in requests(spec, status).items() if amount}
-    if len(wanted) > MOST_RESOURCES:  # no node has so many
-        wanted = {name: amount for name, amount in wanted.items() if name in CORE}
-    wanted |= ports(spec)
-    return shared(Demand(selecting.get("nodeSelector") or {}, terms, tolerations, wanted))
+    resources = {name: amount for name, amount in requests(spec, status).items() if amount}
+    if len(resources) > MOST_RESOURCES:  # no node has so many
+        resources = {name: amount for name, amount in resources.items() if name in CORE}
+    resources |= ports(spec)
+    return shared(Demand(selecting.get("nodeSelector") or {}, terms, tolerations, resources))
 
 
 def read_apart(spec: Object, most: int = MOST_TEXT) -> tuple[Apart, ...]:
