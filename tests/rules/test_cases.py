@@ -11,6 +11,7 @@ from tests.rules.packaged import TABLES, cases, components, documented
 from webhook.objects.tree import nodes, put
 from webhook.rows.conditions import Condition
 from webhook.rows.table import Match, Rule
+from webhook.rows.written import Range
 from webhook.ruletests import expected
 from webhook.ruletests.run import run
 
@@ -60,8 +61,10 @@ def changed(value: Any) -> Iterator[tuple[str, Any]]:
         for at, each in enumerate(value):
             rest = (*value[:at], *value[at + 1 :])
             yield from [(f"without {each!r}", rest)] if rest else []
-            others = changed(each) if isinstance(each, Mapping) else [(f"{each!r}", "none-such")]
+            others = [(f"{each!r}", "none-such")] if isinstance(each, str) else changed(each)
             yield from ((what, (*value[:at], new, *value[at + 1 :])) for what, new in others)
+    elif isinstance(value, Range):
+        yield "from more", replace(value, at_least=value.at_least + 100)
     elif isinstance(value, bool):
         yield "negated", not value
     elif isinstance(value, int):
