@@ -22,13 +22,13 @@ from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, 
 from webhook.preview.report import Preview
 from webhook.preview.run import EMPTY, preview
 from webhook.preview.text import as_diff, details, headline, row, totals
-from webhook.rules.convert import converted
+from webhook.rules.convert import converted, lost
 from webhook.rules.draft import Draft, with_off
 from webhook.rules.explain import explained
 from webhook.rules.lint import doubtful
 from webhook.rules.lint_policies import notes
 from webhook.rules.lint_rules import node_configs
-from webhook.rules.load import build, installed_draft, load_installed
+from webhook.rules.load import build, draft_of, installed_draft, load_installed, packaged_draft
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
 from webhook.rules.show import overview, row_of
@@ -349,9 +349,19 @@ def test_command(
 def convert(file: Path) -> None:
     """Print FILE, a table of 0.2.0, in the form of this version.
 
-    Sections that both forms have stay as they are written, with their comments.
+    Sections that both forms have stay as they are written, with their comments. Exits with 1 if the result
+    does not load.
     """
-    say(converted(read_text(file, file)), nl=False)
+    old = read_text(file, file)
+    new = converted(old)
+    say(new, nl=False)
+    for text in lost(old, new):
+        say(f"note: {text}", err=True)
+    try:
+        build(draft_of([("the printed table", new)], str(file), packaged_draft(placement=True)))
+    except TableError as error:
+        say(_refused(error), err=True)
+        sys.exit(1)
 
 
 @rules.command()

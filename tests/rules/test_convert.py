@@ -288,9 +288,9 @@ REFUSED = {
         "shape alone keeps single nodes together or apart by zone: give it a unit"
     ),
     "shapes: [{name: a, workers: 3, nodeConfig: 3}]": "shape a has units of 3 nodes by no label, and others",
-    "shapes: [{workers: 3}]": "shapes[0] has no name: add one",
-    "rules: [{name: a, mode: off}, {reason: r, match: {role: worker}}]": "rules[1] has no name: add one",
-    "workloads: [{kinds: [example.com/v1/Gang]}]": "workloads[0] has no name: add one",
+    "shapes: [{workers: 3}]": "mine.yaml:4: shapes[0]: name is missing: add it",
+    "rules: [{name: a, mode: off}, {reason: r, match: {role: worker}}]": "rules[1]: name is missing: add it",
+    "workloads: [{kinds: [example.com/v1/Gang]}]": "workloads[0]: name is missing: add it",
     "rules: [{name: a, reason: r, match: {role: worker}, warn: w, replaces: kueue-level-unset-preferred}]": (
         "kueue-level-unset-in-job, and rule a replaces kueue-level-unset-preferred: let it replace both"
     ),
@@ -313,7 +313,14 @@ REFUSED = {
         "rule a has the condition named, which is gone: remove it (a rule that quotes $(job.name) leaves out"
     ),
     "rules: [{name: a, match: {named: false}, warn: $(job.name)}]": "rule a has the condition named",
-    "candidates: []": "0.2.0 does not accept this table: ",
+    "candidates: []": "mine.yaml:4: candidates: 0.2.0 does not accept this value",
+    "\nshapes:\n  - {name: four-node}\n  - {name: a, workers: 3}": (
+        "mine.yaml:7: shapes[1]: nodeConfig is missing: add it"
+    ),
+    "\nworkloads:\n  - name: a\n    groups:\n      - {role: worker, template: /t, index: [labels/a]}": (
+        "mine.yaml:8: workloads[0].groups[0].index[0]: 0.2.0 does not accept this value"
+    ),
+    "rules: [{name: a, match: worker}]": "rules[0].match: 0.2.0 does not accept this value",
     "rules: [{name: jobs-in-order, reason: r, match: {role: worker}, placer: affinity}]": (
         "rule jobs-in-order is a copy from 30-placement.yaml, whose rules are packaged now: remove the row"
     ),
@@ -329,6 +336,32 @@ def test_a_table_that_cannot_be_converted_is_refused_with_the_remedy(text: str) 
     with pytest.raises(TableError) as refused:
         converted((SOURCE, OLD + text))
     assert REFUSED[text] in str(refused.value)
+
+
+def test_the_command_names_what_is_lost_and_what_does_not_load(tmp_path: Path) -> None:
+    """Protects from a pipeline that replaces a table by one that does less, or that no webhook loads."""
+    (file := tmp_path / "mine.yaml").write_text(
+        OLD
+        + "rules:\n  - {name: no-such-row, mode: off}\n  - {name: kueue-level-unset-required, mode: off}\n"
+        "  - {name: kueue-level-unset-preferred, mode: off}\n"
+        "  - {name: mine, reason: r, match: {role: worker}, warn: w,\n"
+        "     replaces: [unpaired, together-preferred]}\n"
+    )
+    done = CliRunner().invoke(main, ["rules", "convert", str(file)])
+    assert done.exit_code == 0
+    assert done.stderr.splitlines() == [
+        "note: rule no-such-row is dropped: there is no such rule that could be off",
+        "note: rule kueue-level-unset-required is a part of kueue-level-unset-in-job now",
+        "note: rule kueue-level-unset-preferred is a part of kueue-level-unset-in-job now",
+        "note: replaces: unpaired of rule mine is dropped: there is no such rule",
+        "note: rule together-preferred is off, because rule mine replaces it",
+    ]
+    file.write_text(
+        OLD + "rules: [{name: mine, reason: r, match: {role: worker, shape: {name: s}}, warn: w}]\n"
+    )
+    done = CliRunner().invoke(main, ["rules", "convert", str(file)])
+    assert (done.exit_code, done.stdout) == (1, converted((SOURCE, file.read_text())))
+    assert "the printed table:4: rules[0].match.shape: unreachable: no shape of the table" in done.stderr
 
 
 def test_the_command_prints_a_table_that_loads_and_refuses_what_is_none_of_0_2_0(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import Any, Final
 
+from common.pointers import field_name
 from common.texts import cut
 from webhook.documents import Document, DocumentError, dump_yaml, read_documents
 from webhook.objects.templates import matches
-from webhook.rules.convert_rows import Row, rule, texts, workload
+from webhook.rules.convert_rows import RefusedError, Row, at, each, rule, texts, workload
 from webhook.rules.load import Text, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import OLD, VERSION
@@ -56,23 +58,32 @@ def converted(text: Text) -> str:
     if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD:
         raise TableError([Problem(source, 1, "apiVersion", f"is no table of 0.2.0, which has {OLD}")])
     try:
-        _check_names(document.value)
-        new = dict(_sections(document.value))
-    except ValueError as error:
-        raise TableError([Problem(source, 1, "", str(error))]) from error
-    except (AttributeError, LookupError, TypeError) as error:
-        message = cut(f"0.2.0 does not accept this table: {type(error).__name__}: {error}")
-        raise TableError([Problem(source, 1, "", message)]) from error
+        with at():
+            for key in ("workloads", "shapes", "rules"):
+                each(key, document.value.get(key, ()), itemgetter("name"))
+            new = dict(_sections(document.value))
+    except RefusedError as error:
+        place = field_name(error.path)
+        raise TableError([Problem(source, document.line_of(error.path), place, cut(str(error)))]) from error
     raw = text[1] if isinstance(text[1], str) else text[1].decode()
     return _written(document, raw, new)
 
 
-def _check_names(old: Row) -> None:
-    """Raises a ValueError if a row has no name."""
-    for key in ("workloads", "shapes", "rules"):
-        for number, row in enumerate(old.get(key, ())):
-            if "name" not in row:
-                raise ValueError(f"{key}[{number}] has no name: add one")
+def lost(text: Text, new: str) -> Iterator[str]:
+    """Yields what a converted table does not have, and what has its place."""
+    old = document_of(text[1], text[0]).value
+    rules = {row["name"]: row for row in document_of(new, text[0]).value.get("rules", ())}
+    for row in old.get("rules", ()):
+        name = row["name"]
+        if name in JOINED:
+            yield f"rule {name} is a part of {IN_JOB} now"
+        elif name not in rules:
+            yield f"rule {name} is dropped: there is no such rule that could be {_with_mode(row)['mode']}"
+        for other in texts(row, "replaces") if name in rules else ():
+            if other in rules and "extends" in old:
+                yield f"rule {other} is off, because rule {name} replaces it"
+            elif other not in rules and other not in JOINED:
+                yield f"replaces: {other} of rule {name} is dropped: there is no such rule"
 
 
 def _sections(old: Row) -> Iterator[tuple[str, Any]]:
@@ -80,17 +91,19 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
     for key, value in old.items():
         if key == "candidates":
             moved = (*MOVED, "requests", "wholeNode")
-            if remaining := _with_labels({name: of for name, of in value.items() if name not in moved}):
+            with at(key):
+                remaining = _with_labels({name: of for name, of in value.items() if name not in moved})
+            if remaining:
                 yield key, remaining
         elif key == "rules":
-            rows = [rule(row) for row in value]
+            rows = each(key, value, rule)
             rows = _laid_over(rows) if "extends" in old else _in_turn(rows)
             # A bare off is written as it is only if all the rows are.
             yield key, value if rows == value else [*map(_with_mode, rows)]
         elif key == "workloads":
             if "extends" in old and any(row["name"] == INDEXED for row in value):
                 raise ValueError(f"workload {INDEXED} is a part of {JOB} now: change {JOB} in its place")
-            yield key, [workload(row) for row in value]
+            yield key, each(key, value, workload)
         elif key != "shapes":
             yield key, VERSION if key == "apiVersion" else value
     if family := _family(old):
@@ -137,6 +150,7 @@ def _units(shapes: list[Row], below: Row, *, extends: bool) -> list[Row]:
     )
     rows: dict[str, Row] = {row["name"]: row for row in known}
     rows |= {row["name"]: {**rows.get(row["name"], {}), **row} for row in shapes}
+    each("shapes", shapes, lambda row: int(rows[row["name"]]["nodeConfig"]))
     own = [row for row in rows.values() if row.get("topologyKey") and row not in known]
     chosen = (labels if extends else {}) | {row["nodeConfig"]: row["topologyKey"] for row in own}
     for row in rows.values():
@@ -159,7 +173,7 @@ def _label(chosen: Mapping[int, str], size: int) -> str | None:
     return chosen.get(min((known for known in chosen if known >= size), default=0))
 
 
-def _in_turn(rules: list[Row]) -> list[Row]:
+def _in_turn(rules: Sequence[Row]) -> list[Row]:
     """Returns the rules of a whole table, each after those that replaced it, for `unless`."""
     named = {row["name"]: row for row in rules}
     instead = {name: [row["name"] for row in rules if name in texts(row, "replaces")] for name in named}
@@ -185,7 +199,7 @@ def _with_mode(row: Row) -> Row:
     return row | {"mode": "off"} if row.get("mode") is False else row
 
 
-def _joined(rules: list[Row]) -> list[Row]:
+def _joined(rules: Sequence[Row]) -> list[Row]:
     """Returns the rules, with one in the place of two.
 
     Raises:
@@ -205,49 +219,55 @@ def _joined(rules: list[Row]) -> list[Row]:
     return [row for row in rules if row["name"] not in JOINED] + changes[:1]
 
 
-def _laid_over(rules: list[Row]) -> list[Row]:
-    """Returns the rules of a table that extends the packaged one.
-
-    Raises:
-        ValueError: A rule depends on one that the packaged table no longer has.
-    """
+def _laid_over(rules: Sequence[Row]) -> list[Row]:
+    """Returns the rules of a table that extends the packaged one."""
     packaged = {row["name"]: row for row in default_draft().raw["rules"]}
+    places = {row["name"]: [number] for number, row in enumerate(rules)}
     result = list[Row]()
     for row in _joined(rules):
-        if row["name"] in WAITING and "reason" in row:
-            raise ValueError(
-                f"rule {row['name']} is a copy from 30-placement.yaml, whose rules are packaged now: "
-                "remove the row, or leave only its name and what you changed"
-            )
-        kinds = texts(row.get("match", {}), "workload")
-        limits = packaged.get(row["name"], {}).get("match", {}) | row.get("match", {})
-        if "numbered" not in limits and matches(INDEXED, (*kinds,)) != matches(JOB, (*kinds,)):
-            raise ValueError(
-                f"rule {row['name']} is for some Jobs only, and the workload {JOB} is for Indexed ones, too: "
-                f"match {JOB}, with numbered: true for those"
-            )
-        if INDEXED in kinds:
-            row["match"] |= {"workload": [JOB if kind == INDEXED else kind for kind in kinds if kind != JOB]}
-        name, off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
-        if name in RESTORED and (off or "match" in row):
-            raise ValueError(
-                f"rule {name} left jobs to the AWS document's own rule, which `extends: aws-document` has"
-            )
-        if name not in packaged and not {"match", "reason"} <= row.keys():
-            if off and not matches(name, GONE):
-                continue
-            raise ValueError(
-                f"rule {name} is not in the packaged table any more: remove the row (CHANGELOG.md)"
-            )
-        for other in texts(row, "replaces") if name not in packaged else ():
-            if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
-                raise ValueError(
-                    f"rule {name} replaces {other} for some jobs only: change {other}'s match, "
-                    "and remove replaces"
-                )
-            result += [{"name": other, "mode": "off"}] if other in packaged else []
-        result.append({key: value for key, value in row.items() if key != "replaces"})
+        with at("rules", *places.get(row["name"], [])):
+            result += _present(row, packaged)
     return result
+
+
+def _present(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
+    """Yields the rows in place of one that extends the packaged table.
+
+    Raises:
+        ValueError: The rule depends on one that the packaged table no longer has.
+    """
+    if row["name"] in WAITING and "reason" in row:
+        raise ValueError(
+            f"rule {row['name']} is a copy from 30-placement.yaml, whose rules are packaged now: "
+            "remove the row, or leave only its name and what you changed"
+        )
+    kinds = texts(row.get("match", {}), "workload")
+    limits = packaged.get(row["name"], {}).get("match", {}) | row.get("match", {})
+    if "numbered" not in limits and matches(INDEXED, (*kinds,)) != matches(JOB, (*kinds,)):
+        raise ValueError(
+            f"rule {row['name']} is for some Jobs only, and the workload {JOB} is for Indexed ones, too: "
+            f"match {JOB}, with numbered: true for those"
+        )
+    if INDEXED in kinds:
+        row["match"] |= {"workload": [JOB if kind == INDEXED else kind for kind in kinds if kind != JOB]}
+    name, off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
+    if name in RESTORED and (off or "match" in row):
+        raise ValueError(
+            f"rule {name} left jobs to the AWS document's own rule, which `extends: aws-document` has"
+        )
+    if name not in packaged and not {"match", "reason"} <= row.keys():
+        if off and not matches(name, GONE):
+            return
+        raise ValueError(f"rule {name} is not in the packaged table any more: remove the row (CHANGELOG.md)")
+    for other in texts(row, "replaces") if name not in packaged else ():
+        if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
+            raise ValueError(
+                f"rule {name} replaces {other} for some jobs only: change {other}'s match, "
+                "and remove replaces"
+            )
+        if other in packaged:
+            yield {"name": other, "mode": "off"}
+    yield {key: value for key, value in row.items() if key != "replaces"}
 
 
 def _written(document: Document, text: str, new: Mapping[str, Any]) -> str:

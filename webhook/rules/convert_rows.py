@@ -1,8 +1,13 @@
 """Converts rows of a table of 0.2.0: kinds of job, and conditions of rules."""
 
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
 
 from contract.place import ENV, LABEL, NAME, PLACERS
+from webhook.objects.tree import Path
+
+T = TypeVar("T")
 
 FUNCTIONS: Final = {"parent": "dirname", "smaller": "min", "counted": "count"}
 """Flags of a workload's field, each with the function that the field has now."""
@@ -22,6 +27,43 @@ QUOTING: Final = ("add", "warn", "deny")
 Row = dict[str, Any]
 
 
+class RefusedError(ValueError):
+    """A value of a table that cannot be converted, with its path."""
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+@contextmanager
+def at(*path: str | int) -> Iterator[None]:
+    """Adds a path to errors about what is read there.
+
+    Raises:
+        RefusedError: In place of every error.
+    """
+    try:
+        yield
+    except RefusedError as error:
+        raise RefusedError((*path, *error.path), str(error)) from error
+    except KeyError as error:
+        raise RefusedError(path, f"{error.args[0]} is missing: add it") from error
+    except (AttributeError, LookupError, TypeError) as error:
+        raise RefusedError(path, "0.2.0 does not accept this value") from error
+    except ValueError as error:
+        raise RefusedError(path, str(error)) from error
+
+
+def each(key: str, rows: Any, make: Callable[[Any], T]) -> Sequence[T]:  # noqa: ANN401 - as written
+    """Returns the converted rows of a list; errors have their paths."""
+    result = list[T]()
+    with at(key):
+        for number, row in enumerate(rows):
+            with at(number):
+                result.append(make(row))
+    return result
+
+
 def workload(row: Row) -> Row:
     """Returns a workload in the new form.
 
@@ -32,7 +74,7 @@ def workload(row: Row) -> Row:
     if "fields" in row:
         new["fields"] = {name: _field(field) for name, field in row["fields"].items()}
     if "groups" in row:
-        new["groups"] = [_group(group) for group in row["groups"]]
+        new["groups"] = each("groups", row["groups"], _group)
     if isinstance(row.get("updates"), dict):
         new["updates"] = _without_fixed(row["updates"])
     return new
@@ -58,7 +100,7 @@ def _group(row: Row) -> Row:
     names = {"numbers": "count", "continues": "continues"}
     more = {name: new.pop(key) for key, name in names.items() if key in new}
     if "index" in new:
-        first, *others = (_term(**term) for term in new.pop("index"))
+        first, *others = each("index", new.pop("index"), lambda term: _term(**term))
         new["number"] = first | ({"plus": others} if others else {}) | more
     return new
 
@@ -75,7 +117,8 @@ def rule(row: Row) -> Row:
     Raises:
         ValueError: It matches jobs by whether they have a name, and quotes none.
     """
-    named = row.get("match", {}).get("named")
+    with at("match"):
+        named = row.get("match", {}).get("named")
     if named is False or (named and "$(job.name)" not in str([row.get(key) for key in QUOTING])):
         raise ValueError(
             f"rule {row['name']} has the condition named, which is gone: remove it (a rule that quotes "
