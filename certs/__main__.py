@@ -26,7 +26,7 @@ LOOK_SECONDS = 0.5
 """Time between the checks of ``rotate --wait``."""
 
 LEAST_SECONDS = 0.1
-"""Least time between two passes of ``run``."""
+"""Minimum time between two passes of ``run``."""
 
 _FAILURES = (ApiError, CertificateError, OSError)
 _log = logging.getLogger("certs")

@@ -37,7 +37,7 @@ def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Creates a file again, with its permissions from the beginning, and not through a link that is new."""
+    """Replaces a file. The new one has its permissions from the start, and no new link is followed."""
     path.unlink(missing_ok=True)
     with open(path, "xb", opener=partial(os.open, mode=mode)) as file:
         file.write(content)

@@ -34,7 +34,7 @@ class Wanted:
 
     @property
     def least_life(self) -> timedelta:
-        """Least remaining lifetime of a leaf that is served: enough for a replacement and late passes."""
+        """Minimum remaining lifetime of a leaf that is served: enough for a replacement and late passes."""
         return 12 * self.settle
 
     def __post_init__(self) -> None:
@@ -132,15 +132,15 @@ class Inputs:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about missing webhook configurations and a refused certificate, without full stops."""
+        """Notes without full stops: missing webhook configurations, and why a provided leaf is not served."""
         notes = [*map(messages.no_hook, self.missing)]
         return notes + [messages.not_served(why) for why in [self.refused] if why]
 
 
 def renewal(certificate: x509.Certificate) -> datetime:
-    """Returns when a certificate reaches its renewal time: after two thirds of its lifetime.
+    """Returns the renewal time of a certificate: the end of the first two thirds of its lifetime.
 
-    The lifetime begins when the certificate was created, not `BACKDATE` earlier; it may be a few minutes.
+    The lifetime is counted from the certificate's creation, not from notBefore; it may be a few minutes.
     """
     end = certificate.not_valid_after_utc
     begin = min(certificate.not_valid_before_utc + BACKDATE, end)
@@ -148,7 +148,7 @@ def renewal(certificate: x509.Certificate) -> datetime:
 
 
 def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
-    """Returns why a client that trusts ``bundle`` would refuse a Secret's leaf; empty if it accepts it."""
+    """Returns why a client that trusts ``bundle`` refuses a Secret's leaf; empty if the client accepts it."""
     if serving.pair is None:
         return serving.problem
     leaf = serving.pair.certificate
@@ -160,7 +160,7 @@ def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
 
 
 def last_served(leaf: x509.Certificate, wanted: Wanted) -> datetime:
-    """Returns until when a provided leaf is served: early enough that another one can replace it."""
+    """Returns the end of the time in which a provided leaf is served: early enough to replace the leaf."""
     return leaf.not_valid_after_utc - wanted.least_life
 
 

@@ -26,7 +26,7 @@ NOT_TRUSTED_YET: Final = "API servers do not trust the new authority yet"
 PODS_RECEIVE_LEAF: Final = "pods are receiving the new authority's leaf"
 EVERY_REPLICA: Final = "every replica serves the new authority's leaf"
 NOTHING_TO_DO: Final = "nothing to do"
-ca_not_valid: Final = "the authority is {} only".format
+ca_not_valid: Final = "the authority is only {}".format
 no_ca: Final = "no authority can sign: {}".format
 ca_due: Final = f"the authority reached its renewal time at {_TIME}".format
 no_leaf: Final = "no leaf to serve: {}".format
@@ -40,12 +40,12 @@ valid: Final = f"valid from {_TIME} to {_TIME}".format
 # ---- Why a Secret cannot be used ---------------------------------------------------------------------------
 
 MISSING: Final = "it does not exist"
-OTHER_KEY: Final = "its private key is not the certificate's"
+OTHER_KEY: Final = "its private key does not belong to its certificate"
 WRONG_KEY: Final = "its private key is not ECDSA on P-256"
 NO_CA_FILE: Final = "its ca.crt is missing or cannot be read"
 NOT_SIGNED: Final = "no trusted authority signed it"
 unreadable: Final = "its certificate or key cannot be read: {}".format
-not_valid: Final = "it is {} only".format
+not_valid: Final = "it is only {}".format
 lacks_name: Final = "it lacks the name {}".format
 ends_soon: Final = f"it ends at {_TIME}, in less than {{}}".format
 
@@ -96,7 +96,7 @@ SAME_SECRETS: Final = (
     "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the second, and the "
     "third is never written"
 )
-NO_NAMES: Final = "a serving certificate needs at least one name, and no empty one"
+NO_NAMES: Final = "a serving certificate needs at least one name, and no name may be empty"
 step: Final = "{}: {}".format
 note: Final = "note: {}".format
 wrong: Final = "wrong: {}".format

@@ -17,7 +17,7 @@ _log = logging.getLogger("certs")
 
 @dataclass(slots=True)
 class Passes:
-    """Does passes, counts them and logs them.
+    """Runs passes, counts them and logs them.
 
     Attributes:
         rotator: Does a pass.
@@ -31,7 +31,7 @@ class Passes:
     _last_text: str = field(default="", init=False)
 
     def __call__(self) -> float:
-        """Does a pass; returns the seconds until the next one."""
+        """Runs a pass; returns the seconds until the next one."""
         try:
             result = self.rotator.run()
         except (ApiError, CertificateError) as error:

@@ -29,7 +29,7 @@ def addresses(slices: Object | None) -> list[Address]:
 
 
 def served(replicas: Sequence[Address]) -> dict[str, x509.Certificate]:
-    """Returns the leaf that each replica serves, even one that does not verify.
+    """Returns the leaf that each replica serves, even if the leaf cannot be verified.
 
     Returns:
         The leaf by ``host:port``. A replica that does not answer is left out: its pod is deleted or not yet

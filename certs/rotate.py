@@ -17,12 +17,12 @@ from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 
 MOST_STEPS = 40
-"""Most steps of a pass. A complete rotation has eight; if 40 are not enough, another program undoes them."""
+"""Maximum number of steps of a pass; a rotation has eight. If 40 are too few, another program undoes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The objects with the certificates, and those that must trust them.
+    """The Secrets with the certificates, and the webhook configurations that need their authorities.
 
     Attributes:
         namespace: The namespace of the Secrets and the Service.
@@ -47,8 +47,8 @@ class PassResult:
 
     Attributes:
         steps: The steps that were done, in order.
-        last: The reason why no step followed.
-        stored: What is stored now.
+        last: The final decision, which is to do nothing or to wait, with its reason.
+        stored: The Secrets and webhook configurations as they were read after the last step.
         conflicts: How often another client wrote first.
     """
 
@@ -60,11 +60,11 @@ class PassResult:
 
 @dataclass(slots=True)
 class Rotator:
-    """Does passes for one target. It raises `ApiError` if an object cannot be read or written.
+    """Runs passes for one target. A pass raises `ApiError` if an object cannot be read or written.
 
     Attributes:
         api: The API server.
-        target: The objects.
+        target: The objects to read and write.
         wanted: The certificates that the user wants.
         clock: Returns the time, with a time zone.
         say: Called with each step after it is done.
@@ -106,7 +106,7 @@ class Rotator:
         return served(addresses(slices))
 
     def run(self, *, replace_authority: bool = False, replace_leaf: bool = False) -> PassResult:
-        """Does one pass; on request replaces the authority or the serving certificate, even if it is valid.
+        """Runs one pass; on request replaces the authority or the serving certificate, even if it is valid.
 
         Raises:
             ApiError: A step failed; those before it are done, and the next pass continues.
@@ -144,7 +144,7 @@ class Rotator:
                 ca = {"ca.crt": bundle_pem(decision.bundle | {pair.certificate})}
                 self._write(stored.authority, _files(pair) | ca, {TRUSTED_SINCE: None})
             case Action.BUNDLE:
-                # If the bundle grows, TRUSTED_SINCE goes: every caBundle must get the new authority first.
+                # If the bundle grows, TRUSTED_SINCE is removed: every caBundle must get the authority first.
                 notes = {} if decision.bundle <= stored.bundle else {TRUSTED_SINCE: None}
                 self._write(stored.authority, {"ca.crt": bundle_pem(decision.bundle)}, notes)
             case Action.FORGET:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def files_of(path: Path, *, recursive: bool = False) -> list[Path]:
-    """Returns a directory's files that kubectl would read, or the path itself if it is no directory."""
+    """Returns a directory's files that kubectl would read, or the path itself if it is not a directory."""
     if not path.is_dir():
         return [path]
     files = path.rglob("*") if recursive else path.iterdir()

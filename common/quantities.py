@@ -23,7 +23,7 @@ _LONGEST: Final = 80
 
 
 def thousandths(text: str) -> int:
-    """Returns a quantity in thousandths, rounded up; 0 for a text that is no quantity."""
+    """Returns a quantity in thousandths, rounded up; 0 for a text that is not a quantity."""
     return _thousandths(text) if len(text) <= _LONGEST else 0
 
 

@@ -19,10 +19,10 @@ SHARED: Final = ("workloads", "families")
 """The files that every packaged table has; each has its own sections."""
 
 MOST_BYTES: Final = 1024 * 1024
-"""Most bytes of a rule table; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
+"""Maximum size of a rule table, in bytes; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
 
 MOST_FILES: Final = 64
-"""Most files of a rule table: each costs as much work as all rows before it."""
+"""Maximum number of files of a rule table: merging each costs as much work as all rows before it."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """The plugin, a single file, contains only the Python part of PyYAML."""

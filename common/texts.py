@@ -11,16 +11,16 @@ from typing import Final
 WIDTH: Final = 100
 """Width of a line for people, in characters."""
 NARROWEST: Final = 10
-"""Least width of a column, in characters."""
+"""Minimum width of a column, in characters."""
 
 CLOSE: Final = 0.83
-"""Least similarity of a name and its misspelling; `minReplicas` and `maxReplicas` are less similar."""
+"""Minimum similarity of a name and its misspelling; `minReplicas` and `maxReplicas` are less similar."""
 
 LONGEST_MESSAGE: Final = 1000
-"""Most characters of a warning, a denial or a reason; a longer quotation of an object is of no use."""
+"""Maximum length of a warning, a denial or a reason; a longer quotation of an object is of no use."""
 
 LONGEST_NAME: Final = 200
-"""Most characters of a name for which a similar known name is looked for."""
+"""Maximum length of a name for which a similar known name is looked for."""
 
 
 def printable(text: str, longest: int = 0) -> str:
@@ -30,7 +30,7 @@ def printable(text: str, longest: int = 0) -> str:
 
     Args:
         text: Text that any user may have written.
-        longest: Most characters to keep, with an ellipsis as the last if there were more; 0 keeps all.
+        longest: Maximum length, with an ellipsis as the last character if there was more; 0 keeps all.
     """
     result = text[: longest + 1] if longest else text
     if not result.isprintable():
@@ -52,7 +52,7 @@ def cut(message: str) -> str:
 
 
 def few(names: Sequence[str], most: int) -> str:
-    """Returns names in a row, at most so many: ``a, b and 3 more``."""
+    """Returns names as one text, with at most ``most`` of them: ``a, b and 3 more``."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 

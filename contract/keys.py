@@ -44,7 +44,7 @@ BLOCK: Final = PREFIX + "block"
 """Label on a worker: its block in the job."""
 
 LOOSE: Final = PREFIX + "loose"
-"""Label on a Pod of no job that uses devices, and so keeps jobs off its UltraServer."""
+"""Label on a Pod that uses devices and belongs to no job, and therefore keeps jobs off its UltraServer."""
 
 INIT_SCRIPT: Final = PREFIX + "init-script"
 """Annotation on a launcher's Pod: the script that its init containers run."""
@@ -53,10 +53,10 @@ ADDED: Final = PREFIX + "added"
 """Annotation on a pod template: what the webhook added to it."""
 
 ADDED_TO_POD: Final = PREFIX + "added-to-pod"
-"""The same for a Pod itself."""
+"""Annotation on a Pod: what the webhook added to this Pod."""
 
 TRUSTED_SINCE: Final = PREFIX + "trusted-since"
-"""Annotation on the certificate authority's Secret: since when every caBundle holds its bundle."""
+"""Annotation on the certificate authority's Secret: the time since which every caBundle holds its bundle."""
 
 STORED_AT: Final = PREFIX + "stored-at"
 """Annotation on the serving Secret: when its leaf certificate was stored.
@@ -82,10 +82,10 @@ DEVICES: Final = frozenset({NEURON, f"{NEURON}core", f"{NEURON}device"})
 """Resources of the Neuron device plugin: a pod that requests one of them uses a part of a node."""
 
 DRIVER: Final = "neuron.aws.com"
-"""The Neuron DRA driver, whose devices pods get by device claims."""
+"""The Neuron DRA driver, whose devices pods get through device claims."""
 
 LONGEST_LABEL: Final = 63
-"""Most characters of a label value (Kubernetes, "Labels and Selectors")."""
+"""Maximum length of a label value (Kubernetes, "Labels and Selectors")."""
 
 TRAINING: Final = "training.kubeflow.org/"
 """Prefix of the labels of mpi-operator and training-operator on a job's pods."""

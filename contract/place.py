@@ -31,10 +31,10 @@ MOST_WORKERS: Final = 100_000
 """More workers than any cluster has nodes; a larger number is an error."""
 
 MOST_TERMS: Final = 4
-"""Most terms of an index."""
+"""Maximum number of terms of an index."""
 
 LONGEST: Final = 2000
-"""Most characters of a placement annotation, as many are cached."""
+"""Maximum length of a placement annotation, as many are cached."""
 
 NAME: Final = "name"
 LABEL: Final = "labels/"
@@ -99,7 +99,7 @@ class Term:
 def _variable(pod: Mapping[str, Any], name: str) -> object:
     """Returns the plain value of a variable in the first container that has it; it may be of any type.
 
-    If a container has two variables of one name, the last counts, as for the kubelet.
+    If a container has two variables of one name, the last one is used, as by the kubelet.
     """
     spec = pod.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
@@ -189,7 +189,7 @@ def parse(text: str) -> Place:
 
 
 def read(metadata: Mapping[str, Any]) -> Place | None:
-    """Returns the placement annotation of a pod or a pod template; None for one that is no worker.
+    """Returns the placement annotation of a pod or a pod template; None if it does not belong to a worker.
 
     Raises:
         ContractError: It cannot be read.

@@ -39,7 +39,7 @@ def own_namespace() -> str:
 
 
 def connect(kubeconfig: Path | None) -> "KubernetesApi":
-    """Returns what `kube.client.connect` does; imports it late, as some commands and --help do without.
+    """Returns what `kube.client.connect` does; imports it late: some commands and --help do not need it.
 
     Raises:
         ApiError: No API server is named, or its client is not installed.

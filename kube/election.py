@@ -1,4 +1,4 @@
-"""Leader election by a Lease: of several running programs, its holder does the passes.
+"""Leader election by a Lease: of several running programs, its holder runs the passes.
 
 The rules are those of client-go (``tools/leaderelection``). A candidate may take over the Lease if its holder
 has not renewed it for the Lease's duration, measured by the candidate's own clock; clocks of different
@@ -18,7 +18,7 @@ from kube.api import ConflictError, Object, leases
 from kube.rest import RestApi
 
 LONGEST: Final = 600
-"""Most seconds to wait for a silent holder: the duration in a stolen Lease may be 68 years."""
+"""Maximum time to wait for a silent holder, in seconds: the duration in a stolen Lease may be 68 years."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Elector:
         version = (holder, spec.get("renewTime"))
         if version != self._seen:
             self._seen, self._seen_at = version, self.watch()
-        # The holder's own duration counts: its settings may differ from those of this candidate.
+        # The duration in the Lease is used: the holder's settings may differ from those of this candidate.
         duration = spec.get("leaseDurationSeconds") or self.duration
         return self.watch() - self._seen_at > min(duration, max(LONGEST, self.duration))
 

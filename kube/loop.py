@@ -1,4 +1,4 @@
-"""The loop of a program of which one replica at a time does the work: it holds the Lease and does passes."""
+"""The loop of a program with one active replica at a time: this replica holds the Lease and runs passes."""
 
 import logging
 import signal
@@ -11,23 +11,24 @@ from kube.backoff import jitter
 from kube.election import Elector
 
 LEAST_SECONDS = 0.1
-"""Least time between two passes."""
+"""Minimum time between two passes."""
 
 UNABLE_SECONDS = 1.0
-"""Time between two checks whether a program that cannot do its work can do it again."""
+"""Time between two checks of whether a program that could not work can work again."""
 
 _log = logging.getLogger("kube.loop")
 
 
 @dataclass(slots=True)
 class Loop:
-    """Does passes while this program leads. Only `wake` and `stop` may be called from other threads.
+    """Runs passes while this program leads. Only `wake` and `stop` may be called from other threads.
 
     Attributes:
         elector: The candidate for the Lease.
         work: Does a pass, which must be shorter than the Lease; returns the seconds until the next one.
         leads: Called after every election with whether this program leads.
-        wait: Waits at most so many seconds of the elector's clock for the event; returns whether it was set.
+        wait: Waits for the event for at most the given seconds of the elector's clock; returns whether it was
+            set.
         able: Returns whether this program could do the work now; if not, it leaves the Lease to another.
     """
 

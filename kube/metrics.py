@@ -42,7 +42,7 @@ class Server(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as the base has it
-        """Ends a connection, which no longer counts."""
+        """Ends a connection, and removes it from the set of open ones."""
         with contextlib.suppress(ValueError):  # it was closed as the oldest
             self._connections.remove(request)
         super().shutdown_request(request)

@@ -46,7 +46,7 @@ class RestApi(ABC):
         """Sends one request, with a body that is not bytes as JSON, and returns the answer.
 
         Raises:
-            TooLongError: The answer has more than ``most`` bytes; None is no limit.
+            TooLongError: The answer has more than ``most`` bytes; None means no limit.
         """
 
     def call(

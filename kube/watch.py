@@ -53,7 +53,7 @@ class Mirror(Generic[T]):
         unserved: What follows if the API server does not serve the collection, whose copy is then empty;
             empty for a collection that every API server serves.
         clock: Returns the seconds of a clock that never jumps.
-        wait: Waits at most so many seconds for the event.
+        wait: Waits for the event for at most the given seconds.
     """
 
     def __init__(  # noqa: PLR0913 - the last two are for tests
@@ -145,7 +145,7 @@ class Mirror(Generic[T]):
                 self._wait(self._stopped, next(self._waits))
 
     def _note(self, before: str, began: float) -> bool:
-        """Returns whether the collection was followed: a short watch without an event does not count."""
+        """Returns whether the collection was followed: a short watch without an event is not enough."""
         followed = self._version != before or self._clock() - began >= SHORT_SECONDS
         if followed:
             self._until = self._clock()

@@ -152,7 +152,7 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
         sys.exit(FAILED if any(codes) else NOT_WHOLE if fits else WHOLE)
     previews = [each for _, those in shown for each in those]
     if not previews:
-        _fail("no objects to look at")
+        _fail("there are no objects")
     if form == "json":
         _json({"items": [report(*each) for each in previews]})
     else:
@@ -214,9 +214,9 @@ def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
 )
 @connected
 def snapshot_command(lister: Lister, *, hidden: bool) -> None:
-    """Print, as JSON, what a decision of whole-job admission sees, to report a bug.
+    """Print the input of a decision of whole-job admission as JSON, for a bug report.
 
-    ``python -m placement replay FILE`` decides about it again. It has no commands, variables and Secrets.
+    ``python -m placement replay FILE`` repeats the decision. The file has no commands, variables or Secrets.
     """
     fleet, ended = lister.fleet, lister.ended()
     snapshot = Snapshot(

@@ -46,13 +46,13 @@ class Finding:
 class Case:
     """A job and its pods, and what else was read to explain it.
 
-    An object that the user may not read is empty.
+    If the user may not read an object, its attribute is an empty map.
 
     Attributes:
         called: The job as the command names it.
         namespace: Its namespace.
         job: The object; empty if its kind is not in the table.
-        pods: Its pods by name, with those that have ended.
+        pods: Its pods in the order of their names. Pods that have ended are included.
         fleet: The nodes and pods of the cluster.
         space: Its Namespace.
         events: Events about the job and its pods.
@@ -172,7 +172,7 @@ class Case:
         return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def events_about(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
-        """Yields the last Event of each reason about some objects: warnings, or all of a component."""
+        """Yields the last Event of each reason about the given objects: warnings, or all of ``component``."""
         objects = set(names)
         last: dict[tuple[str, str], Object] = {}
         for event in sorted(self.events, key=_when):

@@ -92,7 +92,7 @@ class Fleet:
     def holders(self) -> dict[str, dict[str, list[Member]]]:
         """The holders of each node, with their pods, as far as the placement program trusts these.
 
-        A holder is a job, or ``pod NAMESPACE/NAME`` of no job, or a device claim without a pod.
+        A holder is a job, or ``pod NAMESPACE/NAME`` without a job, or a device claim without a pod.
         """
         holders: dict[str, dict[str, list[Member]]] = {}
         for pod in self.pods:

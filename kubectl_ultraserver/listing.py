@@ -80,7 +80,7 @@ class Lister:
         return self._get(LEASE)
 
     def _claims(self) -> tuple[Inventory, str]:
-        """Returns device claims, none before Kubernetes 1.34; and why they were not read."""
+        """Returns the device claims (none before Kubernetes 1.34), and the reason if they were not read."""
         if not self.has_claims:
             return Inventory(), ""
         try:

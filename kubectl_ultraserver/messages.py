@@ -16,7 +16,7 @@ from kubectl_ultraserver.objects import NAME
 from placement.observe.model import COMPONENT
 
 NAMED: Final = 4
-"""Most names in a text; the others are counted."""
+"""Maximum number of names in a text; the others are counted."""
 
 RECREATE: Final = "delete the job and apply it again: the webhook acts on creation only"
 GET_PODS: Final = f"kubectl -n {NAME} get pods"
@@ -46,7 +46,7 @@ on_node: Final = "{} is on node {}, {}".format
 NODE_GONE: Final = "which does not exist any more"
 NODE_NOT_READY: Final = "which is not ready"
 other_mode: Final = "whose mode {} has no node config {}".format
-other_claim: Final = "{} has its devices by {}, with node config {}; the job has {}".format
+other_claim: Final = "{} gets its devices through {}, with node config {}; the job has {}".format
 shared: Final = "{} is shared with {} ({} on node {})".format
 outside: Final = "node {} is in no working UltraServer".format
 
@@ -150,7 +150,7 @@ def foreign_gate(names: Sequence[str], gate: str, *, kueue: bool) -> str:
 
 
 def launcher_without_node(why: str) -> str:
-    return f"the launcher has no node: {why or 'the scheduler has not looked at it yet'}"
+    return f"the launcher has no node: {why or 'the scheduler has not tried to place it yet'}"
 
 
 def _there(units: Sequence[str]) -> str:
@@ -170,12 +170,12 @@ def could_admit(units: Sequence[str]) -> str:
 
 
 def not_scheduled(scheduler: str, *, new: bool) -> str:
-    return f"scheduler {scheduler} has not looked at it{'' if new else ': is it running?'}"
+    return f"scheduler {scheduler} has not tried to place it{'' if new else ': is it running?'}"
 
 
 def room(units: Sequence[str]) -> str:
     there = " ".join(units) or "where the others are"
-    return f"by nodes and devices there is room for it: {there}; its pods wait for another reason"
+    return f"there are enough nodes and devices for it: {there}; its pods wait for another reason"
 
 
 # ---- `why`: Kueue ------------------------------------------------------------------------------------------
@@ -183,11 +183,11 @@ def room(units: Sequence[str]) -> str:
 NO_KUEUE: Final = "is named by the job, but Kueue is not installed in this cluster"
 NO_WORKLOAD: Final = "has no Workload for the job yet"
 WAITS_FOR_CHECKS: Final = "has reserved the job's quota, and waits for admission checks"
-NOT_SEEN: Final = "has not looked at the job yet"
+NOT_SEEN: Final = "has not processed the job yet"
 TOPOLOGY: Final = (
     "kubectl ultraserver topology: which jobs hold which UltraServer, and which nodes are broken"
 )
-suspended: Final = "is suspended ({}), and by no queue".format
+suspended: Final = "is suspended ({}), but not by a queue".format
 integrations: Final = "check that Kueue runs and that its integrations list {}".format
 deactivated: Final = "Workload {} is deactivated (spec.active)".format
 admission_check: Final = "admission check {}: {}: {}".format
@@ -228,11 +228,11 @@ def of_container(container: str, why: str) -> str:
 
 def launcher_waits_for_ready(names: Sequence[str]) -> str:
     why = "created when all workers are Ready (launcherCreationPolicy)"
-    return f"the launcher is {why}: not yet {few(names)}"
+    return f"the launcher is {why}; not Ready: {few(names)}"
 
 
 def launcher_waits(names: Sequence[str]) -> str:
-    return f"the launcher waits for its workers: not Ready are {few(names)}"
+    return f"the launcher waits for its workers; not Ready: {few(names)}"
 
 
 def init_failed(container: str, code: object, restarts: int) -> str:
@@ -261,7 +261,7 @@ ANOTHER_NAME: Final = "kubectl ultraserver why, for the existing one; or another
 BY_CONDITION: Final = "a match condition excludes it"
 NO_ANSWER: Final = "it did not answer, and its failurePolicy is Ignore"
 OTHER_TABLE: Final = "its replicas have another table"
-ASK_CHECK: Final = "kubectl ultraserver check: do its replicas answer, and by which table?"
+ASK_CHECK: Final = "run kubectl ultraserver check: do its replicas answer, and with which table?"
 other_tables: Final = "its replicas use table {}, the preview service table {}".format
 excluded: Final = "{} is excluded by its {}: label {}".format
 did_nothing: Final = "did nothing, {}: {}".format
@@ -277,7 +277,7 @@ def though(*, refuse: bool) -> str:
 
 
 def refused(why: str, *, ours: bool) -> str:
-    other = ", by another table: that of the preview service would not" if ours else ""
+    other = ", because its table differs: that of the preview service would not" if ours else ""
     return f"refuses it{other}: {why}"
 
 
@@ -315,8 +315,8 @@ _HOSTS: Final = "an administrator can add the name of the API server to the char
 _ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
 service_cannot_read: Final = "the preview service cannot read it: {}".format
 no_job: Final = "there is no job {} in namespace {}".format
-other_pods_unseen: Final = "pods of other namespaces were not looked at: {}".format
-claims_unseen: Final = "claimed devices were not looked at: {}".format
+other_pods_unseen: Final = "pods of other namespaces were not examined: {}".format
+claims_unseen: Final = "claimed devices were not examined: {}".format
 lacks_right: Final = f"cannot {{0}}: {{1}}; it needs the right to {{0}}: {_ROLE}".format
 
 

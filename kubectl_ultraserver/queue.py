@@ -24,7 +24,7 @@ ESTIMATE: Final = (
 )
 ENDLESS: Final = "the jobs or Pods that it waits for have no known end"
 SECONDS: Final = 10.0
-"""After so many seconds no decision begins, of which a forecast makes up to a hundred."""
+"""Seconds after which no further decision begins. A forecast makes up to a hundred decisions."""
 LATE: Final = f"times are computed for {SECONDS:g} seconds at most, and jobs that would start later have none"
 FITS: Final = "fits"
 """The reason of a job that waits for the next decision only; the others are those of `Reason`."""
@@ -93,7 +93,9 @@ def queue(
     late = len(starts) < len(wanted) and not goes_on()
     now = Start(fleet.now, exact=True) if known else None
     entries = [
-        _entry(opening.job, FITS, f"fits {few(list(opening.units))}; see its Events if it stays", now)
+        _entry(
+            opening.job, FITS, f"fits {few(list(opening.units))}; see its Events if it does not start", now
+        )
         for opening in decision.openings
     ]
     entries += [_waiting(decision, waiting, starts) for waiting in decision.waiting]
@@ -111,7 +113,7 @@ def queue(
         ]
     notes = [*_help(decision)] if known else []
     notes += [
-        f"when {shown(waiting.job.key)} starts is not known: {ENDLESS}"
+        f"the start time of {shown(waiting.job.key)} is unknown: {ENDLESS}"
         for waiting in [waiting for waiting in decision.waiting if waiting.job.key in wanted][:1]
         if waiting.shortage and waiting.job.key not in starts and not late
     ]
@@ -183,7 +185,7 @@ def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:
             when = f"{'by' if first.exact else 'about'} {clock(first.start, fleet.now)} UTC"
             texts.append(f"{first.job} is next and starts {when}, in {about(first.start - fleet.now)}")
         elif first:
-            texts.append(f"{first.job} is next, and when it starts is not known")
+            texts.append(f"{first.job} is next, and its start time is unknown")
         elif not starting:
-            texts.append("none can be admitted as things are")
+            texts.append("none can be admitted at present")
     return f"{'; '.join(texts)}."

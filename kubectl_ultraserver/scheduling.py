@@ -1,7 +1,7 @@
 """Explains why workers have no node: a gate of the placement program or another, or the scheduler.
 
-Why each UltraServer is not used is decided with the placement program's own code, also for jobs that do not
-wait for that program: as if their pods without a node did.
+Why each UltraServer is not used is decided with the placement program's own code, including for jobs that do
+not wait for that program, as if their pods without a node did.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -99,7 +99,7 @@ def silence(lease: Object | None, now: datetime) -> str:
 
 
 def _unscheduled(case: Case, lacking: Sequence[Pod]) -> Iterator[Finding]:
-    """Yields the scheduler's reasons, and, which it does not know, why each UltraServer is not used."""
+    """Yields the scheduler's reasons, and why each UltraServer is not used, which it does not report."""
     reasons = dict[str, list[str]]()
     for worker in lacking:
         raw = case.raw[worker.name]
@@ -150,7 +150,7 @@ def _ended(case: Case) -> Iterator[Ended]:
 
 
 def decision_of(fleet: Fleet, pods: Iterable[Pod | Ended], *, reserves: bool = True) -> Decision:
-    """Returns the placement program's decision about these pods now."""
+    """Returns the decision that the placement program would make now for these pods."""
     return scene_of(fleet, pods, reserves=reserves).decision()
 
 

@@ -23,7 +23,7 @@ class Spot:
         node: The node's name; empty for a missing node.
         number: The node id; empty if the node has none.
         state: ``ok``, ``cordoned``, ``not ready`` or ``missing``.
-        holders: The jobs, or pods of no job, that hold the node.
+        holders: The jobs, and the pods that belong to no job, that hold the node.
         claims: The ResourceClaims that have devices of the node.
     """
 
@@ -51,7 +51,7 @@ class Server:
     Attributes:
         id: The server id; empty for a node in no working UltraServer.
         spots: The nodes by number.
-        usable: How many of them a job can count on.
+        usable: The most of these nodes that a job can have.
     """
 
     id: str
@@ -60,7 +60,7 @@ class Server:
 
     @property
     def free(self) -> bool:
-        """Whether a job can have all nodes that count."""
+        """Whether as many nodes are free as a job can have."""
         return bool(self.id) and sum(spot.free for spot in self.spots) >= self.usable
 
     @property

@@ -21,9 +21,9 @@ SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
 LEGEND: Final = ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing"
 STATES: Final = {Status.PASS: "green", Status.WARN: "yellow", Status.FAIL: "red"}
 LEAST: Final = 20
-"""Least width of a text, even if the terminal is too narrow for it."""
+"""Minimum width of a text, even if the terminal is too narrow for it."""
 LISTED: Final = 20
-"""Most details of a finding that are shown; the others are counted."""
+"""Maximum number of details of a finding that are shown; the others are counted."""
 
 
 def drawn(servers: Sequence[Server], width: int) -> Iterator[str]:

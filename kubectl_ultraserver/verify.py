@@ -160,7 +160,7 @@ def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fau
     for node, count in Counter(worker.node for worker in workers if worker.node).items():
         if count > 1 and place.size > 1:
             yield Fault("straddles", messages.crowded_node(node, count), node)
-    # A job that still waits may have blocks that are not full yet, but not more than it needs.
+    # A job that still waits may have incomplete blocks, but not more blocks than it needs.
     complete = sum(map(len, homes.values())) == place.workers
     spread = place.size > 1 and (complete or len(homes) > -(-place.workers // place.size))
     for home, there in sorted(homes.items()):

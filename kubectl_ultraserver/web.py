@@ -22,7 +22,7 @@ from kubectl_ultraserver.proxy import ProxiedApi
 from kubectl_ultraserver.service import SERVICE, reason
 
 BODY: Final = 3 * 1024 * 1024
-"""Most bytes of a form that are passed on, as many as the service accepts."""
+"""Maximum number of bytes of a form that are passed on, as many as the service accepts."""
 PATHS: Final = re.compile(r"/(static/[a-z]+\.(css|js))?")
 """Paths that are passed on: dots could lead out of the service, to anything that the user may read."""
 POLICY: Final = "Content-Security-Policy"

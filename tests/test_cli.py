@@ -164,7 +164,7 @@ UNREADABLE = {
     "a missing file": (None, "No such file or directory"),
     "no YAML": ("a: [\n", "x.yaml:2:"),
     "no object": ("hello\n", "x.yaml:1:1: a Kubernetes object is a map"),
-    "nothing": ("# nothing\n", "no objects to look at"),
+    "nothing": ("# nothing\n", "there are no objects"),
 }
 
 

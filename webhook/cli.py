@@ -131,10 +131,15 @@ def completion(shell: str) -> None:
     "more",
     multiple=True,
     type=click.Path(path_type=Path, allow_dash=True),
-    help="The same as FILE, as in kubectl; a directory means its YAML and JSON files.",
+    help="A file to preview, like FILE; of a directory, its YAML and JSON files, as in kubectl.",
 )
 @click.option("-R", "--recursive", is_flag=True, help="Look for files below directories as well.")
-@click.option("-n", "--namespace", type=namespace, help="For documents that name none; others must name it.")
+@click.option(
+    "-n",
+    "--namespace",
+    type=namespace,
+    help="For documents that name none; another one in a document is refused.",
+)
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )
@@ -160,7 +165,7 @@ def preview_command(  # noqa: PLR0913 - click passes each option
     placement: bool,
     **how: Any,  # noqa: ANN401 - the others that `preview` takes
 ) -> NoReturn:
-    """Show what would be done to objects in files, without a cluster.
+    """Show what the webhook would do to the objects in files, without a cluster.
 
     FILE may be -, standard input. Exits with 0 if nothing would change, 1 if something would, 2 if something
     would be refused or is wrong.
@@ -306,7 +311,7 @@ def _no_row(draft: Draft, name: str) -> str:
 @rules.command()
 @click.argument("key", default="", metavar="[KEY]")
 def explain(key: str) -> None:
-    """Say what a key of a rule table means, such as `match.labels`; without KEY, what a table has."""
+    """Explain a key of a rule table, such as `match.labels`; without KEY, list the keys of a table."""
     try:
         say(explained(key), nl=False)
     except LookupError as error:

@@ -29,9 +29,9 @@ from webhook.state import CurrentState
 from webhook.work import BusyError, FailedError, Work
 
 REVIEW_MEMORY = 64 * 1024 * 1024
-"""Most bytes for reviews. Decoding the longest one reserves 46 MiB, of which it uses a third."""
+"""Maximum number of bytes for reviews. Decoding the longest one reserves 46 MiB, of which it uses a third."""
 PREVIEW_MEMORY = 96 * 1024 * 1024
-"""Most bytes for previews; `limits.PREVIEW_VALUES` objects without fields take 80 MiB."""
+"""Maximum number of bytes for previews; `limits.PREVIEW_VALUES` objects without fields take 80 MiB."""
 POLL_SECONDS = 1.0
 """Time between checks of the table's and the certificate's files."""
 RETRY_SECONDS = 5.0
@@ -137,7 +137,7 @@ def keep_fresh(refresh: Callable[[], object]) -> NoReturn:
         except BusyError:
             log.debug("the rule table is read later: too much work is waiting")
         except Exception:
-            log.exception("the files could not be looked at")
+            log.exception("the files could not be checked")
 
 
 def _configure_logs(form: str, level: str) -> dict[str, Any]:

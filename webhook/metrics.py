@@ -1,4 +1,4 @@
-"""The webhook's metrics; no label has an object's name."""
+"""The webhook's metrics; no metric label contains the name of an object."""
 
 import time
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ from webhook.serving.worker import Worker, WsgiApp
 __all__ = ["Application", "Limits", "Listener", "TlsFiles"]
 
 LONGEST_LINE = 4094
-"""Most bytes of a request line or a header field; gunicorn's own default for the first."""
+"""Maximum size of a request line or a header field, in bytes; gunicorn's own default for the first."""
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a directory; the files in it are made by mkstemp
 
@@ -58,10 +58,10 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         """Sets what differs from gunicorn's defaults."""
         values = {
             "bind": [listener.address for listener in self.listeners],
-            # The worker takes the context from `TlsFiles`; with these gunicorn's log says https.
+            # The worker takes the context from `TlsFiles`; with these settings, gunicorn logs https.
             **({"certfile": str(self.tls.certificate), "keyfile": str(self.tls.key)} if self.tls else {}),
             "worker_class": Worker,
-            "workers": 1,  # each replica counts for itself; replicas share the load
+            "workers": 1,  # limits and metrics are per replica; replicas share the load
             "logger_class": Log,
             "keepalive": int(self.limits.idle_seconds),
             # Longer than the worker's own limit, so that the worker ends the waiting.

@@ -29,36 +29,50 @@ WITHOUT_PLACEMENT = click.option(
     "placement",
     flag_value=False,
     default=True,
-    help="As with the chart's value placement: false, so without the rows of whole-job admission.",
+    help="Leave out the rows of whole-job admission, as with the chart's value placement: false.",
 )
 
 
 def options(*parts: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Returns a decorator that adds options to a command, in the order of its help."""
+    """Returns a decorator that adds options to a command, in the order in which --help lists them."""
     return lambda command: reduce(lambda made, part: part(made), reversed(parts), command)
 
 
 def table_options(*names: str, exists: bool = True) -> Callable[[Command], Command]:
-    """Adds a table's options to a command for people: ``rules`` by these names, and ``placement``."""
+    """Returns a decorator that adds two options: ``rules``, with the given names, and ``placement``."""
     path = click.Path(exists=exists, path_type=Path)
-    text = (
-        "Rule table of an installation: a file, laid over the packaged rows; or a directory of all its files."
-    )
+    text = "Rule table: a file that is merged into the packaged table, or a directory with all of its files."
     return options(click.option(*names, "rules", type=path, multiple=True, help=text), WITHOUT_PLACEMENT)
 
 
 _logs = options(
-    click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True),
-    click.option("--log-format", type=click.Choice(FORMS), default="json", show_default=True),
+    click.option(
+        "--log-level",
+        type=click.Choice(LEVELS),
+        default="info",
+        show_default=True,
+        help="Lowest level of the lines in the log.",
+    ),
+    click.option(
+        "--log-format", type=click.Choice(FORMS), default="json", show_default=True, help="Format of the log."
+    ),
 )
 
 serve_options = options(
     click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on."),  # noqa: S104
-    click.option("--port", type=_PORT, default=8443, show_default=True, help="Port for the API server."),
+    click.option(
+        "--port",
+        type=_PORT,
+        default=8443,
+        show_default=True,
+        help="Port on which the API server calls the webhook.",
+    ),
     click.option(
         "--tls-cert", type=_FILE, required=True, help="PEM certificate chain; read again when it changes."
     ),
-    click.option("--tls-key", type=_FILE, required=True, help="PEM private key of it."),
+    click.option(
+        "--tls-key", type=_FILE, required=True, help="PEM private key of the certificate in --tls-cert."
+    ),
     RULES,
     click.option("--metrics-port", type=_PORT, help="Serve GET /metrics over plain HTTP on this port."),
     _logs,
@@ -66,16 +80,16 @@ serve_options = options(
 
 serve_preview_options = options(
     click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
-    click.option("--port", type=_PORT, default=8080, show_default=True, help="Port, plain HTTP."),
+    click.option("--port", type=_PORT, default=8080, show_default=True, help="Port for plain HTTP."),
     click.option(
         "--allowed-host",
         "allowed_hosts",
         multiple=True,
         metavar="NAME",
-        help="Another name of the server, besides IP addresses and localhost; *.NAME for all below NAME.",
+        help="Host name for clients, next to IP addresses and localhost; *.NAME permits all below NAME.",
     ),
     click.option(
-        "--fit", metavar="URL", help="The placement program, which /v1/fit asks; without it, it is off."
+        "--fit", metavar="URL", help="URL of the placement program, which answers /v1/fit. Default: off."
     ),
     RULES,
     WITHOUT_PLACEMENT,

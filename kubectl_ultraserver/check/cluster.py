@@ -73,14 +73,14 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
 
 
 def _guarantees(fleet: Fleet) -> Iterator[Line]:
-    """Yields the units that guarantees count, where the cluster has fewer."""
+    """Yields a warning for each unit label of which guarantees promise more units than the cluster has."""
     rows, units = fleet.table.units.guarantees, fleet.table.units
     for label in dict.fromkeys(row.unit for row in rows):
         counted = sum(row.count for row in rows if row.unit == label)
         sizes = [len(unit.nodes) for unit in fleet.topology.units_by(label).values()]
         whole = sum(size >= units.of(label).usable for size in sizes)
         if counted > whole:
-            text_ = f"teams are guaranteed {counted} units by {label}, and there are {whole}"
+            text_ = f"teams are guaranteed {counted} units of {label}, but the cluster has {whole}"
             yield Line(WARN, text_, "guarantee fewer, or add nodes", "placement.md#guarantees")
 
 

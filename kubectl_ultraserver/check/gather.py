@@ -78,7 +78,7 @@ class Gatherer(Lister):
         return {f"{version}/{resource}" for version, resource in self._resources("")}
 
     def operators(self, kinds: Collection[str]) -> dict[str, bool]:
-        """The accounts of the operators of some kinds, and whether each is bound for the guard."""
+        """Returns the accounts of these kinds' operators, and whether each is bound for the guard."""
         verbs = {name: verb for kind, (name, verb) in cluster.OPERATORS.items() if kind in kinds}
         right, known = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
         for who, verb in ((each.account, verbs[each.name]) for each in self.programs if each.name in verbs):
@@ -212,7 +212,7 @@ def run_checks(gatherer: Gatherer, *, pre: bool) -> Iterator[Line]:
         try:
             lines = [*check(gatherer)]
         except (ForbiddenError, OffError) as error:
-            lines = [Line(WARN, f"not looked at: {error}", "check as an administrator", "kubectl.md#check")]
+            lines = [Line(WARN, f"not checked: {error}", "check as an administrator", "kubectl.md#check")]
         except ApiError as error:
             lines = [Line(FAIL, str(error), "does the API server answer?", "kubectl.md#check")]
         for line in lines:

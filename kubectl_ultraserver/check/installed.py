@@ -23,7 +23,7 @@ from placement.observe.model import COMPONENT
 UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """The kubelet's reasons for a container whose image cannot be pulled."""
 DAYS: Final = 7
-"""Least remaining days of a certificate, as in the alert; certificates are renewed long before."""
+"""Minimum remaining days of a certificate, as in the alert; certificates are renewed long before."""
 POLICIES: Final = frozenset(f"{NAME}-guard-{part}" for part in ("jobs", "pods", "bindings"))
 KINDS: Final = f"{NAME}-guard-kinds"
 """The policy for the templates of the value ``kinds``."""
@@ -53,7 +53,7 @@ def pods(deployments: Sequence[Object], pods_: Sequence[Object]) -> Iterator[Lin
     for raw in deployments:
         each, why = program(raw), "; ".join(dict.fromkeys(_reasons(raw, pods_)))
         status = PASS if each.ready >= each.wanted > 0 else WARN if each.ready else FAIL
-        text_ = f"{name_of(raw)} has {each.ready} of {each.wanted} pods ready, of {each.image}"
+        text_ = f"{name_of(raw)} has {each.ready} of {each.wanted} pods ready, with image {each.image}"
         remedy = f"kubectl -n {NAME} describe pods; {LOGS}{name_of(raw)}"
         text_ += f": {why}" if why and status is not PASS else ""
         yield Line(status, text_, remedy, "operations.md#when-the-server-is-down")
@@ -100,7 +100,7 @@ def previews(state: Object, off: str, own: str) -> Iterator[Line]:
 
 
 def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
-    """Yields whether every replica answers by the table of previews; ``problem``: what is wrong with that."""
+    """Yields whether all replicas use the preview service's table; ``problem`` is what is wrong with it."""
     link = "operations.md#the-rule-table"
     if problem:
         yield Line(FAIL, f"the ConfigMap {NAME}-rules: {problem}", "correct or restore it", link)
@@ -114,8 +114,10 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
             yield Line(FAIL, f"{pod}: {printable(text(answer, 'problem'), 200)}", f"{LOGS}{NAME}", link)
         else:
             table = answer.get("table")
-            text_ = f"{pod} answers, by table {table}" + (f"; previews by {revision}" if revision else "")
-            remedy = "kubelets bring a change within two minutes: check again"
+            text_ = f"{pod} uses table {table}" + (
+                f"; the preview service uses {revision}" if revision else ""
+            )
+            remedy = "a change reaches the pods within two minutes: check again"
             yield Line(PASS if revision in ("", table) else WARN, text_, remedy, link)
 
 
@@ -176,7 +178,7 @@ def job(stored: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[L
 
 
 def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) -> Iterator[Line]:
-    """Yields whether the placement program runs, if jobs wait for it by the rule table's ``gates``."""
+    """Yields whether the placement program runs, if the rule table makes jobs wait for it (``gates``)."""
     if gates:
         why, leader = silence(lease, now), text(lease, "spec", "holderIdentity")
         text_ = f"jobs wait for {COMPONENT}, which {why}" if why else f"{leader} leads"
@@ -189,12 +191,12 @@ def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) 
 
 
 def queues(*, counts: bool, kueue: bool) -> Iterator[Line]:
-    """Yields a problem if queue labels ``count`` in the rule table without Kueue, or the reverse."""
+    """Yields a problem if queue labels have an effect (``counts``) without Kueue, or the reverse."""
     if counts != kueue:
         text_ = (
             "a job that names a queue skips whole-job admission, and Kueue is not installed"
             if counts
-            else "Kueue is installed, and jobs do not wait for it by the rule table"
+            else "Kueue is installed, but the rule table does not let jobs wait for it"
         )
         remedy = f"set the value kueue: {str(kueue).lower()}"
         yield Line(FAIL if counts else WARN, text_, remedy, "kueue.md#set-it-up")

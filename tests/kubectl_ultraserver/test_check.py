@@ -154,7 +154,10 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         ["fail namespace ultraserver-webhook, PodSecurity as the cluster"],
     ),
     (cluster.namespace(space(NAME), ""), ["pass namespace"]),
-    (installed.pods([deployment()], []), [f"pass {NAME} has 2 of 2 pods ready, of registry/{NAME}:1"]),
+    (
+        installed.pods([deployment()], []),
+        [f"pass {NAME} has 2 of 2 pods ready, with image registry/{NAME}:1"],
+    ),
     (installed.pods([deployment(ready=1)], []), [f"warn {NAME} has 1 of 2 pods ready"]),
     (installed.pods([], []), [f"fail there is no Deployment {NAME}/{NAME}"]),
     (
@@ -169,7 +172,7 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         installed.pods(
             [deployment(ready=0, conditions=[{"type": "ReplicaFailure", "message": "exceeded quota"}])], []
         ),
-        [f"fail {NAME} has 0 of 2 pods ready, of registry/{NAME}:1: exceeded quota"],
+        [f"fail {NAME} has 0 of 2 pods ready, with image registry/{NAME}:1: exceeded quota"],
     ),
     (
         installed.certificates(replica(certificate="2026-12-21T12:00:00Z"), NOW),
@@ -183,10 +186,10 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         installed.certificates(replica(certificate="2026-11-20T12:00:00Z"), NOW),
         ["fail the certificate of p ended on 2026-11-20"],
     ),
-    (installed.tables(replica(), "r1", ""), ["pass p answers, by table r1"]),
-    (installed.tables(replica(), "r2", ""), ["warn p answers, by table r1; previews by r2"]),
+    (installed.tables(replica(), "r1", ""), ["pass p uses table r1"]),
+    (installed.tables(replica(), "r2", ""), ["warn p uses table r1; the preview service uses r2"]),
     (installed.tables(replica(problem="unusable table files"), "r1", ""), ["fail p: unusable table files"]),
-    (installed.tables(replica(), "", ""), ["pass p answers, by table r1"]),
+    (installed.tables(replica(), "", ""), ["pass p uses table r1"]),
     (installed.previews({"version": "1"}, "", "1"), ["pass the installation is 1, this plugin is 1"]),
     (installed.previews({"version": "1"}, "", "2"), ["warn the installation is 1, this plugin is 2"]),
     (installed.previews({}, "", "2"), ["warn the installation is older than 0.3, this plugin is 2"]),
@@ -348,7 +351,7 @@ def test_the_exit_status_has_the_result_also_if_some_objects_may_not_be_read(api
     code, out, _ = run("check")
     assert code == cli.BROKEN
     assert "[pass] kubernetes: Kubernetes v1.36.3" in out
-    assert "[warn] nodes: not looked at: cannot list nodes" in out
+    assert "[warn] nodes: not checked: cannot list nodes" in out
     assert f"[fail] registrations: there is no MutatingWebhookConfiguration {NAME}\n" in out
     assert "       hint: install it; until then no job is sent to the webhook\n       see docs/operat" in out
     code, output, _ = run("check", "-o", "json")
@@ -361,4 +364,4 @@ def test_the_exit_status_has_the_result_also_if_some_objects_may_not_be_read(api
         f"{document['pass']} passed, {document['warn']} warnings, {document['fail']} failures\n"
     )
     api.refuse = "GET /version"
-    assert "[warn] kubernetes: not looked at" in run("check", "--pre")[1]
+    assert "[warn] kubernetes: not checked" in run("check", "--pre")[1]

@@ -106,7 +106,7 @@ def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: Cluster) -> 
     api.refuse = "GET /api/v1/pods?"
     code, out, _ = run("verify", "train")
     assert code == 0
-    assert "note: pods of other namespaces were not looked at: cannot list pods: " in out
+    assert "note: pods of other namespaces were not examined: cannot list pods: " in out
     api.refuse = "GET /api/v1/nodes"
     code, _, err = run("verify", "train")
     assert code == 2
@@ -141,7 +141,7 @@ def test_files_that_are_not_there_or_no_objects_are_named(api: Cluster, tmp_path
     for given, message in (
         (tmp_path / "no.yaml", f"{tmp_path}/no.yaml: No such file or directory"),
         (tmp_path, f"{tmp_path}/list.yaml:1:1: a Kubernetes object is a map {words}"),
-        ("-", "<stdin>: no objects to look at"),
+        ("-", "<stdin>: there are no objects"),
     ):
         assert run("preview", "-f", str(given), input="") == (2, "", f"error: {message}\n")
 

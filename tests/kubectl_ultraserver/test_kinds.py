@@ -168,7 +168,7 @@ def test_a_job_of_another_kind_that_is_suspended_or_over_quota_is_explained() ->
     obj["spec"]["suspend"] = True
     called = JobName("", "train")
     (about, *_) = why(case(work([], job=obj, called=called)))
-    assert about.text == "is suspended (spec.suspend), and by no queue"
+    assert about.text == "is suspended (spec.suspend), but not by a queue"
     assert about.remedy.endswith('patch jobset train --type merge -p \'{"spec": {"suspend": false}}\'')
     obj = evaluate(load_default(), Request(jobset(2, 4), NAMESPACE)).after | {"status": {"restarts": 0}}
     pods = made(*KINDS["JobSet"], iter(THREE))

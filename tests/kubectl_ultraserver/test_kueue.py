@@ -60,7 +60,7 @@ def test_a_job_without_quota_or_place_quotes_kueue_and_names_the_queue(
 
 def test_a_workload_that_kueue_has_not_looked_at() -> None:
     (finding,) = findings_of(workload())
-    assert finding.text == "waits for quota: has not looked at the job yet"
+    assert finding.text == "waits for quota: has not processed the job yet"
 
 
 def test_a_job_that_waits_for_an_admission_check_names_it() -> None:
@@ -94,7 +94,10 @@ def test_a_suspended_job_without_a_workload() -> None:
     assert findings_of()[0].text == messages.NO_WORKLOAD
     assert findings_of(kueue=False)[0].text == messages.NO_KUEUE
     (finding,) = findings_of(queued="")
-    assert (finding.kind, finding.text) == ("job", "is suspended (spec.runPolicy.suspend), and by no queue")
+    assert (finding.kind, finding.text) == (
+        "job",
+        "is suspended (spec.runPolicy.suspend), but not by a queue",
+    )
 
 
 def test_another_jobs_workload_is_not_this_jobs() -> None:

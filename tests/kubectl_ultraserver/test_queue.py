@@ -91,8 +91,8 @@ def test_the_reason_why_a_start_is_not_known_is_a_note() -> None:
     listed = queue_of(
         *(runs(name, unit, minutes=1500) for unit, name in enumerate("abc", 1)), waits("train", 8, 30)
     )
-    assert listed.text == "1 job waits; team/train is next, and when it starts is not known."
-    assert listed.notes == (f"when team/train starts is not known: {ENDLESS}",)
+    assert listed.text == "1 job waits; team/train is next, and its start time is unknown."
+    assert listed.notes == (f"the start time of team/train is unknown: {ENDLESS}",)
 
 
 def test_without_more_time_only_the_job_with_the_reservation_has_a_start() -> None:
@@ -118,7 +118,7 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
     parts = waits("parts", 4, 60)[:3]
     result = queue_of(parts, waits("huge", 16, 50), waits("fits", 4, 1), waits("train", 8, 5), nodes=nodes)
     assert rows(result) == [
-        (1, "team/train", "fits us-02, us-03; see its Events if it stays"),
+        (1, "team/train", "fits us-02, us-03; see its Events if it does not start"),
         (2, "team/fits", "needs 1 whole UltraServer; 0 free; starts when team/train ends"),
         (None, "team/parts", "3 of 4 workers exist"),
         (None, "team/huge", "needs 4 whole UltraServers; 0 free; at most 2 can become free as things are"),
@@ -130,7 +130,7 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
     )
     assert [entry.start for entry in result.entries[::2]] == [NOW, None]
     assert [entry.workers for entry in result.entries] == [8, 4, 4, 16]
-    assert queue_of(parts).text == "1 job waits; none can be admitted as things are."
+    assert queue_of(parts).text == "1 job waits; none can be admitted at present."
     assert queue_of() == Queue("No job waits.", ())
 
 
@@ -166,10 +166,10 @@ def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
 
 def test_what_was_not_looked_at_and_a_program_that_does_not_run_leave_nothing_promised() -> None:
     jobs = [runs("a", 1, limit="2h"), waits("small", 4, 1), waits("train", 12, 30)]
-    hidden = queue_of(*jobs, unseen="pods of other namespaces were not looked at")
+    hidden = queue_of(*jobs, unseen="pods of other namespaces were not examined")
     assert hidden.text == "2 jobs wait; which is next is not known."
     assert hidden.notes == (
-        "pods of other namespaces were not looked at; so positions and times are not known",
+        "pods of other namespaces were not examined; so positions and times are not known",
     )
     assert rows(queue_of(waits("small", 4, 1), unseen="x")) == [(None, "team/small", "not known")]
     down = queue_of(*jobs, lease=None)
@@ -239,4 +239,4 @@ def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
     code, out, _ = run("queue")
     assert code == 0
     assert out.startswith("2 jobs wait; which is next is not known.\n")
-    assert "note: pods of other namespaces were not looked at: cannot list pods" in out
+    assert "note: pods of other namespaces were not examined: cannot list pods" in out

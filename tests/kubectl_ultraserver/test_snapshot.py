@@ -103,7 +103,7 @@ def test_without_the_right_to_list_all_pods_a_snapshot_has_those_of_one_namespac
     api.refuse = "GET /api/v1/pods?"
     code, out, err = run("snapshot")
     assert code == 0
-    assert "note: pods of other namespaces were not looked at: cannot list pods" in err
+    assert "note: pods of other namespaces were not examined: cannot list pods" in err
     assert {pod["namespace"] for pod in json.loads(out)["pods"]} == {"team"}
     assert json.loads(out)["complete"] is False
     assert len(replayed(out, tmp_path)["wait"]) == 1

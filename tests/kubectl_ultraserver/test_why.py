@@ -148,7 +148,7 @@ def test_a_worker_of_a_placed_block_waits_with_the_node_that_is_held() -> None:
 def test_room_that_the_scheduler_does_not_see_is_reported() -> None:
     pods = unscheduled(workers("train", 4), "0/12 nodes are available: 12 node(s) had volume conflicts.")
     _, places = why(case(work(pods, job=stored())))
-    assert places.text == "by nodes and devices there is room for it: us-01; its pods wait for another reason"
+    assert places.text == "there are enough nodes and devices for it: us-01; its pods wait for another reason"
 
 
 def test_while_a_worker_is_being_deleted_no_room_is_looked_for() -> None:
@@ -176,7 +176,7 @@ def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> No
 
 def test_a_scheduler_that_does_not_run_is_named() -> None:
     pods = workers("train", 4, schedulerName="my-scheduler")
-    assert "scheduler my-scheduler has not looked at it: is it running?" in why(case(work(pods)))[0].text
+    assert "scheduler my-scheduler has not tried to place it: is it running?" in why(case(work(pods)))[0].text
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_a_launcher_that_waits_names_the_workers_that_are_not_ready() -> None:
     waiting = launcher("train", init("wait-hostfilename", state={"running": {"startedAt": "x"}}))
     result = findings_of(case(work([*pods, waiting], job=stored())))
     assert result == [
-        ("pod", "train-worker-2", "the launcher waits for its workers: not Ready are train-worker-2")
+        ("pod", "train-worker-2", "the launcher waits for its workers; not Ready: train-worker-2")
     ]
 
 
@@ -356,7 +356,8 @@ def test_a_launcher_that_is_made_when_workers_are_ready_names_those_that_are_not
     pods[3]["status"] = {"phase": "Pending"}
     job = stored(launcherCreationPolicy="WaitForWorkersReady")
     assert findings_of(case(work(pods, job=job)))[0][2] == (
-        "the launcher is created when all workers are Ready (launcherCreationPolicy): not yet train-worker-3"
+        "the launcher is created when all workers are Ready (launcherCreationPolicy); "
+        "not Ready: train-worker-3"
     )
 
 

@@ -104,7 +104,7 @@ def test_a_large_file_is_read_where_no_file_can_be_written(
     ("form", "reason"),
     [
         ({"object": "kind: ["}, "object:2:"),
-        ({"object": "# nothing"}, "no objects to look at"),
+        ({"object": "# nothing"}, "there are no objects"),
         ({"object": EXAMPLE, "namespace": "No_Name"}, "parameter namespace is &#39;No_Name&#39;"),
     ],
 )

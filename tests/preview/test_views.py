@@ -152,7 +152,7 @@ def test_rules_for_other_objects_are_shown_if_requested(client: Client) -> None:
 
 
 BAD: dict[str, tuple[bytes, str]] = {
-    "nothing": (b"", "no objects to look at"),
+    "nothing": (b"", "there are no objects"),
     "no YAML": (b"a: 1\nb: [\n", "request:3:"),
     "not UTF-8": (b"a: 1\nb: \xff\n", "request:2:"),
     "a text": (b"\nhello\n", "request:2:1: a Kubernetes object is a map"),

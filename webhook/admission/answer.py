@@ -34,7 +34,7 @@ class Answer:
 
     Attributes:
         status: The HTTP status.
-        body: The review as JSON, or the reason as text if the request is no review.
+        body: The review as JSON, or the reason as text if the request is not a review.
         done: A summary of the outcome.
         shadow: A summary of what shadow mode only reports; None without shadow mode.
         seconds: Duration of the evaluation.

@@ -19,10 +19,10 @@ from webhook.rules.load import load_texts
 from webhook.rules.problems import Problem, TableError
 
 LONGEST_REQUEST: Final = 60.0
-"""Most seconds from mutation to validation: the API server's default of ``--request-timeout``."""
+"""Longest time from mutation to validation, in seconds: the API server's default of ``--request-timeout``."""
 
 LONGEST_BEGINNING: Final = 58
-"""Most characters of a ``generateName`` in a name (k8s.io/apiserver, ``pkg/storage/names``)."""
+"""Maximum length of a ``generateName`` in a name (k8s.io/apiserver, ``pkg/storage/names``)."""
 
 Handler = Callable[[Table, Review], Outcome | None]
 """A handler; it returns None for a review that is ignored, which is allowed unchanged."""
@@ -63,7 +63,7 @@ def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | N
     lacking = message("not-mutated", step, way_out, missing)
     revisions = (written.table for written in _records(table, review.request.object))
     if other := next((revision for revision in revisions if revision != table.revision), ""):
-        # Replicas reload a new table one after the other, which is no reason to refuse an object.
+        # Replicas reload a new table one after the other, which is not a reason to refuse an object.
         refuse = False
         lacking = message("other-table", printable(other, 40), table.revision)
     unchanged = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
@@ -77,7 +77,7 @@ require: Final[Handler] = partial(verify, refuse=True)
 def _lacking(outcome: Outcome) -> list[Operation]:
     """Returns the changes that an object lacks which mutation should have changed.
 
-    A changed record does not count: the API server writes its defaults into additions to objects of its own
+    A changed record is ignored: the API server writes its defaults into additions to objects of its own
     kinds, which then look like the user's. An existing record is from mutation, or the guard refuses it.
     """
     operations = outcome.operations
@@ -91,7 +91,7 @@ def _records(table: Table, obj: Json) -> list[record.Record]:
 
 
 def as_mutated(table: Table, request: Request) -> Iterator[Request]:
-    """Yields the request as mutation may have received it: named or unnamed, and before a policy ended."""
+    """Yields the request as mutation may have received it: with or without a name, before a policy ended."""
     yield request
     yield (unnamed := as_unnamed(table, request))
     earlier = request.now - LONGEST_REQUEST

@@ -17,10 +17,10 @@ API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
 WARNING_LIMIT: Final = 256
-"""Most characters of one warning; the API server cuts longer ones."""
+"""Maximum length of one warning; the API server cuts longer ones."""
 
 WARNINGS_LIMIT: Final = 4096
-"""Most characters of all warnings together; the API server drops the rest."""
+"""Maximum length of all warnings together; the API server drops the rest."""
 
 
 class BadReviewError(ValueError):
@@ -50,7 +50,7 @@ def decode(body: bytes, now: float) -> Review:
 
     NaN, infinities, text that is not UTF-8 and more than 254 levels are refused: orjson cannot write these,
     so a patch could not either, and the engine, which recurses, needs a limit. An MPIJob has about fifteen
-    levels. The last value of a duplicate key counts, as in Go: the API server, which writes its bodies
+    levels. The last value of a duplicate key is used, as in Go: the API server, which writes its bodies
     itself, sends no duplicates.
 
     Raises:
@@ -77,7 +77,7 @@ def decode(body: bytes, now: float) -> Review:
     operation = "" if _text(request, "subResource") else _text(request, "operation")
     obj = request.get("object")
     if operation == "CREATE" and not isinstance(obj, dict):
-        raise BadReviewError("/request/object is missing or not a map: there is nothing to look at")
+        raise BadReviewError("/request/object is missing or not a map: there is nothing to evaluate")
     user = request.get("userInfo")
     return Review(
         uid=uid,
@@ -126,7 +126,7 @@ def encode(uid: str, outcome: Outcome | None) -> bytes:
 def failure(uid: str, message: str) -> bytes:
     """Returns the response to a review that could not be evaluated, to be sent with HTTP 500.
 
-    The API server checks the HTTP status first, so that the failurePolicy decides about the object; the body
+    The API server checks the HTTP status first, so that the failurePolicy decides; the body
     has the same message.
     """
     return _review({"uid": uid, "allowed": False, "status": _status(500, "InternalError", message)})

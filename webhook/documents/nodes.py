@@ -16,10 +16,10 @@ from webhook.documents.scalars import resolve
 from webhook.objects.tree import Json, Path
 
 _MAX_DEPTH = 100
-"""Most levels of maps and lists; an MPIJob has about fifteen, and all code that reads an object recurses."""
+"""Maximum depth of maps and lists; an MPIJob has fifteen, and all code that reads an object recurses."""
 _TOO_DEEP = f"nested deeper than {_MAX_DEPTH} levels, or an alias within its own anchor: flatten it"
 _MAX_ALIAS_COST = 4_000_000
-"""Most characters that aliases may add to a text; a value counts 40. About 100,000 values."""
+"""Maximum number of characters that aliases may add to a text; a value counts 40. About 100,000 values."""
 
 # libyaml drops the tag "!" and resolves the word after it; go-yaml makes it text.
 _TAG = re.compile(r"(?:&\S+(?:\s|#[^\n]*\n)+)?!")

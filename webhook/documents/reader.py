@@ -29,7 +29,7 @@ _REFUSED = {
         "kubectl drops what follows '...': write '---' between documents",
     ),
 }
-"""By pattern, a sign that such a text contains, empty for unusual characters, and why it is refused."""
+"""By pattern: a character of every matching text (empty if there is none), and why it is refused."""
 _JSON = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=int)  # refuses NaN, as kubectl does
 _ESCAPE = re.compile(r"\\(?:(/|u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)")
 _SPACE: Any = re.compile("[ \\t\\r\\n]*")  # matches in every text
@@ -89,7 +89,7 @@ def read_documents(text: str | bytes, source: str = "<stdin>", most: int = 0) ->
     Args:
         text: YAML or JSON.
         source: The name of the text in messages.
-        most: Most maps, lists, keys and words; 0 is no limit.
+        most: Maximum number of maps, lists, keys and words; 0 means no limit.
 
     Raises:
         DocumentError: A part of the text cannot be read, or it is too large.

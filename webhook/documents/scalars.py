@@ -2,7 +2,7 @@
 
 Null and booleans are those of YAML 1.1, as in go-yaml v2's ``resolve.go``. A number is written as in JSON, or
 as an octal file mode such as ``0644``. All other words that go-yaml takes for numbers are refused; the rest
-is text, also ``1:30`` and ``2001-01-01``.
+is text, including ``1:30`` and ``2001-01-01``.
 """
 
 import re

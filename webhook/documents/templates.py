@@ -21,7 +21,7 @@ _IN_A_VALUE: Final = {
 
 
 def unrendered(text: str, *, is_value: bool = False) -> str | None:
-    """Returns a message if a text that cannot be read, or a value, is of a template; None if it is not."""
+    """Returns a message if an unreadable text, or a value, comes from an unrendered template; else None."""
     if not set("{$<").intersection(text):
         return None
     sorts = _IN_A_VALUE if is_value else _SORTS

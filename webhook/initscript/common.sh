@@ -1,4 +1,4 @@
-# Shared by both init containers: settings, the hostfile, and questions to every worker by ssh.
+# Shared by both init containers: settings, the hostfile, and queries to every worker over ssh.
 #
 # Rules for this text, which tests check:
 # - bash of the job's own image runs it: only bash 4.2, coreutils and ssh may be used.

@@ -28,7 +28,7 @@ from webhook.rows.table import Table
 _TELL_AFTER = 2000
 """Pods of a job between two reports of progress; so many take less than a second."""
 
-EMPTY: Final = "no objects to look at"
+EMPTY: Final = "there are no objects"
 """The error of a text without documents."""
 
 UID: Final = "preview"

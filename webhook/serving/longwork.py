@@ -26,7 +26,7 @@ T = TypeVar("T")
 _BYTES_A_SECOND = 256 * 1024
 """Bytes for a delay of one second: about the rate at which reviews are evaluated."""
 _MOST, _MOST_BYTES = 64, 6 * 1024 * 1024
-"""Most waiting pieces, and most bytes that these work on; above this the last in order is refused."""
+"""Maximum number of waiting pieces, and of the bytes that they work on; above it the last one is refused."""
 
 
 class LongWork:
@@ -41,7 +41,7 @@ class LongWork:
             source: The source of the table in use.
             log: The process's logging configuration, for `logging.config.dictConfig`.
             memory: Bytes by which the process may grow.
-            seconds: Most seconds from a call to its result; less than the ``timeoutSeconds`` of the manifests
+            seconds: Maximum time from a call to its result; less than the ``timeoutSeconds`` of the manifests
                 (5).
         """
         self._source, self._log, self._memory, self._seconds = source, log, memory, seconds

@@ -9,7 +9,7 @@ A connection goes through these steps, each with one deadline that progress does
 
 Connections are closed to make room in two cases. If there are too many, the oldest one without an answer yet
 is closed, or else the one that is idle longest: a flood closes its own connections, not an API server's. If
-together they hold too many bytes, the one that holds most for longest is closed.
+together they hold too many bytes, the one with the largest product of bytes and time is closed.
 """
 
 import errno
@@ -30,7 +30,7 @@ from webhook.serving.settings import Limits, Listener
 from webhook.serving.turns import Turns
 
 _DRAIN = 4 * 1024 * 1024
-"""Most bytes that are read and dropped after a last response, so that a reset does not cut it off."""
+"""Maximum number of bytes that are dropped after a last response: a reset could cut off the response."""
 
 
 class RefusedError(Exception):
@@ -42,24 +42,24 @@ class RefusedError(Exception):
 
 
 def gone(why: str) -> ConnectionResetError:
-    """Returns the error by which gunicorn closes a connection without a response."""
+    """Returns the error that makes gunicorn close a connection without a response."""
     return ConnectionResetError(errno.ECONNRESET, why)
 
 
 class Peer:
-    """One connection; gunicorn reads from and writes to it as to a socket.
+    """One connection. gunicorn uses it like a socket.
 
     Attributes:
         sock: The TLS or plain socket.
         listener: The listener that accepted it.
-        since: When its step began, by ``time.monotonic()``; ``deadline``: when the step must end.
+        since: When the current step began, by ``time.monotonic()``; ``deadline``: when it must have ended.
         idle: Whether no byte of a request has arrived yet.
-        receiving: Whether a part of a request has arrived.
-        served: Whether the application answers its request.
-        answered: Whether it has had a response.
+        receiving: Whether a request has begun to arrive and is not complete.
+        served: Whether the application is processing the request now.
+        answered: Whether at least one response has been sent on it.
         ended: Whether the peer has sent its last byte.
         closed: Whether the server has closed it; its greenlet gets an error at its next wait.
-        request: gunicorn's request, after its head has arrived.
+        request: gunicorn's request object; None until the head has arrived.
         held: Bytes in memory, first of the request, then of the response.
     """
 
@@ -74,7 +74,7 @@ class Peer:
         self.wait()
 
     def _begin(self, seconds: float) -> None:
-        """Begins a step that has so many seconds."""
+        """Begins a step that must end within ``seconds``."""
         self.since = time.monotonic()
         self.deadline = self.since + seconds
         self.idle = self.receiving = self.served = False
@@ -92,7 +92,7 @@ class Peer:
         self.served = True
 
     def secure(self, context: ssl.SSLContext) -> None:
-        """Does the TLS handshake; raises `OSError` if the peer speaks no TLS, disconnects or is too slow."""
+        """Performs the TLS handshake; raises `OSError` if the peer has no TLS, disconnects or is too slow."""
         self._begin(self._limits.handshake_seconds)
         self.idle = True
         self.sock = Secured(self.sock, context, self._turns)
@@ -149,7 +149,7 @@ class Peer:
         return bool((isinstance(self.sock, Secured) and self.sock.waiting()) or waiting.poll(0))
 
     def shutdown(self, how: int) -> None:
-        """Does what a socket's method does."""
+        """Shuts the connection down, like the method of a socket."""
         self.sock.shutdown(how)
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ class Peers:
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Counts bytes in memory; above the limit, closes the connection that holds most for longest.
+        """Counts bytes in memory; above the limit, closes the connection that costs most.
 
         The measure is bytes times seconds: it is small for a new review, with any other connections.
         """

@@ -8,9 +8,9 @@ import gevent
 from webhook.serving.turns import Turns
 
 _PIECE = 8 * 1024
-"""Most bytes that OpenSSL handles in one call. It handles 300 key updates in 5 milliseconds."""
+"""Maximum number of bytes that OpenSSL handles in one call. It handles 300 key updates in 5 milliseconds."""
 _WITHOUT_DATA = 3 * _PIECE
-"""Most bytes without any data of theirs; a record has at most 16 KiB and 256 bytes."""
+"""Maximum number of bytes without any data of theirs; a record has at most 16 KiB and 256 bytes."""
 _RECORD = 16 * 1024
 _SMALL = "too many small parts"
 
@@ -29,7 +29,7 @@ class Secured:
         self.settimeout, self.shutdown, self.close = sock.settimeout, sock.shutdown, sock.close
 
     def do_handshake(self) -> None:
-        """Does the handshake; OpenSSL signs in 0.2 milliseconds with the certificate program's key.
+        """Performs the handshake. With the certificate program's key, OpenSSL signs in 0.2 milliseconds.
 
         Raises:
             OSError: The peer speaks no TLS, disconnected, or sends small parts: each costs 50 microseconds.

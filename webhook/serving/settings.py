@@ -39,9 +39,10 @@ class Limits:
     Attributes:
         head: Longest request head (request line and headers) in bytes; the API server's is below 1 KiB.
         body: Longest request body in bytes.
-        buffered: Most bytes of requests and responses that a worker holds while they are received and
-            sent, counted as they arrive. Above this, the connection that held most for longest is closed.
-        connections: Most open connections of a worker. Above this another one is closed (see
+        buffered: Maximum number of bytes of requests and responses that a worker holds while they are
+            received and sent, counted as they arrive. Above this, the connection with the largest product of
+            bytes and time is closed.
+        connections: Maximum number of open connections of a worker. Above this another one is closed (see
             `webhook.serving.peers.Peers.add`); 960 stays below the usual limit of 1024 file descriptors.
         handshake_seconds: From accepting a connection to the end of its TLS handshake (Go's client
             gives up after 10 s).

@@ -4,11 +4,11 @@ import gevent
 
 _TURN_BYTES = 64 * 1024
 _TURN_READS = 16
-"""Most bytes, or reads, of one peer before the others have their turn; a read takes about 20 microseconds."""
+"""Maximum number of bytes, or of reads, of one peer in its turn; a read takes about 20 microseconds."""
 _LEAST = 256
-"""Least average size of a read, in bytes. Go's client writes records of 1 KiB or more, curl of 16 KiB."""
+"""Minimum average size of a read, in bytes. Go's client writes records of 1 KiB or more, curl of 16 KiB."""
 _FREE_READS = 128
-"""Small reads without an error: more than those of a typed request head; they take as long as a review."""
+"""Small reads without an error. A request head typed by hand needs fewer; these take as long as a review."""
 _OVERHEAD = 27
 """Bytes of a TLS record that are not data: 22 and 29 with data, 27 and more in a key update."""
 
@@ -31,7 +31,7 @@ class Turns:
         self._overhead += size
 
     def count(self, size: int) -> bool:
-        """Counts a read of so many bytes, and lets other peers run if this one's turn is over.
+        """Counts a read of ``size`` bytes, and lets other peers run if the turn of this one is over.
 
         Returns:
             Whether the reads are too many for their bytes.

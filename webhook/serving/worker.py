@@ -39,7 +39,7 @@ _TURN_SECONDS = 0.25
 _PIPELINED_PAUSE = 0.01
 """Seconds after a pipelined request, which take turns: no API server sends one before it has its answer."""
 _ACCEPTS_A_TURN = 16
-"""Most connections that are accepted at a time, so that a flood of them leaves time for the existing ones."""
+"""Maximum number of connections that are accepted at a time: a flood leaves time for the existing ones."""
 
 _FAILED: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 _STATUSES: Final = {
@@ -49,7 +49,7 @@ _STATUSES: Final = {
     errors.ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
     (errors.ParseException, ssl.SSLError): HTTPStatus.BAD_REQUEST,
 }
-"""The status of errors of gunicorn and TLS; the first match counts. Other errors are the application's."""
+"""The status of errors of gunicorn and TLS; the first match is used. Other errors are the application's."""
 
 
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -110,7 +110,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         try:
             if listener.tls:
                 peer.secure(self.app.tls.context())
-            # gunicorn only needs the listening socket's name, also after it is closed.
+            # gunicorn only needs the listening socket's name, even after it is closed.
             AsyncWorker.handle(self, SimpleNamespace(getsockname=lambda: name), peer, addr)
         except OSError as error:
             self.log.debug("%s: %s", addr, error)

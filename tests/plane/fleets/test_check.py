@@ -157,7 +157,7 @@ def test_a_cluster_is_looked_at_before(nothing: Kubectl, plane: ControlPlane, tm
     done = plugin(nothing, "check", "--pre", kubeconfig=person)
     assert done.returncode == 1
     assert "[fail] rights: you may not create namespaces, " in done.stdout
-    assert "[warn] nodes: not looked at: cannot list nodes" in done.stdout
+    assert "[warn] nodes: not checked: cannot list nodes" in done.stdout
     home = plane.kubectl.create_namespace(NAMESPACE)
     home.run("create", "quota", "few", "--hard=count/pods=0")
     home.wait_for(lambda obj: obj.get("status", {}).get("hard"), "resourcequota", "few")

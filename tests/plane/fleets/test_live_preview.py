@@ -186,7 +186,9 @@ def test_a_refusal_by_another_table_is_explained(live: Live) -> None:
     live.write_table(f"{HEAD}mode: off\n")
     code, (server,), _ = asked(live.namespace(), REFUSED)
     (result,) = server["findings"]
-    assert result["text"].startswith("refuses it, by another table: that of the preview service would not: ")
+    assert result["text"].startswith(
+        "refuses it, because its table differs: that of the preview service would not: "
+    )
     assert code == 2
 
 
