@@ -156,7 +156,7 @@ def test_a_name_that_no_namespace_has_is_refused_as_over_http(job: Path) -> None
     """Protects from a preview of a place that no cluster has."""
     result = run("preview", "-n", "Bad_NS", job)
     assert (result.exit_code, result.stdout) == (2, "")
-    message = "parameter namespace is 'Bad_NS'; allowed is a name of 1 to 63 characters"
+    message = "parameter namespace is 'Bad_NS'; it must be a name of 1 to 63 characters"
     assert message in " ".join(result.stderr.split())
 
 

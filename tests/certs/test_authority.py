@@ -75,7 +75,8 @@ def test_a_name_too_long_for_a_common_name_is_still_served(signer: Pair) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "message"), [({"names": [""]}, "no empty one"), ({"names": ["bücher.example"]}, "malformed")]
+    ("change", "message"),
+    [({"names": [""]}, "no name may be empty"), ({"names": ["bücher.example"]}, "malformed")],
 )
 def test_a_leaf_that_cannot_be_issued_is_an_error_with_a_reason(
     signer: Pair, change: dict[str, object], message: str
@@ -90,7 +91,7 @@ def test_what_is_no_pair_is_refused_with_a_reason(signer: Pair) -> None:
     for certificate, key, message in [
         (b"", signer.key_pem(), "cannot be read"),
         (signer.certificate_pem(), b"nonsense", "cannot be read"),
-        (signer.certificate_pem(), other.key_pem(), "not the certificate's"),
+        (signer.certificate_pem(), other.key_pem(), "does not belong to its certificate"),
     ]:
         with pytest.raises(CertificateError, match=message):
             load(certificate, key)

@@ -60,7 +60,7 @@ def test_a_certificate_is_good_from_its_first_second_to_before_its_last() -> Non
     begin, end = LEAF.certificate.not_valid_before_utc, LEAF.certificate.not_valid_after_utc
     times = (begin - SECOND, begin, end - SECOND, end)
     assert [in_time(LEAF.certificate, now) for now in times] == [False, True, True, False]
-    message = f"it is valid from {stamp(begin)} to {stamp(end)} only"
+    message = f"it is only valid from {stamp(begin)} to {stamp(end)}"
     assert unusable(PROVIDED, frozenset({CA.certificate}), end) == message
 
 

@@ -120,7 +120,7 @@ TRUSTED = messages.TRUSTED
 RECEIVING = messages.PODS_RECEIVE_LEAF
 SERVED = messages.EVERY_REPLICA
 BEGUN = stamp(NOW - BACKDATE)
-OVER = f"the authority is valid from {BEGUN} to {stamp(NOW + CA)} only"
+OVER = f"the authority is only valid from {BEGUN} to {stamp(NOW + CA)}"
 
 
 def wanted_in(*names: str) -> str:
@@ -183,7 +183,7 @@ CASES = [
         "a leaf that is over",
         Given(after=LEAF),
         ISSUE,
-        f"no leaf to serve: it is valid from {BEGUN} to {stamp(NOW + LEAF)} only",
+        f"no leaf to serve: it is only valid from {BEGUN} to {stamp(NOW + LEAF)}",
     ),
     (
         "a leaf that is not trusted",

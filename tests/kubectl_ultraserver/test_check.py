@@ -261,7 +261,10 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         installed.queues(counts=True, kueue=False),
         ["fail a job that names a queue skips whole-job admission"],
     ),
-    (installed.queues(counts=False, kueue=True), ["warn Kueue is installed, and jobs do not wait"]),
+    (
+        installed.queues(counts=False, kueue=True),
+        ["warn Kueue is installed, but the rule table does not let jobs wait"],
+    ),
     (installed.levels([], ["rack"]), []),
     (
         installed.levels(["rack", "block"], ["rack"]),

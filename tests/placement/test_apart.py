@@ -171,7 +171,7 @@ def test_a_worker_that_comes_back_waits_while_its_place_is_closed() -> None:
     running = bound(pods[:3], on(TWO, "n1-0", "n1-1", "n1-2"), started=True)
     decision = decide(Topology(TWO.values()), [*running, pods[3], sitting("s", "n1-1", EVERYBODY)], NOW)
     assert not decision.openings
-    assert "by anti-affinity and other/s" in waiting(decision)["a"]
+    assert "by anti-affinity with other/s" in waiting(decision)["a"]
 
 
 def test_terms_of_running_jobs_cost_their_neighbours_nothing() -> None:

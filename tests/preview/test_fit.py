@@ -167,7 +167,7 @@ def test_a_question_that_is_wrong_is_400(placement: Placement) -> None:
         assert (answer.status_code, reason in answer.get_json()["error"]) == (400, True), answer.text
     wrong = client(placement.url).post("/v1/fit?pods=true", data=dump_yaml(mpijob(4)))
     assert wrong.get_json()["error"].startswith(
-        "unknown parameter 'pods', allowed are namespace, default-namespace"
+        "unknown parameter 'pods'; the allowed ones are namespace, default-namespace"
     )
 
 

@@ -48,7 +48,7 @@ def test_a_preview_of_many_pods_evaluates_the_first_and_reports_its_progress(
     monkeypatch.setattr(limits, "PODS", 25)
     monkeypatch.setattr("webhook.preview.run._TELL_AFTER", 20)
     result = run(obj=mpijob(100_000))
-    assert result.stderr.startswith("MPIJob default/train: 20 Pods looked at\n")
+    assert result.stderr.startswith("MPIJob default/train: 20 Pods evaluated\n")
     note, *_, last = lines(result)
     assert note == "note     it has more than 25 Pods: the preview leaves out the others"
     assert last.startswith("Pod      worker 4-23 of 100000,")
@@ -72,7 +72,7 @@ def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
     assert lines(result) == [
         "Pod      launcher: changed by hostfile, launcher-mounts-both-paths, hostfile-open-mpi-5",
         "Pod      worker 0-3 of 12: changed by blocks-whole",
-        f"Pod      worker 4-11 of 12, in 2 parts: as worker 0-3 of 12, with {keys.BLOCK} 1 to 2",
+        f"Pod      worker 4-11 of 12: 2 parts like worker 0-3 of 12, with {keys.BLOCK} 1 to 2",
     ]
     heads = [line for line in result.stdout.splitlines() if line.startswith("---")]
     titles = [

@@ -90,7 +90,7 @@ def test_an_unknown_format_is_406_with_the_known_ones(client: Client) -> None:
     answer = ask(client, mpijob(), "text/html")
     assert answer.status_code == 406
     assert answer.get_json()["error"] == (
-        "cannot answer as text/html; can as application/json, application/yaml, text/x-diff, "
+        "cannot answer as text/html; possible types are application/json, application/yaml, text/x-diff, "
         "application/json-patch+json, text/plain"
     )
 

@@ -47,7 +47,7 @@ REFUSED = {
         spec(
             tolerations=[{"key": "a", "operator": "Exists", "effect": "NoSchedule", "tolerationSeconds": 3}]
         ),
-        "tolerationSeconds is for effect NoExecute only",
+        "tolerationSeconds needs the effect NoExecute",
     ),
     "time of every effect": (
         spec(tolerations=[{"key": "a", "operator": "Exists", "tolerationSeconds": 3}]),

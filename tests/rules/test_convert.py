@@ -310,7 +310,7 @@ REFUSED = {
     "rules: [{name: a, match: {workload: '!indexed-job', role: worker}}]": "rule a is for some Jobs only",
     "workloads: [{name: indexed-job, updates: always}]": "workload indexed-job is a part of job now",
     "rules: [{name: a, match: {role: worker, named: true}, warn: w}]": (
-        "rule a has the condition named, which is gone: remove it (a rule that quotes $(job.name) leaves out"
+        "rule a has the condition named, which is gone: remove it (a rule that uses $(job.name) does not"
     ),
     "rules: [{name: a, match: {named: false}, warn: $(job.name)}]": "rule a has the condition named",
     "candidates: []": "mine.yaml:4: candidates: 0.2.0 does not accept this value",
@@ -374,7 +374,7 @@ def test_the_command_prints_a_table_that_loads_and_refuses_what_is_none_of_0_2_0
     file.write_text(done.stdout, encoding="utf-8")
     assert CliRunner().invoke(main, ["rules", "show", "--rules", str(file)]).exit_code == 0
     done = CliRunner().invoke(main, ["rules", "lint", str(file)])
-    assert "families[0].shapes[1].nodeConfig: 18 is no node config of the init script" in done.output
+    assert "families[0].shapes[1].nodeConfig: 18 is not a node config of the init script" in done.output
     done = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert done.exit_code == 2
-    assert "is no table of 0.2.0" in done.output
+    assert "is not a table of 0.2.0" in done.output

@@ -47,11 +47,11 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "an unknown placeholder of a shape": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(field.home)}]\n",
-        [(6, "families[0].shapes[0].warn", "unknown placeholder $(field.home); known are family.")],
+        [(6, "families[0].shapes[0].warn", "unknown placeholder $(field.home); the known ones are family.")],
     ),
     "a placeholder of a shape that not every job has": (
         "families:\n  - name: trn2u\n    shapes: [{name: unpaired, warn: $(job.name)}]\n",
-        [(6, "families[0].shapes[0].warn", "unknown placeholder $(job.name); known are family.")],
+        [(6, "families[0].shapes[0].warn", "unknown placeholder $(job.name); the known ones are family.")],
     ),
     "a placeholder as a key": (
         RULE + "    add:\n      metadata:\n        labels:\n          $(shape.name): a\n",
@@ -84,11 +84,17 @@ LINT: dict[str, tuple[str, Expected]] = {
         NUMBERED.replace(
             "devices}", "devices, number: {label: a, completionMode: {path: /m, default: $(value.m)}}}"
         ),
-        [(7, "workloads[0].groups[0].number.completionMode.default", "cannot quote a placeholder")],
+        [(7, "workloads[0].groups[0].number.completionMode.default", "cannot contain a placeholder")],
     ),
     "a placeholder that the condition on a template cannot have": (
         RULE.replace("worker", "worker, template: {/spec/a: $(job.peers)}") + "    warn: w\n",
-        [(7, "rules[0].match.template[0]", "unknown placeholder $(job.peers); known here are family.name")],
+        [
+            (
+                7,
+                "rules[0].match.template[0]",
+                "unknown placeholder $(job.peers); the known ones are family.name",
+            )
+        ],
     ),
     "labels of units in a message": (
         RULE + "    warn: $(units.own)\n",
@@ -119,7 +125,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a claim of a node config that no shape has": (
         "families: [{name: trn2u, claims: {ours: {takes: node, nodeConfig: 3}}}]\n",
-        [(4, "families[0].claims.ours.nodeConfig", "no shape has node config 3; known are 1, 2, 4")],
+        [(4, "families[0].claims.ours.nodeConfig", "no shape has node config 3; the known ones are 1, 2, 4")],
     ),
     "a claim of any name": (
         "families: [{name: trn2u, claims: {'': {takes: node}}}]\n",
@@ -145,7 +151,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             "rules:\n  - name: x\n    reason: r\n    warn: w\n"
             "    match:\n      role: worker\n      workload: gang\n"
         ),
-        [(10, "rules[0].match.workload", "unknown workload 'gang'; known are ")],
+        [(10, "rules[0].match.workload", "unknown workload 'gang'; the known ones are ")],
     ),
     "a field that the workload does not have": (
         (
@@ -156,11 +162,17 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a field with a default that quotes what is not a value": (
         NUMBERED.replace("default: 1Gi", "default: $(job.id)"),
-        [(8, "workloads[0].fields.size.default", "unknown placeholder $(job.id); known here are value.")],
+        [(8, "workloads[0].fields.size.default", "unknown placeholder $(job.id); the known ones are value.")],
     ),
     "a number of a list's elements where the templates are another's": (
         NUMBERED.replace("devices}", 'devices, number: {podName: true, times: "/jobs[*]/n"}}'),
-        [(7, "workloads[0].groups[0]", "/jobs[*]/n is for every element of a list of which template is not")],
+        [
+            (
+                7,
+                "workloads[0].groups[0]",
+                "/jobs[*]/n selects every element of a list, but `template` does not",
+            )
+        ],
     ),
     "labels of a job's peers that quote something else": (
         NUMBERED + "    peers: {app: $(job.id)}\n",
@@ -185,7 +197,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             + "              - labelSelector: {matchLabels: {ultraserver-webhook.io/block: $(place.block)}}\n"
             "                topologyKey: k\n"
         ),
-        [(13, TERMS, "selects by ultraserver-webhook.io/block: it has to set it, or a Pod is not of its")],
+        [(13, TERMS, "selects by ultraserver-webhook.io/block: it must set the label; otherwise a Pod")],
     ),
     "a role that no workload it matches has": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
@@ -277,7 +289,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 11,
                 "families[0].shapes[1].workers",
-                "unreachable: s with the same node config fits every such count",
+                "unreachable: s has the same node config, fits all these numbers",
             )
         ],
     ),
@@ -304,7 +316,13 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a size that one unit cannot hold": (
         SHAPE + "        workers: 8\n" + FOUR + "        together: required\n",
-        [(10, "families[0].shapes[0].together", "one unit of 4 cannot hold 8: use preferred")],
+        [
+            (
+                10,
+                "families[0].shapes[0].together",
+                "one unit of 4 nodes cannot hold 8 workers: write preferred",
+            )
+        ],
     ),
     "a strictness that no rule handles": (
         SHAPE + "        workers: 12\n" + FOUR + "        apart: preferred\n",
@@ -319,7 +337,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     "a required strictness without a unit is reported once, and not at every rule that needs its label": (
         SHAPE + "        workers: 16\n        nodeConfig: 8\n        apart: required\n",
         [
-            (9, "families[0].shapes[0].nodeConfig", "8 is no node config of the init script, which rule "),
+            (9, "families[0].shapes[0].nodeConfig", "8 is not a node config of the init script, which rule "),
             (10, "families[0].shapes[0].apart", "apart needs a unit of 8 nodes: add one to `units`"),
         ],
     ),
@@ -349,7 +367,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 9,
                 "families[0].shapes[0].nodeConfig",
-                "3 is no node config of the init script, which rule init",
+                "3 is not a node config of the init script, which rule init",
             ),
             (
                 10,
@@ -407,7 +425,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             [
                 (
                     "wholeNode",
-                    "a job that requests more than 4 is of this family, too, and waits forever; if",
+                    "a job that requests more than 4 is in this family, too, and waits forever; if",
                 ),
             ],
         ),
@@ -480,7 +498,7 @@ def test_a_changed_row_is_reported_where_the_change_is() -> None:
     assert (source, line, path.endswith("topologyKey")) == (SOURCE, 5, True)
     same_problems(
         EXTENDS + "families:\n  - name: trn2u\n    shapes:\n      - {name: two-node, workers: 6}\n",
-        [(7, "families[0].shapes[0].together", "one unit of 2 cannot hold 6: use preferred")],
+        [(7, "families[0].shapes[0].together", "one unit of 2 nodes cannot hold 6 workers: write preferred")],
     )
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker, workload: nope}\n"
     assert (SOURCE, 6, "rules[0].match.workload") in [row[:3] for row in problems(EXTENDS + text)]

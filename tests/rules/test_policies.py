@@ -262,7 +262,7 @@ def test_a_policy_that_another_hides_is_refused(first: str, second: str, *, hidd
         return
     (problem,) = problems(f"{EXTENDS}policies:\n  - {{{first}, reason: r}}\n  - {{{second}, reason: r}}\n")
     assert problem[1:3] == (6, "policies[1]")
-    assert problem[3].startswith("unreachable: the policy before it for ")
+    assert problem[3].startswith("unreachable: an earlier policy for ")
 
 
 def test_a_policy_without_a_time_never_ends() -> None:

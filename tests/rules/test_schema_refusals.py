@@ -33,7 +33,13 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
     ),
     "a key that is like none": (
         RULE + "    warn: w\n    zzz: {}\n",
-        [(9, "rules[0].zzz", "unknown key 'zzz'; known are add, before, deny, devices, match, mode,")],
+        [
+            (
+                9,
+                "rules[0].zzz",
+                "unknown key 'zzz'; the known ones are add, before, deny, devices, match, mode,",
+            )
+        ],
     ),
     "an unknown key in a fragment": (
         RULE + "    add:\n      spec:\n        nodeSelektor: {a: b}\n",

@@ -155,15 +155,15 @@ NEVER: dict[str, tuple[str, Expected]] = {
     ),
     "a kind that another workload takes whole": (
         WORKLOAD.replace("example.com/v1/Gang", "kubeflow.org/v2beta1/MPIJob") + GROUP,
-        [(6, "workloads[0].kinds", "unreachable: mpijob opens every kubeflow.org/v2beta1/MPIJob")],
+        [(6, "workloads[0].kinds", "unreachable: mpijob already reads every kubeflow.org/v2beta1/MPIJob")],
     ),
     "a condition on a field that there is not": (
         WORKLOAD + GROUP + "    when: {queue: x}\n",
-        [(8, "workloads[0].when.queue", "the workload has no field 'queue'; known are none")],
+        [(8, "workloads[0].when.queue", "the workload has no field 'queue'; the known ones are none")],
     ),
     "a worker that takes no node": (
         WORKLOAD + "    groups: [{role: worker, template: /t}]\n",
-        [(7, "workloads[0].groups[0].takesNodes", "'worker' is the role of what takes nodes")],
+        [(7, "workloads[0].groups[0].takesNodes", "'worker' is the role of pods that take nodes")],
     ),
     "two groups of one role": (
         WORKLOAD + "    groups: [{role: a, template: /t}, {role: a, template: /u}]\n",

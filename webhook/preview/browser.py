@@ -29,7 +29,7 @@ def refuse(allowed_hosts: Sequence[str]) -> None:
     if not is_allowed(request.headers.get("Host", ""), allowed_hosts):
         abort(403, "this host name is not allowed; --allowed-host NAME allows one")
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
-    # A proxy may change Host, so Origin counts only if the browser does not send Sec-Fetch-Site.
+    # A proxy may change Host, so Origin is checked only if the browser does not send Sec-Fetch-Site.
     other = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
     foreign = site in {"cross-site", "same-site"} if site else other
     if request.method == "POST" and foreign:

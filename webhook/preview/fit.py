@@ -1,4 +1,4 @@
-"""Whether a job would start now: the placement program decides about the Pods of a preview."""
+"""Whether a job would start now: the placement program makes a decision with the Pods of a preview."""
 
 import http.client
 import json
@@ -39,7 +39,7 @@ def ask(address: str, question: bytes) -> dict[str, Any]:
 
     Raises:
         NoAnswerError: No replica answers.
-        ValueError: The job cannot be asked about.
+        ValueError: The placement program cannot answer questions about such a job.
     """
     parts, reasons = urlsplit(address), []
     try:
@@ -97,7 +97,7 @@ def fit(source: TableSource, asks: Ask | None) -> Response:
     how = read_query(request.args, NAMES)
     kind = accepted(TYPES)
     if asks is None:
-        abort(404, "this installation does not say what fits: install the chart with the value fit: true")
+        abort(404, "this installation does not answer what fits: install the chart with the value fit: true")
     texts = texts_of()
     if "old" in texts:
         raise ParameterError(

@@ -37,7 +37,7 @@ SCALARS: Final = {name: {"type": of} for of, names in _NAMES.items() for name in
 _ENDING: Final = {"restartPolicy": {"enum": ["Never", "OnFailure"]}}
 _JOB: Final = {"properties": {"spec": {"required": ["restartPolicy"], "properties": _ENDING}}}
 TEMPLATES: Final = {"batch/v1/Job": _JOB}
-"""Schemas of what a kind requires of its pod templates besides that of a Pod."""
+"""Schemas of what a kind requires of its pod templates, in addition to the schema of a Pod."""
 
 PROGRAMS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
 """Fields whose texts other programs read, so that they may look like templates."""

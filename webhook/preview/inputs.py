@@ -21,7 +21,7 @@ from webhook.preview.run import EMPTY, preview
 from webhook.rows.table import Table
 
 SHOWN: Final = 60
-"""Most characters of a value in a refusal."""
+"""Maximum length of a value in a refusal."""
 FORM: Final = "multipart/form-data"
 PARTS: Final = {"object", "old"}
 """Parts of a form: the documents, and the stored objects that they update."""
@@ -64,12 +64,12 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def accepted(types: Iterable[str]) -> str:
-    """Returns the one of some media types that the client prefers; the first, if it names none."""
+    """Returns the one of ``types`` that the client prefers; the first if the client names none."""
     types = tuple(types)
     kind = request.accept_mimetypes.best_match(types) if request.accept_mimetypes else types[0]
     if kind is None:
         given = printable(request.headers["Accept"], SHOWN)
-        abort(406, f"cannot answer as {given}; can as {', '.join(types)}")
+        abort(406, f"cannot answer as {given}; possible types are {', '.join(types)}")
     return kind
 
 
@@ -88,7 +88,7 @@ def read_query(query: MultiDict[str, str], names: Collection[str] | None = None)
     for name, texts in query.lists():
         if name not in known:
             allowed = ", ".join(known) + did_you_mean(name, known)
-            message = f"unknown parameter {printable(name, SHOWN)!r}, allowed are {allowed}"
+            message = f"unknown parameter {printable(name, SHOWN)!r}; the allowed ones are {allowed}"
             raise ParameterError("unknown-parameter", message)
         if len(texts) > 1:
             message = f"parameter {name} is given {len(texts)} times: give it once"
@@ -110,7 +110,7 @@ def checked(name: str, text: str) -> str:
     allowed = schema.get("description") or ", ".join(values)
     valid = re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in values
     if not valid or ("format" in schema and not time_of(text)):
-        message = f"parameter {name} is {printable(text, SHOWN)!r}; allowed is {allowed}"
+        message = f"parameter {name} is {printable(text, SHOWN)!r}; it must be {allowed}"
         raise ParameterError("invalid-parameter", message)
     return text
 
@@ -140,7 +140,7 @@ TOO_LONG: Final = f"a preview takes {limits.PREVIEW} bytes at most: split the do
 
 
 def refuse_longer(most: int) -> None:
-    """Ends a request that is longer than so many bytes, before it is read."""
+    """Denies a request that is longer than ``most`` bytes, before its body is read."""
     if (request.content_length or 0) > most:
         abort(413, TOO_LONG)
     request.max_form_memory_size = most

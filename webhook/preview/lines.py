@@ -12,9 +12,9 @@ from webhook.objects.tree import Json, digest
 from webhook.preview.report import Preview
 
 LINES: Final = 20
-"""Most lines of a text in a diff; longer ones are cut."""
+"""Maximum number of lines of a text in a diff; longer ones are cut."""
 MOST: Final = 20_000
-"""Most lines of an object that are compared: the time grows with their square, to half a second for these."""
+"""Maximum number of lines that are compared: the time grows with their square, to half a second for these."""
 
 
 def unified(before: Json, after: Json, source: str = "", target: str = "") -> str:

@@ -24,7 +24,7 @@ from webhook.rules.source import TableSource
 EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
 """The example job for users who have none."""
 WHOLE: Final = 25
-"""Most documents with their changes; a page with all 120 of a text takes a browser 5 s."""
+"""Maximum number of documents with their changes; a page with all 120 of a text takes a browser 5 s."""
 
 
 def page(source: TableSource) -> Response:

@@ -26,7 +26,7 @@ from webhook.preview.sentence import Seen, Share
 from webhook.rows.table import Table
 
 _TELL_AFTER = 2000
-"""Pods of a job between two reports of progress; so many take less than a second."""
+"""Number of Pods after which progress is reported. Evaluating this many takes less than a second."""
 
 EMPTY: Final = "there are no objects"
 """The error of a text without documents."""
@@ -61,8 +61,8 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         old: The stored objects, if the documents update these.
         pods: Whether to evaluate the Pods of the documents as well.
         context: The namespace of documents that name none, if the user gave none.
-        most_pods: Most Pods of all documents; None is no limit.
-        tell: Called with a line of progress now and then.
+        most_pods: Maximum number of Pods of all documents; None means no limit.
+        tell: Called with a line of progress from time to time.
 
     Raises:
         DocumentError: A document is not a Kubernetes object, names another namespace, updates no stored
@@ -113,7 +113,7 @@ def _pods(
         if index == limits.PODS:
             return pods, (*notes, f"it has more than {limits.PODS} Pods: the preview leaves out the others")
         if index and index % _TELL_AFTER == 0:
-            tell(f"{job.title}: {index} Pods looked at")
+            tell(f"{job.title}: {index} Pods evaluated")
         outcome = admit(job.table, Request(pod, job.namespace, UID, now=now, explain=True))
         last = pods[-1] if pods else job
         if last.share and last.share.group == group and _done(last.outcome) == _done(outcome):

@@ -1,4 +1,4 @@
-"""The objects that the API server sends to the webhook, by the registrations of the chart's default."""
+"""The objects that the API server sends to the webhook, with the registrations of a default installation."""
 
 from typing import Final
 
@@ -49,7 +49,7 @@ def not_a_job(table: Table, obj: Json) -> str | None:
     if table.workloads_of(kind) or devices.isdisjoint(resources):
         return None
     return cut(
-        f"{kind} is no workload itself: the webhook sees the Jobs or Pods that it creates, so preview those"
+        f"{kind} is not a workload itself: the webhook gets the Jobs or Pods it creates, so preview those"
     )
 
 

@@ -36,7 +36,7 @@ class Judgement(StrEnum):
 
 
 class Share(NamedTuple):
-    """Pods by their numbers in a group of so many, each with the same outcome."""
+    """Consecutive Pods of a group with the same outcome: first and last number, and the group's size."""
 
     group: str
     first: int

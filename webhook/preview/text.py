@@ -15,7 +15,7 @@ from webhook.preview.sentence import Judgement
 
 AFTER: Final = "after ultraserver-webhook"
 WIDEST: Final = 100
-"""Most characters of a value."""
+"""Maximum length of a value."""
 
 
 def as_text(previews: Iterable[Preview]) -> str:
@@ -117,7 +117,7 @@ def _field(change: Mapping[str, Any]) -> str:
 
 
 def with_alike(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
-    """Yields the Pods to show, and after each a line on the following ones with a similar outcome."""
+    """Yields each Pod to show with an empty text, and again with a line on similar ones that follow."""
     runs: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)
@@ -134,26 +134,26 @@ def with_alike(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
 
 def _like(first: Preview, alike: list[tuple[Preview, Mapping[str, str]]]) -> str:
     (begin, but), (end, last) = alike[0], alike[-1]
-    parts = f", in {len(alike)} parts" if len(alike) > 1 else ""
+    parts = f"{len(alike)} parts " if len(alike) > 1 else ""
     values = (f"{key} {text}" + (f" to {last.get(key)}" if parts else "") for key, text in but.items())
     whole = begin.seen.share and end.seen.share and begin.seen.share._replace(last=end.seen.share.last)
-    return f"{whole}{parts}: as {first.seen.share}, with {', '.join(values) or 'the same'}"
+    return f"{whole}: {parts}like {first.seen.share}, with {', '.join(values) or 'no difference'}"
 
 
 def _but(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str] | None:
-    """Returns in which texts two Pods of a group differ, by key; None if more than texts differs."""
+    """Returns the texts in which the second Pod differs, by key; None if they differ in more than texts."""
     if first.keys() != other.keys():
         return None
     differences: dict[tuple[str, str], str] = {}
     for place, text in other.items():
-        if first[place] != text:  # if several positions have it, the first one, a label, names it
+        if first[place] != text:  # the first of several positions, a label, stands for all
             key = next(part for part in reversed(place) if isinstance(part, str))
             differences.setdefault((first[place], text), key)
     return {key: text for (_, text), key in differences.items()}
 
 
 def _texts(pod: Preview) -> Mapping[Any, str]:
-    """Returns all changes and messages, by position; without the record, which consists of digests."""
+    """Returns the new texts by position, and the messages, without the record, which consists of digests."""
     same = [pod.item[key] for key in ("rules", "warnings", "denials")]
     texts: dict[Any, str] = {(pod.seen.share and pod.seen.share.group, str(same)): ""}
     for change in pod.item["changes"]:

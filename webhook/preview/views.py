@@ -1,4 +1,4 @@
-"""Previews over HTTP: documents in, and the answer in a type that the client accepts."""
+"""Serves previews over HTTP: documents in the request, the answer in a type that the client accepts."""
 
 import re
 from collections.abc import Sequence

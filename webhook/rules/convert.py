@@ -52,11 +52,11 @@ def converted(text: Text) -> str:
     """Returns the text of a table in the new form; unchanged sections stay as written.
 
     Raises:
-        TableError: The text is no table of 0.2.0, or has a key that a family cannot have.
+        TableError: The text is not a table of 0.2.0, or has a key that a family cannot have.
     """
     source, document = text[0], document_of(text[1], text[0])
     if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD:
-        raise TableError([Problem(source, 1, "apiVersion", f"is no table of 0.2.0, which has {OLD}")])
+        raise TableError([Problem(source, 1, "apiVersion", f"is not a table of 0.2.0, which has {OLD}")])
     try:
         with at():
             for key in ("workloads", "shapes", "rules"):
@@ -169,7 +169,7 @@ def _units(shapes: list[Row], below: Row, *, extends: bool) -> list[Row]:
 
 
 def _label(chosen: Mapping[int, str], size: int) -> str | None:
-    """Returns the label of the smallest units with so many nodes."""
+    """Returns the label of the smallest units that have at least ``size`` nodes."""
     return chosen.get(min((known for known in chosen if known >= size), default=0))
 
 

@@ -22,7 +22,7 @@ FIXED: Final = {
 """Keys that do not exist any more, each with the only value that there is now."""
 
 QUOTING: Final = ("add", "warn", "deny")
-"""Keys of a rule that can quote the job's name."""
+"""Keys of a rule that can contain the placeholder of the job's name."""
 
 Row = dict[str, Any]
 
@@ -115,14 +115,14 @@ def rule(row: Row) -> Row:
     """Returns a rule with the present names of placers and conditions.
 
     Raises:
-        ValueError: It matches jobs by whether they have a name, and quotes none.
+        ValueError: It matches jobs by whether they have a name, and does not use the name.
     """
     with at("match"):
         named = row.get("match", {}).get("named")
     if named is False or (named and "$(job.name)" not in str([row.get(key) for key in QUOTING])):
         raise ValueError(
-            f"rule {row['name']} has the condition named, which is gone: remove it (a rule that quotes "
-            "$(job.name) leaves out jobs with a generateName)"
+            f"rule {row['name']} has the condition named, which is gone: remove it (a rule that uses "
+            "$(job.name) does not apply to jobs with a generateName)"
         )
     new = {key: rule(value) if key == "match" else value for key, value in row.items()}
     if "placer" in row:

@@ -28,10 +28,10 @@ WITHIN: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shapes": {
 MAPS = ("values", "candidates", "deviceCounts")
 
 FIRST: AbstractSet[str] = {"placer", "devices"}
-"""Keys of rules for which the first rule that fires counts."""
+"""Keys of rules for which the first rule that fires decides."""
 
 NAMELESS: Final = {"policies": True, "guarantees": False}
-"""The sections of rows without names: the first that applies counts. Whether a later file's come first."""
+"""Sections of rows without names: the first that applies is used. True: rows of a later file come first."""
 
 
 class Row(dict[str, Any]):
@@ -53,7 +53,7 @@ class Draft:
 
     Attributes:
         raw: The whole table, with ``extends`` resolved. Its rows are each a `Row`, if the table is valid.
-        files: The merged files; the last one counts.
+        files: The merged files; the last one has precedence.
     """
 
     raw: dict[str, Any]
@@ -81,7 +81,7 @@ class Draft:
         }
 
     def _origin(self, path: Path) -> tuple[Document, Path]:
-        for end in range(len(path), 0, -1):  # the innermost row counts
+        for end in range(len(path), 0, -1):  # the innermost row is meant
             row, inside = get(self.raw, path[:end]), path[end:]
             if isinstance(row, Row):
                 document, start = min(reversed(row.written), key=partial(_unlikely, inside))
@@ -179,7 +179,7 @@ def _laid(base: list[Row], over: list[Row], by: str = "name", *, first: bool = F
         (changes[row[by]] if row[by] in known else new).append(row)
     # A row that is changed twice is then in the list twice, which lint reports.
     old = [each for row in base for each in [_changed(row, change) for change in changes[row[by]]] or [row]]
-    # Rows of which the first match counts: new rows come before the packaged ones.
+    # The first of these rows that matches is used, so new rows come before the packaged ones.
     before = [row for row in new if first or FIRST & row.keys()]
     return before + old + [row for row in new if not (first or FIRST & row.keys())]
 

@@ -14,7 +14,7 @@ TYPES: Final = {"string": "text", "integer": "whole number", "boolean": "true or
 """Plain names of JSON Schema's types."""
 
 LONGEST: Final = 100
-"""Most characters of an example; longer ones are left out."""
+"""Maximum length of an example; longer ones are left out."""
 
 
 class Key(NamedTuple):
@@ -61,7 +61,7 @@ def explained(path: str = "") -> str:
 def every() -> Mapping[str, Key]:
     """Returns each key of a table by its path."""
     keys = [*_keys("", bundled(), [placement_draft().raw])]
-    # If alternatives have the same key, the first with an example counts.
+    # If alternatives have the same key, the first with an example is used.
     return dict(keys) | dict(reversed(keys)) | dict(key for key in reversed(keys) if key[1].example)
 
 

@@ -29,7 +29,7 @@ LISTED = 5
 
 
 def problems_of(table: Table) -> Found:
-    """Yields every problem of a table whose fragments still quote the table's own values."""
+    """Yields every problem of a table whose fragments still have the placeholders of its own values."""
     yield from _duplicates(table)
     yield from _families(table)
     broken = list(_workloads(table))
@@ -74,7 +74,7 @@ def _doubtful_family(family: Family, at: Path) -> Found:
     for name, amount in family.whole_node.items():
         if name.endswith("/gpu") and amount.at_least and amount.at_most == inf:
             exactly = f"write {{atLeast: {amount.at_least}, atMost: {amount.at_least}}}"
-            why = f"a job that requests more than {amount.at_least} is of this family, too, and waits forever"
+            why = f"a job that requests more than {amount.at_least} is in this family, too, and waits forever"
             yield (*at, "wholeNode", name), f"{why}; if other nodes of the cluster have more, {exactly}"
 
 
@@ -123,7 +123,7 @@ def _claims(family: Family, at: Path) -> Found:
         if config and not any(config in shape.node_config for shape in family.shapes):
             yield (
                 (*at, "claims", name, "nodeConfig"),
-                f"no shape has node config {config}; known are {', '.join(known)}",
+                f"no shape has node config {config}; the known ones are {', '.join(known)}",
             )
 
 
@@ -137,28 +137,31 @@ def _workloads(table: Table) -> Found:
         for name in workload.when:
             if name not in workload.fields:
                 known = listed(workload.fields) or "none"
-                yield (*at, "when", name), f"the workload has no field {name!r}; known are {known}"
+                yield (*at, "when", name), f"the workload has no field {name!r}; the known ones are {known}"
 
 
 def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Found:
     """Yields kinds of two workloads without ``when``; ``taken`` has the first one for each kind."""
     for kind in () if workload.when else workload.kinds:
         if kind in taken:
-            first = f"{taken[kind]} opens every {kind}"
+            first = f"{taken[kind]} already reads every {kind}"
             yield (*at, "kinds"), f"unreachable: {first}; give one of the two a `when`"
         else:
             taken[kind] = workload.name
 
 
 def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
-    """Yields defaults with unknown placeholders, and texts that are no quantities where one is needed."""
+    """Yields defaults with unknown placeholders, and texts that are not quantities where one is needed."""
     known = {f"value.{name}": text for name, text in values.items()}
     for name, row in workload.fields.items():
         path: Path = (*at, "fields", name)
         default = row.default
         for quoted in names(default):
             if quoted not in known:
-                yield (*path, "default"), f"unknown placeholder $({quoted}); known here are {listed(known)}"
+                yield (
+                    (*path, "default"),
+                    f"unknown placeholder $({quoted}); the known ones are {listed(known)}",
+                )
             default = known.get(quoted, default)
         if row.function == LEAST and not re.fullmatch("[0-9]{1,18}", default):
             yield (*path, "default"), f"must be a number, such as 0, not {default!r}"
@@ -181,18 +184,18 @@ def _groups(workload: Workload, at: Path) -> Found:
         if group.role == WORKER and group.takes_nodes not in {True, DEVICES}:
             yield (
                 (*path, "takesNodes"),
-                f"{WORKER!r} is the role of what takes nodes: say true or devices, or rename it",
+                f"{WORKER!r} is the role of pods that take nodes: write true or devices, or rename it",
             )
         number = group.number
         terms = (number, *number.plus) if number else ()
         if any(len(term.sources) != 1 for term in terms):
             yield (*path, "number"), "each term needs one of label, env and podName"
         if number and number.completion_mode and [*names(number.completion_mode.default)]:
-            yield (*path, "number", "completionMode", "default"), "cannot quote a placeholder"
+            yield (*path, "number", "completionMode", "default"), "cannot contain a placeholder"
         factors = [*(number.count if number else ()), *chain.from_iterable(term.times for term in terms)]
         for factor in (*group.replicas, *factors):
             if factor.path and factor.path.list not in {None, group.template.list}:
-                yield path, f"{factor.path} is for every element of a list of which template is not"
+                yield path, f"{factor.path} selects every element of a list, but `template` does not"
 
 
 def _shapes(table: Table) -> Found:
@@ -204,7 +207,7 @@ def _shapes(table: Table) -> Found:
             unit = family.unit(shape)
             same = (row for row in family.shapes[:index] if row.node_config == shape.node_config)
             if hiding := next((row.name for row in same if row.workers.covers(shape.workers)), None):
-                why = f"{hiding} with the same node config fits every such count and is tried first"
+                why = f"{hiding} has the same node config, fits all these numbers, and is tried first"
                 yield (*at, "workers"), f"unreachable: {why}"
             if shape.node_config:
                 yield from _sizes(shape, unit, at)
@@ -215,7 +218,10 @@ def _shapes(table: Table) -> Found:
             for part in ("warn", "deny"):
                 for quoted in names(getattr(shape, part)):
                     if quoted not in SAID or (quoted == "shape.topologyKey" and not unit):
-                        yield (*at, part), f"unknown placeholder $({quoted}); known are {listed(SAID)}"
+                        yield (
+                            (*at, part),
+                            f"unknown placeholder $({quoted}); the known ones are {listed(SAID)}",
+                        )
 
 
 def _sizes(shape: Shape, unit: Unit | None, at: Path) -> Found:
@@ -226,7 +232,7 @@ def _sizes(shape: Shape, unit: Unit | None, at: Path) -> Found:
         way_out = part if workers.most < inf else ""
         yield (*at, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
     elif shape.together == "required" and config.most > 1 and workers.most > config.most:
-        yield (*at, "together"), f"one unit of {config} cannot hold {workers}: use preferred"
+        yield (*at, "together"), f"one unit of {config} nodes cannot hold {workers} workers: write preferred"
 
 
 def _strictness(acted_on: set[tuple[str, str]], shape: Shape, family: Family, at: Path) -> Found:

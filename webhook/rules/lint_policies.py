@@ -1,4 +1,4 @@
-"""Problems of policies, and notes: policies that ended, and rules that are idle."""
+"""Problems of policies and guarantees, and notes: policies that ended, and rules that can never fire."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -30,7 +30,7 @@ def policy_problems(table: Table) -> Found:
                 yield (*at, "labels", key), why
         hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
         if hiding is not None:
-            why = f"the policy before it for {_whom(table.policies[hiding])} counts for all of these"
+            why = f"an earlier policy for {_whom(table.policies[hiding])} applies to all of these"
             yield at, f"unreachable: {why} (/policies/{hiding}); put this one first"
 
 
@@ -43,7 +43,7 @@ def guarantee_problems(table: Table) -> Found:
         if not (row.count or row.preempts):
             yield at, "does nothing: give it a count or preempts"
         if row.unit not in labels:
-            why = f"no family that is on has units by {row.unit!r}{did_you_mean(row.unit, labels)}"
+            why = f"no family that is on has units of {row.unit!r}{did_you_mean(row.unit, labels)}"
             yield (*at, "unit"), why
         inside = next((labels for labels in by_family if row.unit in labels), ())
         others = [first.unit for first in table.guarantees if first.unit in inside and first.unit != row.unit]
@@ -53,7 +53,7 @@ def guarantee_problems(table: Table) -> Found:
         before = [first for first in table.guarantees[:index] if first.unit == row.unit]
         globs = [glob for first in before for glob in first.namespaces]
         if all(any(_covers(glob, own) for glob in globs) for own in row.namespaces):
-            yield at, "unreachable: guarantees before it count for all of its namespaces"
+            yield at, "unreachable: earlier guarantees apply to all of its namespaces"
 
 
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
@@ -67,7 +67,7 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
             continue
         if policy.labels:
             pairs.append(
-                (path, "is for labels: Pods are decided by theirs, so pod templates need them as well")
+                (path, "matches labels: a Pod is matched by its own, so pod templates need them, too")
             )
         pairs += [(path, text) for at, text in _idle(table, ruling.modes) if (at, text) not in always]
     return (draft.problem(path, text) for path, text in pairs)

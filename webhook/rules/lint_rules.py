@@ -61,7 +61,7 @@ def node_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
             unit = family.unit(shape)
             if run and shape.node_config and str(shape.node_config) not in NODE_CONFIGS:
                 at: Path = ("families", number, "shapes", index, "nodeConfig")
-                unsupported = "is no node config of the init script, which rule"
+                unsupported = "is not a node config of the init script, which rule"
                 way_out = f"use {supported(shape.workers)}, or another family"
                 message = f"{shape.node_config} {unsupported} {run} runs: {way_out}"
                 yield at, message, unit is None or unit.label in keys.NODE_IDS
@@ -113,7 +113,7 @@ def _effects(rows: Rows, rule: Rule, at: Path) -> Found:
     if rule.placer and rule.unless:
         yield (
             (*at, "unless"),
-            "has no effect in a rule with `placer`: the first of these rules that matches counts",
+            "has no effect in a rule with `placer`: of these rules, the first one that matches decides",
         )
 
 
@@ -126,7 +126,7 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
         if not any(matches(workload, (name.lstrip("!"),)) for workload in known)
     ]
     for name in strange:
-        yield (*at, "match", "workload"), f"unknown workload {name!r}; known are {listed(known)}"
+        yield (*at, "match", "workload"), f"unknown workload {name!r}; the known ones are {listed(known)}"
     if not strange and not rows.workloads(rule):
         of_any_role = replace(rule.match, role=ANY)
         roles = [role for row in rows.table.workloads if of_any_role.is_for(row) for role in row.roles]
@@ -144,7 +144,7 @@ def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
         kinds = listed(row.name for row in rows.workloads(rule))
         yield (
             (*at, "match", "candidate"),
-            f"unreachable: {kinds} takes no nodes, so each is a candidate: say any",
+            f"unreachable: {kinds} takes no nodes, so each object is a candidate: write any",
         )
     yield from _earlier(rows, rule, at)
 
@@ -175,7 +175,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
             | {f"field.{name}" for name in row.fields}
             for row in workloads
         )
-        # For kinds without a quoted value it is skipped, with a reason.
+        # For kinds that lack a value of a placeholder the rule is skipped, with a reason.
         allowed |= set.union(*offered)
     mount, template = rule.match.mount_free, rule.match.template
     match = {"mountFree": mount.mount if mount else {}, "template": template.texts if template else []}
@@ -188,7 +188,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
             known = in_template if path[2:4] == ("match", "template") else allowed
             if quoted not in known:
                 add = quoted.startswith("value.") and f"; add {quoted[6:]} to values"
-                near = did_you_mean(quoted, sorted(known)) or add or f"; known here are {listed(known)}"
+                near = did_you_mean(quoted, sorted(known)) or add or f"; the known ones are {listed(known)}"
                 yield path, f"unknown placeholder $({quoted}){near}"
             elif quoted == "shape.topologyKey":
                 # A shape that itself lacks a key is reported once, there.
@@ -219,9 +219,9 @@ _NEGATIVE = (
 
 _OWN_LABELS = {
     keys.JOB: "it needs job-label, or a job repels itself",
-    keys.BLOCK: "it has to set it, or a Pod is not of its own block",
+    keys.BLOCK: "it must set the label; otherwise a Pod is not in its own block",
 }
-"""By label of ours, what a rule lacks that selects by the label and does not set it."""
+"""By the label of the webhook that a rule selects and does not set: what the rule lacks."""
 
 
 def _label(rule: Rule, key: str) -> tuple[str, ...] | None:
@@ -230,7 +230,7 @@ def _label(rule: Rule, key: str) -> tuple[str, ...] | None:
 
 
 def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
-    """Returns whether all objects of a rule have a label of ours, from before or from rules."""
+    """Returns whether all objects of a rule have a label of the webhook, from before or from rules."""
     if "" not in (_label(rule, key) or ("",)):
         return True
     needed = [rows.named[name] for name in rule.needs if name in rows.named]
@@ -275,7 +275,7 @@ def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
     operator, values = node.get("operator") or "Equal", node.get("values")
     if "tolerations" in path[-2:-1]:
         if "tolerationSeconds" in node and node.get("effect") != "NoExecute":
-            return "tolerationSeconds is for effect NoExecute only: say that, or take tolerationSeconds out"
+            return "tolerationSeconds needs the effect NoExecute: add that, or remove tolerationSeconds"
         if operator == "Exists" and node.get("value"):
             return "operator Exists takes no value: take it out, or use Equal"
         alone = "a toleration without a key tolerates every taint: its operator must be Exists"

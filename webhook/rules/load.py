@@ -32,7 +32,7 @@ DEFAULT = "default"
 PLACEMENT = "packaged/placement.yaml"
 PLACEMENT_SOURCE = "packaged placement"
 ALONE = (
-    "only the first file of a table may be without `extends: default`: this would drop what the others say,"
+    "only the first file of a table may be without `extends: default`: this would drop rows of the others,"
     " such as whole-job admission (the chart's value placement)"
 )
 
@@ -101,8 +101,8 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
     """Returns a table as written, with ``extends`` resolved and the schema checked.
 
     Args:
-        texts: Each is checked alone, then merged into the table below in order, so that the last one counts.
-            The first may lack ``extends``: then it replaces the table below.
+        texts: Each is checked alone, then merged into the table below in order, so that the last one has
+            precedence. The first may lack ``extends``: then it replaces the table below.
         where: The name of their folder or file, for a message.
         below: The table for `extends: default`; None: the packaged table.
 
@@ -197,7 +197,7 @@ def _problems(draft: Draft) -> set[Problem]:
 
 def _with_values(table: Table) -> Table:
     """Returns the table with its own values filled in; a job's values stay open."""
-    # An empty value is not set: a rule that quotes it is skipped, with a reason.
+    # An empty value is not set: a rule that uses it is skipped, with a reason.
     known = {f"value.{name}": text for name, text in table.values.items() if text}
     known |= dict.fromkeys(SCRIPTS, initscript.text())
 

@@ -176,7 +176,7 @@ REMOVED: Final = {
     "counted": "function: count",
     "volume": "template: {/spec/volumes[name=NAME]/name: Exists}",
     "continues": "number: {continues: true}",
-    "named": "a message that quotes $(job.name)",
+    "named": "a message that contains $(job.name)",
     "replaces": "`unless` of the other rule",
 }
 """Keys of 0.2.0, each with what has its place."""
@@ -275,7 +275,7 @@ def _in_scalar(node: Json, schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unknown(key: str, known: Iterable[str]) -> str:
-    hint = did_you_mean(key, known := sorted(known)) or f"; known are {', '.join(known[:12])}"
+    hint = did_you_mean(key, known := sorted(known)) or f"; the known ones are {', '.join(known[:12])}"
     return f"unknown key {key!r}{hint}"
 
 

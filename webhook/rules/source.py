@@ -55,7 +55,7 @@ def problem_of(_: Table, written: Written) -> str:
 class TableSource:
     """The rule table of a file or a directory, or the packaged one.
 
-    `refresh`, which a thread calls now and then, reads changed files; reviews never wait for it.
+    `refresh`, which a thread calls periodically, reads changed files; reviews never wait for it.
 
     Attributes:
         work: Does long work with the table; in this process, unless a server sets one that does not wait.

@@ -27,7 +27,7 @@
 {{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha2 RuleTable") (include "odd-families" $table) }}
 {{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha2` and `kind: RuleTable`, its families, and their units, are lists of maps, and units' labels and resources are names such as example.com/rack (docs/rule-table.md); `ultraserver-webhook rules lint FILE` shows what is wrong, and `rules convert FILE` writes a table of 0.2.0 in this form" }}{{ end }}
 {{- end }}
-{{/* Not empty if a table's families, or their units, are not lists of maps, or a label or resource is no name: these go into CEL. */}}
+{{/* Not empty if a table's families, or their units, are not lists of maps, or a label or resource is not a name: these go into CEL. */}}
 {{- define "odd-families" }}
 {{- if not (has (kindOf .families) (list "invalid" "slice")) }}odd{{ else }}
 {{- range .families }}
