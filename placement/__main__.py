@@ -43,7 +43,7 @@ _log = logging.getLogger("placement")
 
 option = options_of("ULTRASERVER_PLACEMENT")
 kubeconfig_option = option(
-    "--kubeconfig", type=click.Path(path_type=Path), help="Without it, the pod's own account."
+    "--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig to use. Default: the pod's own account."
 )
 
 
@@ -66,11 +66,26 @@ def main() -> None:
     help="Name of this replica in the Lease.",
 )
 @option(
-    "--bound-seconds", type=float, default=120.0, help="An admitted job without all its nodes is evicted."
+    "--bound-seconds",
+    type=float,
+    default=120.0,
+    help="Seconds after which an admitted job without all its nodes is evicted.",
 )
-@option("--interval-seconds", type=float, default=10.0, help="Between decisions if nothing changes.")
-@option("--failed-seconds", type=float, default=60.0, help="How long a node fails before a job leaves it.")
-@option("--default-limit-seconds", type=float, default=86400.0, help="Limit of jobs that have none.")
+@option(
+    "--interval-seconds", type=float, default=10.0, help="Seconds between two decisions if nothing changes."
+)
+@option(
+    "--failed-seconds",
+    type=float,
+    default=60.0,
+    help="Seconds for which a node fails before a job leaves it.",
+)
+@option(
+    "--default-limit-seconds",
+    type=float,
+    default=86400.0,
+    help="Time limit in seconds that is assumed for jobs without one.",
+)
 @option(
     "--rules",
     type=click.Path(path_type=Path),
@@ -78,7 +93,11 @@ def main() -> None:
 )
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
-@option("--answers", is_flag=True, help="Answer the preview service on this port whether a job would start.")
+@option(
+    "--answers",
+    is_flag=True,
+    help="Also answer the preview service on the metrics port: whether a job would start now.",
+)
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Format of the log.")
 def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named above
     """Decide which jobs start, until SIGTERM."""
@@ -151,7 +170,7 @@ def open_(job: str | None, everything: bool, kubeconfig: Path | None) -> None:  
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", show_default=True)
 def replay_(file: Path, output: str) -> None:
-    """Decide again about FILE, a snapshot of `kubectl ultraserver snapshot`, without a cluster."""
+    """Repeat a decision from FILE, a snapshot of `kubectl ultraserver snapshot`, without a cluster."""
     from placement import replay  # noqa: PLC0415 - pydantic is for this command only
 
     try:

@@ -29,8 +29,8 @@ class Reason(StrEnum):
     UNITS = "units"  # too few of the units that it needs are free
     GUARANTEE = "guarantee"  # enough of them are free, but kept for other teams by guarantees
     RESERVED = "reserved"  # enough of them are free, but reserved for an earlier job
-    NODES = "nodes"  # it needs more units than can become free as things are
-    BUG = "bug"  # this program cannot decide about it
+    NODES = "nodes"  # it needs more units than can become free
+    BUG = "bug"  # a bug keeps this program from deciding on it
 
 
 # Reasons for which a job has no position in the queue: something must change before it can be admitted.
@@ -41,7 +41,7 @@ WITHOUT_NAMES: Final[Mapping[Reason, str]] = {
     Reason.GUARANTEE: "they are kept for other teams",
     Reason.RESERVED: "they are reserved for an earlier job",
     Reason.NODES: "other teams are guaranteed too many of the units that can be used",
-    Reason.BUG: "the program cannot decide about it",
+    Reason.BUG: "a bug keeps the program from deciding on it",
 }
 """Why a job waits, for users who may not list the Pods of others."""
 
@@ -54,8 +54,8 @@ class EventReason(StrEnum):
     RECREATED = "Recreated"  # not all workers got a node in time: those without one are deleted
     MOVED = "Moved"  # workers leave a failed node for another unit
     RESTARTED = "Restarted"  # the job leaves a failed node and waits again
-    PREEMPTED = "Preempted"  # the job ends for one of higher priority and waits again
-    PREEMPTS = "Preempts"  # a job of lower priority ends for it
+    PREEMPTED = "Preempted"  # the job is preempted and waits again
+    PREEMPTS = "Preempts"  # it preempts a job of lower priority
 
 
 # ---- Pods that cannot be placed even if all units were free ------------------------------------------------
@@ -63,14 +63,14 @@ class EventReason(StrEnum):
 FAULTS: Final[Mapping[str, str]] = {
     # Their own fields cannot be read, or cost too much to compare.
     "place": "{}",
-    "gates": f"it has {{}} scheduling gates: at most {MOST_GATES} are looked at",
+    "gates": f"it has {{}} scheduling gates: at most {MOST_GATES} are supported",
     "conditions": (
         "its node selector, node affinity and tolerations have {} parts of {} characters: "
         f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared"
     ),
     "annotations": f"its annotations have {{}} bytes: at most {MOST_ANNOTATIONS}, so that its unit has room",
-    "labels": f"its labels have {{}} characters: at most {MOST_TEXT} are looked at",
-    "claims": f"it has {{}} resourceClaims: at most {MOST_CLAIMS} are looked at",
+    "labels": f"its labels have {{}} characters: at most {MOST_TEXT} are supported",
+    "claims": f"it has {{}} resourceClaims: at most {MOST_CLAIMS} are supported",
     # Their claims cannot be read, or cost too much to compare.
     "lost": "claims cannot be followed: {}",
     "shared": (
@@ -81,14 +81,14 @@ FAULTS: Final[Mapping[str, str]] = {
     "class": "{}: there is no DeviceClass {}",
     "mode": "{} has ultraserverMode {}, and the job has node config {}: use one number in both",
     "asks": "its claims have {} requests for devices: at most {} are compared; use counts",
-    "requests": f"it has {{}} requests and comparisons: at most {MOST_COMPARED} are looked at",
+    "requests": f"it has {{}} requests and comparisons: at most {MOST_COMPARED} are supported",
     "choices": "its request {} has firstAvailable: use exactly",
     "selector": (
         "its selector {!r} is not supported: use only comparisons with ==, joined by &&, "
         f"up to {MOST_COMPARED}"
     ),
     # Their placement annotations are not believed.
-    "units": f"annotation {PLACE} names units of {{}} nodes by the label {{!r}}: there are none here",
+    "units": f"annotation {PLACE} names units of {{}} nodes with the label {{!r}}: the rule table has none",
     "devices": f"it requests no {{}}: remove annotation {PLACE}",
     "unlabelled": "it is on node {}, which has no label {} and so is in no unit",
 }
@@ -143,7 +143,7 @@ def missing(count: int, total: int) -> str:
 
 def unlike(sizes: Sequence[tuple[int, int]]) -> str:
     both = " and ".join(f"{count} workers of node config {size}" for count, size in sizes)
-    return f"its workers disagree: {both}; delete those that are not of this job"
+    return f"its workers have different placement annotations: {both}; delete those of other jobs"
 
 
 def high_number(pod: str, number: int, total: int) -> str:
@@ -159,11 +159,11 @@ def partial_unit(workers: int, size: int) -> str:
 
 
 def many_terms(count: int, most: int) -> str:
-    return f"its workers have {count} terms of anti-affinity: at most {most} are looked at"
+    return f"its workers have {count} anti-affinity terms: at most {most} are supported"
 
 
 def repels_itself(label: str) -> str:
-    return f"its workers' required anti-affinity by {label} is about themselves: remove it"
+    return f"its workers' required anti-affinity on {label} selects these workers: remove it"
 
 
 def many_demands(count: int, most: int) -> str:
@@ -220,16 +220,16 @@ def free(count: int) -> str:
 def shortage(
     needs: str, free: str, victims: Sequence[str] = (), most: int | None = None, *, reserved: bool = False
 ) -> str:
-    ending = f"{few(victims, 2)} of lower priority end for it" if victims else ""
+    ending = f"preempts {few(victims, 2)} of lower priority" if victims else ""
     later = "what becomes free is reserved for it" if reserved else ""
     if most is not None:
-        later = f"at most {most} can become free as things are"
+        later = f"at most {most} can become free"
     return "; ".join(filter(None, (needs, ending, free, later)))
 
 
 def guaranteed_to_others(needed: int, label: str, teams: str, kept: int, total: int) -> str:
     return (
-        f"needs {counted(needed, 'unit')} by {label}, and {teams} are guaranteed {kept} of the "
+        f"needs {counted(needed, 'unit')} of {label}, and {teams} are guaranteed {kept} of the "
         f"{total} that can be used: use fewer workers, or lower a guarantee"
     )
 
@@ -251,7 +251,7 @@ def waits_for(job: str) -> str:
 
 
 def cannot_decide(error: Exception) -> str:
-    return f"the program cannot decide about it, see its log: {error!r}"
+    return f"a bug keeps the program from deciding on it; see its log: {error!r}"
 
 
 def cannot_explain(error: Exception) -> str:
@@ -291,11 +291,11 @@ def leaves(moves: Sequence[tuple[str | None, str]], why: str) -> str:
 
 
 def preempted_by(job: str) -> str:
-    return f"ends for {job}, which has a higher priority"
+    return f"preempted by {job}, which has a higher priority"
 
 
 def preempts(job: str) -> str:
-    return f"{job}, which has a lower priority, ends for it"
+    return f"preempts {job}, which has a lower priority"
 
 
 # ---- Why a node or a unit cannot be used -------------------------------------------------------------------
@@ -316,11 +316,11 @@ def node_of_unit_gone(unit: str | None) -> str:
 
 
 def not_selected(node: str, key: str, value: str) -> str:
-    return f"node {node} is not {key}={value}"
+    return f"node {node} does not have the label {key}={value}"
 
 
 def not_in_affinity(node: str) -> str:
-    return f"node {node} is not in the pods' node affinity"
+    return f"node {node} does not match the pods' node affinity"
 
 
 def tainted(node: str, taint: str) -> str:
@@ -336,7 +336,7 @@ def requested_by(request: str) -> str:
 
 
 def full(node: str, resource: str) -> str:
-    return f"node {node} has too little {resource}"
+    return f"node {node} does not have enough {resource}"
 
 
 def filled_by(detail: str, pod: str) -> str:
@@ -357,7 +357,7 @@ def crowded_unit(free: int, jobs: Sequence[str]) -> str:
 
 
 def repelled(job: str) -> str:
-    return f"kept off by anti-affinity and {job}: wait until it ends, or remove the term"
+    return f"kept off by anti-affinity with {job}: wait until it ends, or remove the term"
 
 
 def reserved_for(job: str) -> str:
@@ -365,11 +365,11 @@ def reserved_for(job: str) -> str:
 
 
 def kept_for(teams: str) -> str:
-    return f"kept for {teams} by guarantee"
+    return f"kept for {teams} by a guarantee"
 
 
 def kept_free_for(teams: str) -> str:
-    return f"kept free for {teams} by guarantee"
+    return f"kept free for {teams} by a guarantee"
 
 
 def incomplete(count: int, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Decides again about a snapshot (`placement.snapshot`), and describes the decision."""
+"""Repeats a decision from a snapshot (`placement.snapshot`), and describes it."""
 
 import traceback
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from placement.observe.read import apart_of
 from placement.snapshot import Snapshot
 
 MOST_MIB: Final = 128
-"""Most MiB of a snapshot: one of 10,000 nodes and 12,000 pods has 18."""
+"""Maximum size of a snapshot, in MiB: one of 10,000 nodes and 12,000 pods has 18."""
 _SNAPSHOT: Final = TypeAdapter(Snapshot)
 
 
@@ -55,7 +55,7 @@ def _shared(pod: Pod) -> Pod:
 
 
 def decided(snapshot: Snapshot) -> Decision:
-    """Returns the decision about a snapshot, without a memory and with the default settings."""
+    """Returns the decision for a snapshot, without a memory and with the default settings."""
     inventory = Inventory({}, dict(snapshot.classes), dict(snapshot.claims))
     pods: list[Pod | Ended] = [*snapshot.pods, *snapshot.ended]
     tuning = Tuning(units=snapshot.units)

@@ -1,4 +1,4 @@
-"""What a decision sees, as JSON: `placement.replay` decides about it again. Pure.
+"""Writes the input of a decision as JSON, from which `placement.replay` repeats the decision. Pure.
 
 It has the fields of `placement.observe.model`, and nothing else of an object: no command, variable or Secret.
 """
@@ -26,9 +26,9 @@ _PUBLIC: Final = frozenset({"", DRIVER, NO_SERVER, NO_NODE})
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a decision sees."""
+    """The input of a decision."""
 
-    release: str  # which took it
+    release: str  # the release that took the snapshot
     taken: datetime
     complete: bool  # whether all pods and claims could be listed
     units: Units

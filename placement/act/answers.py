@@ -21,7 +21,7 @@ MOST_BYTES: Final = 2 * 2**20
 OLD: Final = timedelta(minutes=1)
 """The age of a decision after which the cluster may have changed too much."""
 SHARE: Final = 9
-"""For so many times as long as an answer took, none is given: decisions need the processor, too."""
+"""An answer is followed by this many times its duration without one: decisions need the processor, too."""
 
 LONGEST: Final = 2.0
 """Seconds after which no decision begins for an answer: the preview service waits for five."""
@@ -30,7 +30,7 @@ QUIET: Final = 60.0
 """Seconds without a second error in the log."""
 
 SECONDS: Final = 2.0
-"""Most time in which a peer sends a question: no other one is answered meanwhile."""
+"""Maximum time for a peer to send its question: no other one is answered meanwhile."""
 
 _log = logging.getLogger("placement")
 
@@ -52,10 +52,10 @@ class Answers:
     clock: Callable[[], datetime]
     _lock: Lock = field(default_factory=Lock, init=False)
     _free: float = field(default=0.0, init=False)
-    _quiet: float = field(default=0.0, init=False)  # until when no error is logged
+    _quiet: float = field(default=0.0, init=False)  # no error is logged before this time
 
     def __call__(self, environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        """Answers a request: 400 for what is no job, 503 if there is no answer now."""
+        """Answers a request: 400 if the body is not a job, 503 if there is no answer now."""
         try:
             status, body = HTTPStatus.OK, as_json(self._answer(environ))
         except _CannotError as error:
@@ -99,7 +99,7 @@ def _sent(stream: BufferedIOBase, size: int) -> bytes:
     """Returns a question.
 
     Raises:
-        ValueError: Its peer is too slow, or sends less than it says.
+        ValueError: Its peer is too slow, or sends less than its Content-Length.
     """
     until, question = time.monotonic() + SECONDS, b""
     while len(question) < size:

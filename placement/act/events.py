@@ -1,7 +1,7 @@
 """The Events that ``kubectl describe pod`` shows: why a job waits, and whether it was admitted.
 
-An Event is written for a job's first waiting pod and for its launcher, once for each text, and again now and
-then while it is true: the API server keeps Events for an hour only.
+An Event is written for a job's first waiting pod and for its launcher, once for each text, and again from
+time to time while it is true: the API server keeps Events for an hour only.
 """
 
 import logging
@@ -26,7 +26,7 @@ from placement.observe.model import COMPONENT, JobKey, Pod
 AGAIN: Final = timedelta(minutes=30)
 LEAST: Final = timedelta(minutes=1)
 GRACE: Final = timedelta(seconds=5)  # a younger job gets no Event: its pods are still being created
-# Most Events in a pass, and of one namespace in a pass, so that a burst of jobs causes no burst of Events.
+# Maximum number of Events of a pass, and of a namespace in it, so that many jobs cause no burst of Events.
 PER_PASS: Final = 50
 PER_NAMESPACE: Final = 10
 LONGEST: Final = (
@@ -108,7 +108,7 @@ class Reporter:
 
 
 def _pods_with_events(job: Job) -> list[Pod]:
-    """Returns the pods that users look at: the first worker, and the first pod that is no worker."""
+    """Returns the pods that users look at: the first worker, and the first pod that is not a worker."""
     waiting = job.gated or job.pods
     workers = sorted(
         (member.pod for member in waiting if member.place is not None), key=lambda pod: pod.number

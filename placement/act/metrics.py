@@ -44,7 +44,7 @@ class Metrics:
         self._seconds = Histogram("decision_seconds", "Time of a decision.", buckets=SECONDS, **own)
         self.openings = Counter("openings", "Jobs that were admitted.", **own)
         self.deletions = Counter("deletions", "Workers deleted to be recreated.", **own)
-        self.preemptions = Counter("preemptions", "Jobs that ended for one of higher priority.", **own)
+        self.preemptions = Counter("preemptions", "Jobs that were preempted.", **own)
         self._left = Counter("node_losses", "Jobs that left a failed node, by what they did.", ["how"], **own)
         for how in (EventReason.MOVED, EventReason.RESTARTED):
             self._left.labels(how.lower())

@@ -39,11 +39,11 @@ _log = logging.getLogger("placement")
 
 @dataclass(slots=True)
 class Passes:
-    """Does passes."""
+    """Runs passes."""
 
-    api: RestApi  # for writes
-    # Copies of nodes, pods that have not ended and workers that have, which are needed, and of the
-    # collections for device claims, in the order of `placement.observe.inventory.READERS`.
+    api: RestApi  # the client for writes
+    # Copies of nodes, of pods that have not ended and of workers that have ended, which are needed; and of
+    # the collections for device claims, in the order of `placement.observe.inventory.READERS`.
     copies: tuple[Mirror[Any], ...]
     tuning: Tuning
     units: Callable[[], Units]  # returns the kinds of unit now
@@ -51,7 +51,7 @@ class Passes:
     metrics: "Metrics"
     clock: Callable[[], datetime]
     interval: float = 10.0  # seconds between passes without changes: waiting depends on the time as well
-    # Most seconds of writes in a pass, so that it ends before the Lease does; the next pass writes the rest.
+    # Time limit of a pass's writes, so that it ends before the Lease does; the next pass writes the rest.
     longest: float = 5.0
     _writers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(WRITERS, "write"), init=False
@@ -66,7 +66,7 @@ class Passes:
     scene: Scene | None = field(default=None, init=False)
 
     def __call__(self) -> float:
-        """Does a pass; returns the seconds until the next one."""
+        """Runs a pass; returns the seconds until the next one."""
         if not self.sees():
             return self.interval * jitter()
         deadline = time.monotonic() + self.longest
@@ -93,7 +93,8 @@ class Passes:
     def sees(self) -> bool:
         """Returns whether the copies of nodes and pods are fresh: a stale one may show used nodes as free.
 
-        Without those for device claims, jobs without claims go on, on nodes without claimed devices.
+        Without those for device claims, jobs without claims are still admitted, to nodes without claimed
+        devices.
 
         Raises:
             RuntimeError: A watch has ended for good, so the program must be started again.
@@ -150,7 +151,7 @@ class Passes:
 
     @contextlib.contextmanager
     def _attempt(self, job: Job) -> Iterator[None]:
-        """Does the writes of one job. If one is refused, the job backs off and holds nothing."""
+        """Makes the writes for one job. If one is refused, the job backs off and holds nothing."""
         try:
             yield
         except ApiError as error:

@@ -19,7 +19,7 @@ Members = Sequence[Member]
 
 MOST_DEMANDS: Final = 4  # different demands on nodes that the workers of one job may have
 MOST_COMPARED: Final = 1000  # conditions of one namespace's waiting jobs that a decision compares
-OF_A_KIND: Final = 10  # cost of one more demand, in conditions: it is compared with every node
+OF_A_KIND: Final = 10  # cost of one more demand, in conditions: a demand is compared with every node
 
 
 class UnplacedError(Exception):
@@ -36,7 +36,7 @@ class Allocator:
     """Gives units to jobs, one job after the other."""
 
     def __init__(self, cluster: Cluster, doubtful: Collection[str], ends: Ends) -> None:
-        # Nodes where a job was admitted in vain, by name: their units are chosen last for every job.
+        # Nodes that an admitted job did not get, by name: their units are chosen last for every job.
         self._cluster, self._doubtful, self._ends = cluster, doubtful, ends
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
         self._compared: Counter[str] = Counter()
@@ -107,7 +107,7 @@ class Allocator:
         """Returns why a node of a job's own unit does not suit its pods; None if it does."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = unsuited(node, demands)
-        # Others may share a single node, and what a pod takes that is pinned to one counts there already.
+        # Others may share a single node, and what a pod that is pinned to it takes is already counted there.
         if cause is None and (job.place.size > 1 or self._cluster.units.of(job.place.unit).divides):
             others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if others:

@@ -12,7 +12,7 @@ from placement.observe.inventory import Inventory, Slice, key_of
 from placement.observe.model import Ask, Device, JobKey, Node, Pod, are_neuron
 
 CLAIMED: Final = "claimed devices"
-"""A resource of our own: how many devices of a node claims will get that the scheduler has not chosen yet."""
+"""A resource of this program: the devices of a node that claims will get but the scheduler has not chosen."""
 
 MOST_ASKS: Final = 8
 """The highest number of requests for Neuron devices in all claims of a pod."""
@@ -23,7 +23,7 @@ class Taken(NamedTuple):
 
     claim: JobKey  # the namespace, and ``claim/NAME`` in place of the name of a job
     node: str
-    used: Mapping[str, int]  # thousandths by resource, without what the requests of the claim's pods count
+    used: Mapping[str, int]  # thousandths by resource, without the requests of the claim's pods
     stranger: bool  # whether they are Neuron devices that no existing pod uses
 
 
@@ -60,7 +60,7 @@ def offered(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Nod
     if inventory.lost:
         return nodes
     by_node: defaultdict[str, list[Device]] = defaultdict(list)
-    # If several classes have the same extendedResourceName, the newest counts. If these are equally old, the
+    # If several classes have the same extendedResourceName, the newest is used. If these are equally old, the
     # first by name does (API reference).
     ordered = sorted(sorted(inventory.classes.items(), reverse=True), key=lambda item: item[1].created)
     newest = {kind.resource: kind for _, kind in ordered if kind.resource}

@@ -1,4 +1,4 @@
-"""Whether a job would start if it were created now: a decision about the cluster with its Pods added. Pure.
+"""Whether a job would start if it were created now: a decision with its Pods added to the cluster. Pure.
 
 The answer names no object of others, because the preview service gives it to users who may not list Pods.
 """
@@ -18,11 +18,11 @@ from placement.observe.coming import coming
 from placement.observe.model import Pod
 
 MOST_PODS: Final = 1024
-"""Most Pods of a job that is asked about."""
+"""Maximum number of Pods of a job in a question."""
 LONGEST: Final = 253
-"""Most characters of a name, as for the API server; those of jobs stay in caches."""
+"""Maximum length of a name, as for the API server; those of jobs stay in caches."""
 MOST_DECISIONS: Final = 30
-"""Most decisions for the start of a job: the program makes its own ones at the same time."""
+"""Maximum number of decisions for the start of a job: the program makes its own ones at the same time."""
 ABSENT: Final = "job that is asked about"
 """In place of the job's name, so that Pods of a stored job are not among its own: no label has spaces."""
 
@@ -34,7 +34,7 @@ class Answer:
     Attributes:
         fits: Whether it would.
         units: The units that it would get.
-        position: Its position in the queue, from 1; None if it starts, or cannot be admitted as things are.
+        position: Its position in the queue, from 1; None if it starts, or cannot be admitted at present.
         waiting: The number of other jobs that wait.
         start: When it may start; None if that is not known.
         exact: Whether that depends on time limits only.
@@ -83,7 +83,7 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
 def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:
     """Returns whether a job with these Pods would start if it were created now.
 
-    Without more time, as ``goes_on`` says, it is not known when it may start.
+    If ``goes_on`` returns false, the start is unknown.
     """
     keys = {pod.key for pod in pods}
     tuning = replace(scene.tuning, preempts=False)

@@ -1,6 +1,6 @@
-"""Which placement annotations of pods count: anyone who can write a pod can write its annotation.
+"""Decides which placement annotations are trusted: anyone who can write a pod can write its annotation.
 
-A pod whose annotation is not believed holds only what it really has: its node and its devices. It counts for
+A pod whose annotation is not believed holds only what it really has: its node and its devices. It is part of
 no job, and the commands show why.
 """
 
@@ -27,11 +27,11 @@ class Member:
     """A pod with the facts that the decision accepts: a member of its job, or a job of its own."""
 
     pod: Pod  # as it was read
-    key: JobKey  # its job, or for one of no job itself
+    key: JobKey  # its job; for a pod that belongs to no job, the pod itself
     place: Place | None  # where it takes a node for a job; None where it does not, or is not believed
     demand: Demand  # what it asks of a node, with what it claims
-    claimed: bool  # whether it has Neuron devices of its node by claims
-    neuron: bool  # whether it takes devices of a family, by requests or by claims
+    claimed: bool  # whether claims give it Neuron devices of its node
+    neuron: bool  # whether it requests or claims devices of a family
     pin: str | None  # the unit of its pin, or the one that an unfinished admission plans for it
     problem: str  # why it cannot be placed, or is not believed; else empty
 
@@ -42,7 +42,7 @@ class Member:
 
 
 def unjudged(pod: Pod, units: Units) -> Member:
-    """Returns a pod that cannot be examined further: it may have everything that it names."""
+    """Returns a pod that cannot be examined. It is treated as if it had everything that it names."""
     neuron = pod.demand.uses(units.devices) or bool(pod.claims)
     return Member(pod, pod.key, pod.place, pod.demand, claimed=False, neuron=neuron, pin=pod.pin, problem="")
 
@@ -64,7 +64,7 @@ def _doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
 
 
 class Belief:
-    """Decides which annotations of pods count, by what the watches show.
+    """Decides which annotations of pods are trusted, from what the watches show.
 
     Args:
         bound: The time after its admission for which a pod counts as having the devices that it claims: the
@@ -127,7 +127,7 @@ class Belief:
         return pod.opened is not None and abs(self._now - pod.opened) < self._bound
 
     def _asks(self, pod: Pod) -> tuple[tuple[Ask, ...], str]:
-        """Returns the requests of a pod's claims, and why they cannot be determined."""
+        """Returns the requests of a pod's claims, and the reason if they cannot be determined."""
         try:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:

@@ -124,7 +124,7 @@ class Ranking:
         return best, last, repelled
 
     def _ranked(self) -> Iterator[tuple[Entry, Unit]]:
-        """Takes the free units from the heap, the best first."""
+        """Removes entries from the heap, and yields those whose unit is free, the best first."""
         seen: set[str] = set()
         while self._heap:
             entry = heappop(self._heap)
@@ -138,7 +138,10 @@ class Ranking:
         return self._cluster.taken(unit, self.place, self._kind, self.demands)
 
     def holders(self, unit: Unit, able: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
-        """Returns the jobs that hold what a block needs of a unit; of a shared one, only able jobs."""
+        """Returns the jobs that must end before a block can have a unit, or None.
+
+        If jobs share the unit, takes the nodes with the fewest holders, all of them in ``able``.
+        """
         holders, shared = self._cluster.holders, self._kind.shared
         whole = unit if shared else self._cluster.topology.whole(self.place.unit, unit)
         by_node = [frozenset(holders.get(name, ())) for name in sorted(whole.names)]
@@ -148,13 +151,13 @@ class Ranking:
 
     @property
     def states(self) -> Sequence[tuple[Unit, Cause | None]]:
-        """The units that suit the pods, each with why too few of its nodes are free."""
+        """The units that suit the pods, each with the cause if too few of its nodes are free."""
         if self._states is None:
             self._states = [(unit, self.taken(unit)) for unit in self.fitting.values()]
         return self._states
 
     def touched(self, nodes: Iterable[Node]) -> None:
-        """Ranks the units of some nodes' UltraServers again, after a job has got these nodes."""
+        """Ranks the units on the UltraServers of these nodes again, after a job has got the nodes."""
         self._most.clear()
         self._states = None
         for server in {self._server(node) for node in nodes}:
@@ -163,15 +166,15 @@ class Ranking:
                     heappush(self._heap, self._entry(unit))
 
     def possible(self, count: int | None = None) -> Sequence[Unit]:
-        """Returns the units that a job could have after others have ended; with a count, at least so many."""
+        """Returns the units that a job could have after other jobs have ended, and stops after ``count``."""
         more = None if count is None else max(count - len(self._possible), 0)
         self._possible.extend(islice(self._unexamined, more))
         return self._possible
 
     def reserve(self, count: int, job: Job, ends: Ends) -> Reservation | None:
-        """Reserves the units that become free first for a job; returns None if too few have a known end.
+        """Reserves for a job the units that become free first; None if too few have a known time.
 
-        Units that jobs of its namespace hold without a limit, or that its other pods fill, come last.
+        Units that jobs of the same namespace hold without a limit, or that its other pods fill, come last.
         """
         cluster, namespace = self._cluster, job.key[0]
         jobless_nodes = cluster.jobless_nodes.get(namespace, frozenset[str]())

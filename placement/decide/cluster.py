@@ -32,7 +32,7 @@ class Part:
 
     size: int
     demand: Demand  # the demand of its pods on a node
-    nodes: set[str]  # those of its pods
+    nodes: set[str]  # the nodes of its pods
 
     @property
     def due(self) -> int:
@@ -56,7 +56,7 @@ class Cluster:
         self.permanent_use: defaultdict[str, dict[str, int]] = defaultdict(dict)
         # Nodes that a pod without a job, or a claim, holds: it may stay.
         self._permanently_held: set[str] = set()
-        # By namespace, the nodes with pods that belong to no job whose placement annotations are believed.
+        # By namespace, the nodes with pods of no job, or whose placement annotation is not trusted.
         self.jobless_nodes: defaultdict[str, set[str]] = defaultdict(set)
         self.reservation: Reservation | None = None
         # Jobs whose pods the API server refused to change: a unit to which gated pods are pinned is not held.
@@ -119,7 +119,7 @@ class Cluster:
     def hold(self, node: str, job: JobKey, size: int = MOST) -> None:
         """Holds a node for a job that needs units of a size for itself; by default, of any size."""
         jobs = self.holders.setdefault(node, {})
-        if size > jobs.get(job, 0):  # if its pods disagree, the largest size counts
+        if size > jobs.get(job, 0):  # if its pods name different sizes, the largest is used
             jobs[job] = size
 
     def hold_unexamined(self, member: Member) -> None:
@@ -202,7 +202,7 @@ class Cluster:
         return None
 
     def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
-        """Returns why kube-scheduler binds no worker of a job to some nodes, by any anti-affinity.
+        """Returns the cause if anti-affinity keeps workers of the job off the nodes; otherwise None.
 
         With ``always``, only anti-affinity of pods without a job, which may stay forever, and of its
         namespace.
@@ -231,7 +231,7 @@ class Cluster:
         return sum(_short((node,), demands, self.permanent_use) is None for node in nodes) >= place.size
 
     def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
-        """Returns the resource of which too little is left on some nodes; None if there is enough."""
+        """Returns the cause if pods do not fit on the nodes: the resource that is short; None if they fit."""
         short = _short(nodes, demands, self.used)
         return Cause("full", messages.full(*short)) if short else None
 
@@ -243,7 +243,7 @@ class Cluster:
         return frozenset() if self.guarantees.covers(job) else reservation.nodes
 
     def filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
-        """Returns the pod without devices that uses most of what one of some nodes has too little of."""
+        """Returns the pod without devices that uses most of what is short on the first full node; or None."""
         if (short := _short(nodes, demands, self.used)) is None:
             return None
         name, resource = short
@@ -255,25 +255,25 @@ class Cluster:
         return pod if most else None
 
     def reserved(self, unit: Unit, job: Job) -> Cause | None:
-        """Returns for which other job a unit is reserved; None if the job may use it."""
+        """Returns the cause if the unit is reserved for another job; None if the job may use it."""
         if self.reservation and not self.reserved_from(job).isdisjoint(unit.names):
             return Cause("reserved", messages.reserved_for(shown(self.reservation.job)))
         return None
 
     def neuron_left(self, node: Node) -> int:
-        """Returns the amount that is left of all devices of a node, in thousandths."""
+        """Returns how many devices of a node are not in use, in thousandths of a device."""
         used, devices = self.used.get(node.name, {}), self.units.devices
         return sum(amount - used.get(name, 0) for name, amount in node.allocatable.items() if name in devices)
 
     def free(self, key: str, unit_id: str | None) -> int:
-        """Returns the number of usable nodes of a unit without a holder or a part of a job."""
+        """Returns how many usable nodes of a unit no job or pod holds, or will hold as a part of a job."""
         unit = self.topology.unit(key, unit_id)
         free = len((unit.names & self.topology.usable).difference(self.holders)) if unit else 0
         parts = self.parts.get((key, unit_id)) if unit_id else None
         return max(free - sum(part.due for part in parts.values()), 0) if parts else free
 
     def states(self, key: str) -> Counter[str]:
-        """Returns the number of units by a label, by their state: one of `STATES`."""
+        """Returns how many units of a node label are in each state of `STATES`."""
         usable, counts = self.units.of(key).usable, Counter(dict.fromkeys(STATES, 0))
         reserved = self.reservation.nodes if self.reservation else frozenset[str]()
         for unit in self.topology.units_by(key).values():
@@ -287,7 +287,7 @@ class Cluster:
         return counts
 
     def _has_devices(self, pod: Pod) -> bool:
-        """Returns whether a pod's node offers the requested devices; a kubelet may run a pod without."""
+        """Returns whether a pod's node offers the requested devices, which may have gone while it runs."""
         node = self.topology.nodes.get(pod.node)
         requests = pod.demand.requests
         return node is not None and any(

@@ -62,7 +62,7 @@ def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
     """Returns the pods with this program's own writes, which the watch may not show yet.
 
     The state of a pod only moves forward: gated, pinned, without gate, bound. If the watch and the API
-    server's answer to a write differ, the later state counts.
+    server's answer to a write differ, the later state is used.
     """
     later = {pod.uid: pod for pod in written}
     return [max(pod, later.get(pod.uid, pod), key=_stage) for pod in pods]
@@ -151,7 +151,7 @@ class _Round:
         return not self._goes_first(job), -job.priority, waits, -urgency, since, job.created, job.key
 
     def _since(self, job: Job) -> datetime:
-        """Returns from when the age of a job counts: it exists, and could have been admitted.
+        """Returns the time from which the age of a job is counted: it exists, and could have been admitted.
 
         If an admission fails, all jobs of the namespace lose their age. Otherwise a namespace could hold a
         unit with one failing job after the other.
@@ -227,7 +227,7 @@ class _Round:
         """Returns the job with its ended workers, if it continues without them.
 
         After a failure, or in a new job with the same name, an operator recreates all workers, and ended ones
-        of the previous run may still exist. They count only if another worker runs, or if no worker was
+        of the previous run may still exist. They matter only if another worker runs, or if no worker was
         created for the time in which an admitted job must get its nodes.
         """
         if ended := self._ended.get(job.key):
@@ -286,7 +286,7 @@ class _Round:
                     self._pause_age(job, stuck=True)  # its author can remove this obstacle at any time
 
     def _with_victims(self, job: Job, shortage: Shortage) -> Shortage:
-        """Returns what a job that reserves units lacks, with the jobs of lower priority that end for it."""
+        """Returns what a job that reserves units lacks, with the jobs of lower priority that it preempts."""
         if not shortage.can_end or job.key[0] in self._next.vain:
             return shortage
         if self._preemptions.may(job):
@@ -296,7 +296,7 @@ class _Round:
         return replace(shortage, victims=self._preemptions.hold(job))
 
     def _opened(self, job: Job, victims: Collection[JobKey]) -> Opening | None:
-        """Returns how a job would be admitted if some jobs did not exist; None if it would not."""
+        """Returns how a job would be admitted if the given jobs did not exist; None if it would wait."""
         seen, inventory = without(*self._seen, victims)
         pods = [pod for pod in seen if isinstance(pod, Ended) or not pod.deleting]
         memory, tuning = replace(self._memory, preemption=None), replace(self._tuning, preempts=False)
@@ -305,7 +305,7 @@ class _Round:
         return next((opening for opening in trial._openings if opening.job.key == job.key), None)
 
     def _delete_pods(self, job: Job, loss: Loss) -> None:
-        """Deletes the pods of a job that a failed node keeps from running, or that ends for another job."""
+        """Deletes the pods of a job that cannot run because of a failed node, or that is preempted."""
         why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
         moving = elsewhere(job, loss, self._next.lost.get(job.key, self._now))
         if why:
@@ -385,11 +385,11 @@ class _Round:
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 
     def _penalise_deleted_jobs(self, jobs: Iterable[Job]) -> None:
-        """Makes the namespaces of jobs that were deleted pay with their age.
+        """Reduces the age of all jobs of a namespace whose admitted jobs were deleted.
 
-        An admitted job that was deleted after a part of the time, before it was evicted, was admitted in
-        vain. If it was deleted sooner, its namespace owes the time that an admission may take. For a job that
-        had the reservation, and no longer needs it, its namespace owes the time for which it had it.
+        The admission of a job that was deleted after a part of the time, before it was evicted, has failed.
+        If it was deleted sooner, its namespace owes the time that an admission may take. For a job that had
+        the reservation, and no longer needs it, its namespace owes the time for which it had it.
         """
         existing, before = {job.key for job in jobs} | self._ended.keys(), self._memory.unsettled
         needing = {waiting.job.key for waiting in self._waiting if waiting.shortage}
@@ -422,7 +422,7 @@ class _Round:
         return since is not None and self._now - since < self._tuning.bound
 
     def _pause(self, job: Job) -> str | None:
-        """Returns until when a job backs off, after failed admissions or a refused write; or None.
+        """Returns why a job backs off, after failed admissions or a refused write, with the time; or None.
 
         In a namespace with failed admissions, only one job at a time has units, until all its workers have
         nodes.

@@ -29,7 +29,7 @@ from placement.observe.model import (
 )
 
 ANY_LABEL: Final = ("", "")
-"""In place of a label and its value, for terms about all pods; no label has an empty name."""
+"""Stands for a label and its value in terms that select all pods. No label has an empty name."""
 
 INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 

@@ -14,15 +14,15 @@ from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod, shared
 
 MOST: Final = 100
-"""Most decisions of a forecast. Jobs that would start later get no time."""
+"""Maximum number of decisions of a forecast. Jobs that would start later get no time."""
 
 
 class Start(NamedTuple):
     """When a job may start."""
 
     at: datetime
-    exact: bool  # whether that depends on time limits only
-    units: tuple[str, ...] = ()  # those that are reserved for it
+    exact: bool  # whether the time depends only on time limits
+    units: tuple[str, ...] = ()  # the units that are reserved for the job
     after: tuple[JobKey, ...] = ()  # the jobs that end then
 
 
@@ -42,14 +42,14 @@ class Scene:
         return decide(self.nodes, self.pods, self.now, self.tuning, self.memory, self.inventory)
 
     def after(self, now: datetime, decision: Decision, over: frozenset[JobKey]) -> "Scene":
-        """Returns what a later decision sees if this one is carried out, and some jobs have ended."""
+        """Returns the input of a later decision if this one is carried out and the given jobs have ended."""
         bound = {pod.uid: pod for opening in decision.openings for pod in _bound(opening, self.now)}
         over |= {deletion.job.key for deletion in decision.deletions if deletion.by}
         others, inventory = without(self.pods, self.inventory, over)
         pods = tuple(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in others)
         # An end that is only expected costs no namespace its age.
         memory = replace(decision.memory, unsettled={}, begun={}, vain={}, debts=self.memory.debts)
-        tuning = replace(self.tuning, preempts=False)  # which jobs end later is not known
+        tuning = replace(self.tuning, preempts=False)  # it is unknown which jobs end later
         return replace(self, pods=pods, now=now, tuning=tuning, memory=memory, inventory=inventory)
 
 
@@ -60,7 +60,7 @@ def forecast(
     most: int = MOST,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> dict[JobKey, Start]:
-    """Returns when waiting jobs may start, for those of which that can be told.
+    """Returns when waiting jobs may start, for the jobs whose start can be predicted.
 
     A job without a time limit is assumed to run for as long again as it has run, and a job that starts later
     for the default limit. No further jobs are expected.
@@ -69,7 +69,7 @@ def forecast(
         scene: What the decision saw.
         decision: The decision.
         wanted: The jobs.
-        most: Most decisions.
+        most: Maximum number of decisions.
         goes_on: Returns whether there is time for one more.
     """
     wanted = frozenset(wanted)
@@ -98,7 +98,7 @@ def forecast(
 def _reserved(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:
     """Yields the start of the job with the reservation.
 
-    If nothing on its units has a time at which it ends, something else keeps the job off, such as a Pod.
+    If no job on its units has a known end, something else, such as a Pod, keeps the job from starting.
     """
     if (reservation := decision.cluster.reservation) and reservation.begin > scene.now:
         jobs = decision.ends.order(reservation.nodes, decision.cluster.holders)

@@ -32,7 +32,7 @@ class Use(NamedTuple):
 
 @dataclass
 class Level:
-    """The units by one label.
+    """The units of one node label.
 
     Attributes:
         total: The number of units with enough usable nodes.
@@ -51,7 +51,7 @@ class Level:
 
 @dataclass
 class Room:
-    """What the guarantees of other teams leave to a job, by one label of units.
+    """The units of one node label that the guarantees of other teams leave to a job.
 
     Attributes:
         closed: For each node of a unit that another team uses, the guarantee.
@@ -97,7 +97,7 @@ class Guarantees:
         self._suited: dict[tuple[str, int, tuple[Demand, ...]], Sequence[str]] = {}
 
     def changed(self, nodes: Iterable[Node]) -> None:
-        """Takes note that some nodes have new holders."""
+        """Counts the units of the nodes again, because the holders of the nodes have changed."""
         self._rooms.clear()
         for label, level in self._levels.items():
             for unit_id in {node.unit(label) for node in nodes}:
@@ -133,7 +133,7 @@ class Guarantees:
         return None
 
     def cause(self, unit: Unit, job: Job) -> Cause | None:
-        """Returns for which team a unit is kept; None if a job may take it."""
+        """Returns the cause if a guarantee keeps a unit for another team; None if the job may take it."""
         for label in self.labels:
             room = self._room(label, self._team(job.key[0], label))
             is_short = room.names and room.spare < self._needed(job, label) <= self._level(label).units
@@ -145,7 +145,7 @@ class Guarantees:
         return None
 
     def protects(self, job: Job) -> bool:
-        """Returns whether a running job has units that the guarantee of its team counts."""
+        """Returns whether a running job has units that count towards its team's guarantee."""
         names = {member.pod.node for member in job.workers}
         teams = filter(None, self.teams(job.key[0]))
         return any(not self._use(team).nodes.isdisjoint(names) for team in teams)
@@ -172,13 +172,13 @@ class Guarantees:
         return self._suited[key]
 
     def _needed(self, job: Job, label: str) -> int:
-        """Returns how many units by a label the blocks without one need at least."""
+        """Returns the minimum number of units of a label that the blocks without a unit need."""
         blocks, size = len({member.block for member in job.unpinned}), job.place.size
         nodes = max(self._units.of(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 
     def _team(self, namespace: str, label: str) -> Guarantee | None:
-        """Returns the first guarantee of units by a label for a namespace."""
+        """Returns the first guarantee of units of a label that applies to a namespace."""
         key = namespace, label
         if key not in self._firsts:
             own = (row for row in self._rows if row.unit == label and row.includes(namespace))
@@ -189,7 +189,7 @@ class Guarantees:
         return next(use for use in self._uses(team.unit) if use.guarantee is team)
 
     def _room(self, label: str, team: Guarantee | None) -> Room:
-        """Returns what jobs of a team may take; None: of namespaces without a guarantee."""
+        """Returns what jobs of a team may take; with None, jobs of namespaces without a guarantee."""
         key = label, team
         if key not in self._rooms:
             level = self._level(label)

@@ -26,7 +26,7 @@ class Job:
     """The existing pods of a job that are not being deleted."""
 
     key: JobKey
-    pods: tuple[Member, ...]  # by name
+    pods: tuple[Member, ...]  # sorted by name
     # The numbers of workers that have ended and are not recreated: a Job does not replace a pod that
     # succeeded, so a failed one is recreated alone.
     ended: Collection[int] = ()
@@ -64,7 +64,7 @@ class Job:
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
-        """The labels of its workers without a node, for terms that select by one label or by none."""
+        """The labels of its workers without a node, for terms whose selector has one label or none."""
         return frozenset({ANY_LABEL}.union(*(member.pod.labels.items() for member in self.coming)))
 
     @cached_property

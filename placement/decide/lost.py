@@ -25,12 +25,13 @@ class Loss(NamedTuple):
 
     why: str
     whole: bool  # whether all of it waits again
-    blocks: Mapping[int, Sequence[Member]]  # those that cannot run where they are
-    pods: tuple[Member, ...]  # to delete
-    # To delete before these: a launcher that loses a worker may end with 0, and then its job counts as
-    # complete. A new launcher also sets up the new nodes.
+    blocks: Mapping[int, Sequence[Member]]  # the blocks that cannot run on their present nodes
+    pods: tuple[Member, ...]  # the pods to delete
+    # The launchers to delete before them: a launcher that loses a worker may end with 0, and then its job
+    # counts as complete. A new launcher also sets up the new nodes.
     launchers: tuple[Member, ...]
-    # The uids of pods that no kubelet ends, and of launchers, whose phase would become Failed.
+    # The uids of pods to delete without a grace period: no kubelet ends them, or they are launchers, whose
+    # phase would become Failed.
     at_once: frozenset[str]
     by: Job | None = None  # the job of higher priority for which it ends; None if a node failed
 
@@ -49,12 +50,12 @@ class Losses:
         self._cluster, self._now, self._tuning = cluster, now, tuning
         self._memory = memory  # of the next decision
         self._pods: defaultdict[JobKey, list[Member]] = defaultdict(list)
-        self.lasting: dict[JobKey, Loss] = {}  # for long enough
+        self.lasting: dict[JobKey, Loss] = {}  # the losses that have lasted for `failed_after`
         # When most nodes were not Ready last: after that, they come back one after the other.
         self.cut_off: datetime | None = None
 
     def add(self, member: Member) -> None:
-        """Adds a pod of a job that has chosen not to wait, also one that is being deleted."""
+        """Adds a pod of a job with on-node-failure, even one that is being deleted."""
         self._pods[member.key].append(member)
 
     def follow(self, jobs: Mapping[JobKey, Job], before: Memory) -> Iterator[tuple[Job, Exception]]:
@@ -81,7 +82,7 @@ class Losses:
                     created=created, nodes=frozenset() if ended else left.nodes
                 )
             if new and not ended and not (job and job.gated and not job.missing):
-                for name in left.nodes:  # its pods are not all there yet
+                for name in left.nodes:  # not all of its pods exist yet
                     self._cluster.hold(name, key)
 
     def moves(self, job: Job) -> bool:
@@ -91,7 +92,7 @@ class Losses:
         return job.key in self.lasting or bool(back)
 
     def created(self, job: Job) -> datetime | None:
-        """Returns when a job was created first whose pods were all deleted; None for others.
+        """If all pods of a job were deleted, returns when the job was first created; otherwise None.
 
         Its age when they were deleted is at most the default limit: it may have run for months.
         """
@@ -110,17 +111,17 @@ class Losses:
         return messages.tried_again(messages.left_often(len(times)), times[0] + REMEMBERED)
 
     def victim(self, job: Job, by: Job, workers: tuple[Member, ...]) -> Loss:
-        """Returns what a job loses that ends for one of higher priority, and waits again."""
+        """Returns what a job loses if it is preempted: all of it waits again."""
         why, launchers = messages.preempted_by(shown(by.key)), self.launchers_of(job.key)
         at_once = frozenset(member.pod.uid for member in launchers)
         return Loss(why, True, job.blocks, workers, launchers, at_once, by)  # noqa: FBT003 - its fields
 
     def launchers_of(self, key: JobKey) -> tuple[Member, ...]:
-        """Returns the launchers of a job that have nodes, also those that are being deleted."""
+        """Returns the launchers of a job that have nodes, including those that are being deleted."""
         return _launchers(self._pods.get(key, ()))
 
     def running(self, key: JobKey) -> frozenset[str]:
-        """Returns the uids of a job's pods with nodes, also of those that are being deleted."""
+        """Returns the uids of a job's pods with nodes, including those that are being deleted."""
         return frozenset(member.pod.uid for member in self._pods.get(key, ()) if member.pod.node)
 
     def keeps_launcher(self, job: Job) -> str:
@@ -132,9 +133,9 @@ class Losses:
         return messages.tried_again(messages.launcher_again(len(times)), times[0] + REMEMBERED)
 
     def leave(self, job: Job, nodes: frozenset[str], began: datetime | None = None) -> None:
-        """Remembers that it leaves a failed node; for some others, or, without any, to wait again.
+        """Remembers that a job leaves a failed node and moves to ``nodes``; without any, it waits again.
 
-        With the time at which it began to run, only the time for which it had waited before counts as age.
+        If ``began`` is given, the age of the job is only the time for which it waited before it began to run.
         """
         first = self.created(job) or min(member.pod.created for member in job.workers or job.pods)
         first = min(first + (self._now - began if began else timedelta()), self._now)
@@ -171,14 +172,14 @@ def _is_of(job: Job, left: Left) -> bool:
 def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     """Returns what a job has lost that has chosen to move or to restart; None if it can run where it is.
 
-    A cordoned or tainted node counts only if a worker has to come back to it.
+    A cordoned or tainted node is a loss only if a worker has to come back to it.
 
     ``pods`` are all of the job's with its choice, also those that are being deleted.
     """
     workers = [member for member in pods if member.place]
     admitted = [member for member in workers if member.pod.opened and (member.pod.node or member.pin)]
     alive = _alive(job)
-    # A worker that is being deleted counts as long as no other one has its number.
+    # A worker that is being deleted is taken into account as long as no other worker has its number.
     there = [member for member in admitted if not (member.pod.deleting and member.pod.number in alive)]
     blocks = defaultdict[int, list[Member]](list)
     for member in there:
@@ -227,13 +228,13 @@ def _waits(member: Member, since: datetime) -> Member:
 
 
 def _alive(job: Job) -> Mapping[int, str]:
-    """Returns the nodes of the workers that have units, by number, also of those without a choice."""
+    """Returns the nodes of the workers that have units, by number, including those without the annotation."""
     pods = (member.pod for member in job.workers if member.pod.node or (member.pod.opened and member.pin))
     return {pod.number: pod.node for pod in pods}
 
 
 def _out_of_use(node: Node, demand: Demand) -> str | None:
-    """Returns the state for which no worker comes back to a node: its labels and devices do not count."""
+    """Returns the state of a node that keeps workers from returning; labels and devices are ignored."""
     if state := unusable(node):
         return messages.node_is(node.name, state)
     cause = untolerated(demand, node)

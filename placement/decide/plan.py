@@ -46,11 +46,11 @@ class Tuning:
     reserves: bool = True  # whether units are reserved for the first job that does not fit
     units: Units = UNITS
     failed_after: timedelta = timedelta(minutes=1)  # how long a job lacks a node before it leaves the others
-    preempts: bool = True  # whether jobs end for others, where the table permits it
+    preempts: bool = True  # whether jobs preempt others, where the table permits it
 
 
 class Unsettled(NamedTuple):
-    """Since when an admitted job lacks nodes, and the largest number of workers with a node since then."""
+    """When an admitted job began to lack nodes, and the largest number of workers with a node since then."""
 
     since: datetime
     placed: int
@@ -74,30 +74,30 @@ class Failure:
 
 
 class Left(NamedTuple):
-    """A job of which pods were deleted because a node failed, or for another job."""
+    """A job whose pods were deleted because a node failed or because it was preempted."""
 
-    at: datetime  # when last
-    times: tuple[datetime, ...]  # when nodes failed
-    nodes: frozenset[str]  # those of the units that are kept for it
-    created: datetime | None = None  # since when it counts as waiting: a restart costs a job no age
-    # As in its placement annotation: a job of the same name with others is another one.
+    at: datetime  # the last time at which its pods were deleted
+    times: tuple[datetime, ...]  # the times at which its nodes failed
+    nodes: frozenset[str]  # the nodes of the units that are kept for it
+    created: datetime | None = None  # when its age begins: a restart does not reduce it
+    # The values of its placement annotation. A job with the same name and other values is another job.
     workers: int = 0
     size: int = 0
     unit: str = ""
 
 
 class Preemption(NamedTuple):
-    """Jobs of lower priority that end for another job."""
+    """A preemption that is in progress: a job and its victims."""
 
-    job: JobKey  # which waits for their units
-    workers: frozenset[str]  # the uids of its workers: others are those of another job of its name
-    priority: int  # of its workers
+    job: JobKey  # the job that waits for the units of the victims
+    workers: frozenset[str]  # the uids of its workers: with other uids it is another job of the same name
+    priority: int  # the priority of its workers
     at: datetime  # when it began
     victims: frozenset[JobKey]
     pods: frozenset[str]  # the uids of the victims' pods that ran then
-    units: tuple[str, ...]  # those that the job would get
-    nodes: frozenset[str]  # the nodes of these
-    gone: datetime | None = None  # since when none of these pods exists
+    units: tuple[str, ...]  # the units that the job would get
+    nodes: frozenset[str]  # the nodes of these units
+    gone: datetime | None = None  # the time since which none of these pods exists; None while one does
 
 
 def recent(times: Iterable[datetime], now: datetime) -> tuple[datetime, ...]:
@@ -115,7 +115,7 @@ def _recent(times: Mapping[Key, tuple[datetime, ...]], now: datetime) -> dict[Ke
 
 
 class Known(NamedTuple):
-    """The members, by the uids of their pods, and jobs of a decision, and what they depend on."""
+    """The members, by the uids of their pods, and the jobs of a decision, with what they depend on."""
 
     topology: Topology
     units: Units
@@ -132,33 +132,33 @@ class Memory:
 
     unsettled: dict[JobKey, Unsettled] = field(default_factory=dict)
     failures: dict[JobKey, Failure] = field(default_factory=dict)
-    # The job with the reservation, and since when it has it.
+    # The job with the reservation, and the time at which it got the reservation.
     reserved: tuple[JobKey, datetime] | None = None
     # The jobs that have units, and when a job of a namespace last exceeded its limit.
     admitted: dict[JobKey, Admission] = field(default_factory=dict)
     exceeded: dict[str, datetime] = field(default_factory=dict)
-    # Nodes where a job was admitted in vain, namespaces of such jobs, and when the last was.
+    # Nodes that an admitted job did not get, and namespaces of such jobs, each with the last time.
     doubtful: dict[str, datetime] = field(default_factory=dict)
     vain: dict[str, datetime] = field(default_factory=dict)
     # Jobs that were admitted just now; the age that all jobs of a namespace lose, and when this last grew.
     begun: dict[JobKey, datetime] = field(default_factory=dict)
     debts: dict[str, tuple[timedelta, datetime]] = field(default_factory=dict)
-    # Since when jobs wait, without the times in which they could not be admitted even to free units.
+    # By job, when its age begins, without the times in which it could not be admitted even to free units.
     parked: dict[JobKey, datetime] = field(default_factory=dict)
-    # Since when jobs lack a node that failed; and the jobs that have left such nodes.
+    # By job, the time since which it lacks a failed node; and the jobs that have left such nodes.
     lost: dict[JobKey, datetime] = field(default_factory=dict)
     left: dict[JobKey, Left] = field(default_factory=dict)
     # When launchers of a job were deleted before its workers.
     launchers: dict[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
-    # The jobs that end for another one, and when jobs of a namespace preempted others.
+    # The preemption that is in progress, and by namespace the times of its preemptions.
     preemption: Preemption | None = None
     preempted: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
-    # When a job tried to preempt others, and did not get its units; until when a victim is not one again.
+    # By job, when its preemption failed; and by job, the time before which it cannot be a victim again.
     in_vain: dict[JobKey, datetime] = field(default_factory=dict)
     spared: dict[JobKey, datetime] = field(default_factory=dict)
-    first: datetime | None = None  # when the first decision was that this memory is of
+    first: datetime | None = None  # the time of the first decision that is remembered
     at: datetime | None = None  # when it was
-    cut_off: datetime | None = None  # when most nodes were not Ready last
+    cut_off: datetime | None = None  # the last time at which most nodes were not Ready
     # To save time: what the next decision need not find out again.
     known: Known | None = field(default=None, compare=False, repr=False)
 
@@ -207,7 +207,7 @@ class Opening(NamedTuple):
 class Deletion(NamedTuple):
     """Pods of a job to delete, so that their operator recreates them.
 
-    Those that have started stay, unless the job leaves a failed node, or ends for another job: then ``how``
+    Those that have started stay, unless the job leaves a failed node, or is preempted: then ``how``
     is the Event's reason.
     """
 
@@ -217,7 +217,7 @@ class Deletion(NamedTuple):
     how: EventReason | None = None
     at_once: frozenset[str] = frozenset()  # the uids of those that are deleted without a grace period
     last: bool = True  # whether the job leaves the node with it; before, its launcher is deleted
-    by: Job | None = None  # the job of higher priority for which it ends
+    by: Job | None = None  # the job that preempts it
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class Shortage:
     free: int  # how many of them it may have now
     possible: int  # how many it may have after other jobs have ended, or more
     reserved: bool  # whether what becomes free is reserved for it
-    victims: tuple[str, ...] = ()  # the names of the jobs that end for it
+    victims: tuple[str, ...] = ()  # the names of the jobs that it preempts
 
     @property
     def can_end(self) -> bool:
@@ -280,7 +280,7 @@ class Decision:
     openings: tuple[Opening, ...]  # in this order
     deletions: tuple[Deletion, ...]
     waiting: tuple[Waiting, ...]  # in the order of the queue
-    # Pods that are not believed and do not wait, each as a job of its own, and why.
+    # Pods that do not wait and whose annotation is not trusted, each as a job of its own, with the reason.
     doubted: tuple[Waiting, ...]
     errors: tuple[tuple[Job, Exception], ...]  # jobs about which this program has a bug; they wait, too
     memory: Memory

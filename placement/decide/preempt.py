@@ -1,7 +1,7 @@
-"""Chooses running jobs of lower priority that end for the first job that does not fit. Pure.
+"""Chooses victims of a preemption: running jobs whose units the first job that does not fit gets. Pure.
 
-Rows of the table permit it to namespaces. A job ends as a whole, and only if its author chose that it may
-start again. If its units would not be enough, nothing ends.
+Rows of the table permit namespaces to preempt. A victim ends as a whole, and only if its author permits a
+restart. If the units of all victims would not be enough, no job is preempted.
 """
 
 from collections import Counter
@@ -31,17 +31,17 @@ from placement.decide.reserve import DISTRUST, YOUNG, Ends, Reservation
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
 
-MOST_VICTIMS: Final = 32  # jobs that end for one
-MOST_CHECKS: Final = 3  # decisions about whether all of them have to end
-LONGEST_END: Final = timedelta(hours=1)  # that their pods take
+MOST_VICTIMS: Final = 32  # victims of one preemption
+MOST_CHECKS: Final = 3  # decisions that check whether a victim can be spared
+LONGEST_END: Final = timedelta(hours=1)  # maximum time until the pods of the victims have ended
 
 Fits = Callable[[Collection[JobKey]], Opening | None]
-"""Returns how a job would be admitted if some jobs did not exist; None if it would not."""
+"""Returns how the job would be admitted if the given jobs did not exist; None if it would still wait."""
 
 
 @dataclass
 class Preemptions:
-    """The jobs that end for another one, while a decision is made."""
+    """The preemptions during one decision."""
 
     cluster: Cluster
     now: datetime
@@ -58,7 +58,7 @@ class Preemptions:
     def follow(
         self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | Ended], before: Preemption | None
     ) -> None:
-        """Goes on with the victims until their pods have ended, and as long as an admission then takes."""
+        """Continues with the victims until their pods have ended, and then for the time of an admission."""
         self._jobs, self._pods = jobs, pods
         if before is None or ((job := jobs.get(before.job)) and (job.begun or not job.gated)):
             return
@@ -72,7 +72,7 @@ class Preemptions:
             for key, each in workers.items()
             if (members := tuple(member for member in each if member.pod.uid in before.pods))
         }
-        # With a launcher that never had the gate, the workers would end in vain.
+        # A launcher that has a node already never had the gate: deleting the workers would not help.
         returned = [key for key in old if not _uids(self.losses.launchers_of(key)) <= before.pods]
         self.memory.spared.update(dict.fromkeys(returned, self.now + DISTRUST))
         if job is None or not same or self.now >= over or returned:
@@ -83,11 +83,11 @@ class Preemptions:
             self.losses.lasting[key] = self.losses.victim(jobs[key], job, members)
 
     def preempts(self, job: Job) -> bool:
-        """Returns whether jobs end for a job."""
+        """Returns whether a job preempts others now."""
         return bool(self.current and self.current.job == job.key)
 
     def is_victim(self, key: JobKey) -> bool:
-        """Returns whether a job is a victim of which pods that ran still exist."""
+        """Returns whether a job is a victim, and pods that ran when the preemption began still exist."""
         current = self.current
         return bool(current and key in current.victims and self.losses.running(key) & current.pods)
 
@@ -96,14 +96,14 @@ class Preemptions:
         return messages.ENDING if self.is_victim(job.key) else None
 
     def admit(self, job: Job) -> None:
-        """Ends nothing more for a job that is admitted."""
+        """Ends the preemption of a job that is admitted."""
         if self.current and self.preempts(job):
             for key in self.current.victims:
                 self.losses.lasting.pop(key, None)
             self.current = None
 
     def may(self, job: Job) -> bool:
-        """Returns whether jobs may end for a job that is the first one in the queue."""
+        """Returns whether a job, the first one in the queue, may preempt others."""
         times, namespace = self.memory.preempted.get(job.key[0], ()), job.key[0]
         permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
         first = self.cluster.reservation is None or self.cluster.reservation.job == job.key
@@ -113,11 +113,14 @@ class Preemptions:
         return permitted and first and able and not job.begun and len(times) < MOST_PREEMPTIONS
 
     def begin(self, job: Job, ranking: Ranking, fits: Fits) -> Sequence[tuple[Job, Loss]]:
-        """Returns the jobs that end for a job; none if that would not help, which is not tried again soon."""
+        """Begins a preemption for a job, and returns the victims.
+
+        Returns none if that would not help; then the job does not try again for a while.
+        """
         able = {each.key: each for each in self._jobs.values() if self._may_end(each, job)}
         victims, opening = self._chosen(job, ranking, able.keys()), None
         if victims is not None and not victims:
-            return ()  # pods that are ending leave enough
+            return ()  # pods that are already being deleted will leave enough units
         self._tried = True
         if victims and len(victims) <= MOST_VICTIMS:
             opening = fits(victims)
@@ -147,7 +150,7 @@ class Preemptions:
         return tuple(sorted(map(shown, self.current.victims)))
 
     def _may_end(self, job: Job, by: Job) -> bool:
-        """Returns whether a job may end for another one: all of it was admitted, and it may start again."""
+        """Returns whether a job may be a victim of another: all of it was admitted, and may be restarted."""
         return (
             job.priority < by.priority
             and job.settled
@@ -164,7 +167,7 @@ class Preemptions:
         return self.ends.admitted[key].since
 
     def _chosen(self, job: Job, ranking: Ranking, able: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
-        """Returns the jobs whose units are enough for a job: few, and young ones; None if there are none."""
+        """Returns victims whose units are enough for a job, few and young ones; None if there are too few."""
         ending = _ending(self._pods)
         usable = able | ending
         ways: dict[str, frozenset[JobKey]] = {}
@@ -196,7 +199,7 @@ def _uids(members: Iterable[Member]) -> frozenset[str]:
 
 
 def _ending(pods: Iterable[Pod | Ended]) -> frozenset[JobKey]:
-    """Returns the jobs whose pods with nodes are all being deleted."""
+    """Returns the jobs all of whose pods that have nodes are being deleted."""
     admitted = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.opened)]
     return frozenset(
         {pod.key for pod in admitted if pod.deleting} - {pod.key for pod in admitted if not pod.deleting}
@@ -206,7 +209,7 @@ def _ending(pods: Iterable[Pod | Ended]) -> frozenset[JobKey]:
 def without(
     pods: Iterable[Pod | Ended], inventory: Inventory, jobs: Collection[JobKey]
 ) -> tuple[Sequence[Pod | Ended], Inventory]:
-    """Returns the pods and the inventory if some jobs did not exist."""
+    """Returns the pods and the inventory without those of the given jobs."""
     others: list[Pod | Ended] = []
     claims = dict(inventory.claims)
     for pod in pods:

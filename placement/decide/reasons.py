@@ -18,8 +18,8 @@ LISTED: Final = 4
 
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
-    """Yields the waiting jobs with why they cannot have units, which many jobs have in common."""
-    # The causes, how many units are free, and are for others, and whether a guarantee keeps some of these.
+    """Yields the waiting jobs, each with the reasons why it cannot have units, which many jobs share."""
+    # The causes, how many units are free and how many are kept for others, and whether by a guarantee.
     by_key: dict[tuple[object, ...], tuple[str, int, int, bool]] = {}
     for each in waiting:
         if each.shortage is None:

@@ -28,12 +28,12 @@ class Repelling:
         self._topology = topology
         self.there: defaultdict[str, list[Member]] = defaultdict(list)  # by node
         self._keys: set[str] = set()  # the node labels of terms
-        self.namespaces: set[str] = set()  # those of the pods with terms
-        # Terms by the namespace of their pods, each with whose they are. There may be too many to look at.
+        self.namespaces: set[str] = set()  # the namespaces of the pods that have terms
+        # Terms with their owners, by the namespace of their pods. There may be too many to examine.
         self._terms: defaultdict[Where, defaultdict[str, dict[Apart, JobKey]]]
         self._terms = defaultdict(lambda: defaultdict(dict))
         self._unclear: set[Where] = set()
-        # The owners of terms about pods with one label, by this label: a job, or a pod without a job.
+        # By label, the owners of terms that select pods by this one label: a job, or a pod without a job.
         self._exact: defaultdict[Where, dict[tuple[str, str], dict[bool, JobKey]]] = defaultdict(dict)
         # The results of this decision, and the number of pods with which terms of a namespace were compared.
         self._met: dict[tuple[str, Apart, JobKey], bool] = {}
@@ -68,7 +68,7 @@ class Repelling:
         yield from filter(None, ours)
 
     def others(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
-        """Whose pods keep a job off some nodes by terms of their own."""
+        """Yields the jobs whose pods keep a job off the nodes by terms of their own."""
         for key in self._keys:
             for value in _values(nodes, key):
                 for where in ((key, value, ""), (key, value, job.key[0])):
@@ -85,7 +85,7 @@ class Repelling:
                     yield whose
 
     def unclear(self, nodes: Iterable[Node], namespace: str) -> bool:
-        """Returns whether too many terms exist to know if a namespace's pods are kept off some nodes."""
+        """Returns whether there are too many terms to know if a namespace's pods are kept off the nodes."""
         return bool(self._unclear) and any(
             (key, node.labels.get(key), about) in self._unclear
             for node in nodes

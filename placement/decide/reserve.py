@@ -16,7 +16,7 @@ LEAST_SHARE: Final = 0.1
 # A younger job gets no reservation: of jobs that arrive together, those that fit start. It is also added to
 # each age, so that the shares of new jobs matter.
 YOUNG: Final = timedelta(minutes=10)
-# How long no limit of a namespace counts after one of its jobs exceeded its limit.
+# How long the limits of a namespace's jobs are ignored after one of these jobs exceeded its limit.
 DISTRUST: Final = timedelta(days=1)
 
 
@@ -34,10 +34,10 @@ class Shares:
 
 
 class End(NamedTuple):
-    """When a job ends, or a unit becomes free; a known time comes before all assumed ones.
+    """When a job ends, or a unit becomes free.
 
-    One that is later than the default limit comes last: otherwise all units that become free would be left
-    to other jobs, for one unit with a limit of years.
+    Known times sort before assumed times. A known time beyond the default limit sorts last: otherwise one
+    unit with a limit of years would leave all other units to other jobs.
     """
 
     late: bool
@@ -46,7 +46,7 @@ class End(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """Since when a job has units, and its limit then: later changes, and new Pods of it, do not count."""
+    """When a job got its units, and its limit then: later changes, and new Pods, have no effect."""
 
     since: datetime
     limit: timedelta | None
@@ -55,11 +55,11 @@ class Admission(NamedTuple):
 class Ends:
     """When the admitted jobs end.
 
-    The time limit of a job counts from its admission. A job without a limit, or beyond it, is assumed to run
+    The time limit of a job runs from its admission. A job without a limit, or beyond it, is assumed to run
     for as long again as it has run. If that is longer than the default limit, its end is unknown.
 
     Args:
-        exceeded: When a job of a namespace last exceeded its limit: the limits of its jobs do not count.
+        exceeded: By namespace, when a job last exceeded its limit: the limits of its jobs are then ignored.
         admitted: The jobs that have units.
         default: The limit of a job that has none.
         bound: How long an admission may take.
@@ -97,9 +97,9 @@ class Ends:
         self.admitted.setdefault(job.key, Admission(self._now, job.limit))
 
     def last(self, holders: Iterable[JobKey]) -> End | None:
-        """Returns when the last of some jobs ends; None if that is unknown.
+        """Returns when the last of the holders ends; None if that is unknown.
 
-        Pods without a job do not count, because they leave room (`Cluster.can_become_free`).
+        Pods without a job are ignored, because they leave room (`Cluster.can_become_free`).
         """
         last = End(late=False, assumed=False, at=self._now)
         for holder in holders:
@@ -127,7 +127,7 @@ class Ends:
         return End(late=False, assumed=True, at=self._now + age) if age < self._default else None
 
     def order(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
-        """Returns the jobs on some nodes, those that end last first."""
+        """Returns the jobs on the nodes, in the order of their ends, the latest first."""
         jobs = {key for node in nodes for key in holders.get(node, ())}
         ends = {key: end.at for key in sorted(jobs) if (end := self.end(key))}
         return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
@@ -143,8 +143,8 @@ class Reservation:
     job: JobKey
     units: tuple[str, ...]
     nodes: frozenset[str]
-    begin: datetime  # when the last of them becomes free
-    assumed: bool  # whether that depends on a job without a time limit
+    begin: datetime  # when the last of the units becomes free
+    assumed: bool  # whether this time depends on a job without a time limit
     own: bool  # whether only jobs of its own namespace are kept off them
     ends: Ends
 

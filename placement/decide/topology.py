@@ -51,7 +51,7 @@ class Topology:
         return None if node.ready else messages.node_is(name, messages.NOT_READY)
 
     def _cut_off(self, labels: tuple[str, ...]) -> bool:
-        """Returns whether most nodes, or most of those in units by some labels, are not Ready.
+        """Returns whether most nodes, or most of the nodes in units of the given labels, are not Ready.
 
         Probably the network to them has failed, and their pods run.
         """
@@ -69,7 +69,7 @@ class Topology:
         return frozenset[str]().union(*(known[unit].names for unit in units if unit in known))
 
     def whole(self, key: str, part: Unit) -> Unit:
-        """Returns a unit with all its nodes, for one with the nodes that suit some pods."""
+        """Returns the unit with all its nodes, given one that has only the nodes that suit the pods."""
         return self.units_by(key).get(part.id, part)
 
     def _suited(
@@ -99,7 +99,7 @@ def unsuited(node: Node, demands: Iterable[Demand]) -> Cause | None:
 
 
 def _fitting(unit: Unit, size: int, most: int, demands: tuple[Demand, ...]) -> tuple[Unit, Cause | None]:
-    """Returns the nodes of a unit that suit pods, and why they are too few; ``most`` nodes form a unit."""
+    """Returns the nodes of a unit that suit the pods, and the cause if not; a whole unit has ``most``."""
     if len(unit.nodes) < size or len(unit.nodes) > most:
         return unit, Cause("incomplete", messages.incomplete(len(unit.nodes), most))
     causes = {node.name: unsuited(node, demands) for node in unit.nodes}

@@ -1,4 +1,4 @@
-"""The Pods of a job that does not exist yet, as a decision would see them."""
+"""The Pods of a job that does not exist yet, in the form of a decision's input."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

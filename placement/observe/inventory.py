@@ -22,7 +22,7 @@ API: Final = "/apis/resource.k8s.io/v1"
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 
 MOST_NAME: Final = 253  # most characters of a name or a uid, which have no limit elsewhere
-_COMPARED: Final = ("string", "int", "bool")  # types that can be compared; a version is no string
+_COMPARED: Final = ("string", "int", "bool")  # types that can be compared; versions are not compared
 
 
 class Slice(NamedTuple):
@@ -30,8 +30,8 @@ class Slice(NamedTuple):
 
     node: str
     pool: tuple[str, str]  # driver and pool
-    generation: int  # of the pool: slices of an older generation are outdated
-    slices: int  # of the pool: the scheduler allocates nothing of an incomplete one
+    generation: int  # the generation of the pool: slices of an older one are outdated
+    slices: int  # the number of slices of the pool: the scheduler allocates nothing from an incomplete pool
     devices: tuple[Device, ...]
 
 
@@ -50,7 +50,7 @@ class Request:
 
     device_class: str
     conditions: Conditions  # conditions for each device, in addition to those of its class
-    count: int  # 0 for all that match
+    count: int  # the number of devices; 0 for all that match
     fault: Fault | None  # why its selectors cannot be compared with nodes
 
 
@@ -63,7 +63,7 @@ class Claim(NamedTuple):
     owner: str  # the uid of the pod for which it was created; empty for one that a user created
     devices: tuple[tuple[str, str, str], ...]  # driver, pool and name of each of its devices
     users: tuple[str, ...]  # the uids of the pods that may use them
-    extended: bool  # whether the scheduler created it for a pod's requests, which count already
+    extended: bool  # whether the scheduler created it for a pod's requests, which are already counted
 
     @property
     def neuron(self) -> bool:

@@ -37,11 +37,11 @@ HARD: Final = ("NoSchedule", "NoExecute")
 
 
 class Kind(NamedTuple):
-    """Units by a node label."""
+    """The kind of units that a node label forms."""
 
     nodes: int  # number of nodes of a unit
-    most: int = 0  # most nodes of a unit that a job may have; 0: it must have all
-    shared: bool = False  # whether several jobs may be on one
+    most: int = 0  # maximum number of nodes of a unit that a job may have; 0: a job has the whole unit
+    shared: bool = False  # whether several jobs may share a unit
     resource: str = keys.NEURON  # the resource by which jobs request its nodes
 
     @property
@@ -59,7 +59,7 @@ class Kind(NamedTuple):
         return 1 <= size <= self.most if self.most else size == self.nodes
 
     def needed(self, size: int) -> int:
-        """Returns how many nodes other jobs must leave free, as far as it matters: one, or more."""
+        """Returns the size with which a block holds its nodes: 1 if others may share them, more if not."""
         if self.shared:
             return 1
         return max(size, 2) if self.most else size
@@ -72,7 +72,7 @@ UNKNOWN: Final = Kind(0)
 class Guarantee:
     """Whole units that jobs of a team's namespaces always get."""
 
-    namespaces: tuple[str, ...]  # globs
+    namespaces: tuple[str, ...]  # the team's namespaces, as globs
     unit: str  # the units' node label
     count: int
     preempts: bool = False  # whether their jobs may end jobs of lower priority
@@ -96,7 +96,10 @@ class Units:
     guarantees: tuple[Guarantee, ...] = ()
 
     def __or__(self, other: Self) -> Self:
-        """Returns the union. For a label in both, the other's kind counts; the guarantees are the other's."""
+        """Returns the union.
+
+        If both have a label, the other's kind is used; the guarantees are the other's.
+        """
         kinds = {**self.kinds, **other.kinds}
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 
@@ -105,12 +108,12 @@ class Units:
         return self.kinds.get(place.unit, Kind(place.size))
 
     def of(self, key: str) -> Kind:
-        """Returns the kind of the units by a label; for an unknown label, a kind without nodes."""
+        """Returns the kind of the units of a label; for an unknown label, a kind without nodes."""
         return self.kinds.get(key, UNKNOWN)
 
     def preempts(self, namespace: str) -> bool:
         """Returns whether jobs of a namespace may end jobs of lower priority."""
-        # By each label, the first row counts.
+        # For each label, the first row applies.
         rows = {row.unit: row for row in reversed(self.guarantees) if row.includes(namespace)}
         return any(row.preempts for row in rows.values())
 
@@ -197,7 +200,7 @@ def _kinds(family: Mapping[str, Any]) -> Iterator[tuple[str, Kind]]:
 
 
 def is_pod(job: JobKey) -> bool:
-    """Returns whether a key is of a pod without a job label, or of a claim: no label value has a slash."""
+    """Returns whether a key is that of a pod without a job label, or of a claim: no label has a slash."""
     return job[1].startswith(("pod/", "claim/"))
 
 
@@ -361,11 +364,11 @@ class Pod:
     node: str = ""  # the node to which it is bound
     opened: datetime | None = None  # when the program pinned it
     plan: str = ""  # the units of further blocks, in the form of `placement.act.write`
-    started: bool = False  # whether any of its containers ever ran: only the loss of a node deletes it then
+    started: bool = False  # whether any container ever ran; such a pod is deleted only if a node is lost
     deleting: bool = False
     priority: int = 0
     on_failure: str = ""  # what its author wants if a node fails: "move" or "restart"; empty to wait
-    limit: timedelta | None = None  # how long it is said to run at most
+    limit: timedelta | None = None  # its maximum run time, by annotation or deadline
     created: datetime = datetime.min  # noqa: DTZ901 - replaced by every reader; sorts first
     gated: bool = field(init=False, compare=False)  # whether it waits for the program
     key: JobKey = field(init=False, compare=False)  # its job; for a pod without a job, the pod itself

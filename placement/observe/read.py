@@ -58,7 +58,7 @@ LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 OVER: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
 
 CHOICES: Final = ("move", "restart")
-"""What a job can choose to do when a node fails, besides to wait."""
+"""What a job's author can choose for the failure of a node, instead of waiting."""
 
 _KINDS: Final = ("matchExpressions", "matchFields")
 """The keys with expressions in a node selector term."""
@@ -100,7 +100,7 @@ def read_pod(raw: Object) -> Pod | None:
     except ContractError as error:
         fault = "place", str(error)
     claims = spec.get("resourceClaims") or () if place else ()
-    # kube-scheduler reserves a node for a Pod for which it preempts others.
+    # The node that kube-scheduler keeps free for this Pod, after it has preempted others.
     node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
     opened, plan = _opened(metadata, place, spec)
     if len(gates) > MOST_GATES:
@@ -118,7 +118,7 @@ def read_pod(raw: Object) -> Pod | None:
         demand=read_demand(spec, status, conditions=bool(place) and not fault),
         claims=tuple(_entries(claims[:MOST_CLAIMS], status)),
         labels=labels if place and not fault else _kept(labels, there=bool(node)),
-        # A pod with neither an annotation nor a node keeps no other pod off.
+        # Without a node and an annotation, the anti-affinity of a pod has no effect yet.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
         node=node,
         opened=opened,
@@ -133,7 +133,7 @@ def read_pod(raw: Object) -> Pod | None:
 
 
 def read_ended(raw: Object) -> Ended | None:
-    """Returns the job and the number of an ended worker; None for other pods, and during deletion."""
+    """Returns the job and number of a worker that has ended; None for other pods and deleted ones."""
     metadata = raw.get("metadata") or {}
     if (raw.get("status") or {}).get("phase") not in ENDED or metadata.get("deletionTimestamp"):
         return None
@@ -146,7 +146,7 @@ def read_ended(raw: Object) -> Ended | None:
 
 
 def read_place(raw: Object) -> tuple[Place | None, int]:
-    """Returns the placement annotation of a pod, and its number; None if it takes no node for a job.
+    """Returns the placement annotation and number of a pod; None and 0 if it takes no node of a job.
 
     Raises:
         ContractError: The annotation cannot be read.
@@ -178,7 +178,7 @@ def read_demand(spec: Object, status: Object | None = None, *, conditions: bool 
         for item in selecting.get("tolerations") or ()
     )
     resources = {name: amount for name, amount in requests(spec, status).items() if amount}
-    if len(resources) > MOST_RESOURCES:  # no node has so many
+    if len(resources) > MOST_RESOURCES:  # no node has this many resources
         resources = {name: amount for name, amount in resources.items() if name in CORE}
     resources |= ports(spec)
     return shared(Demand(selecting.get("nodeSelector") or {}, terms, tolerations, resources))
@@ -255,7 +255,7 @@ def _excess(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | N
 
 
 def ports(spec: Object) -> dict[str, int]:
-    """Returns the host ports of a pod, as resources of which a node has one each; addresses do not count."""
+    """Returns the host ports of a pod, as resources of which a node has one each; addresses are ignored."""
     init = spec.get("initContainers") or ()
     sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
     resources = {
@@ -324,7 +324,7 @@ def _on_failure(metadata: Object) -> str:
 
 
 def _limit(metadata: Object, spec: Object) -> timedelta | None:
-    """How long a pod runs at most, as the annotation says, or its deadline."""
+    """Returns the maximum run time of a pod: that of the annotation or, without one, its deadline."""
     if limit := duration((metadata.get("annotations") or {}).get(TIME_LIMIT)):
         return limit
     seconds = spec.get("activeDeadlineSeconds")

@@ -29,7 +29,7 @@ _COMPARISON: Final = re.compile(
 
 
 def selected(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
-    """Returns the conditions of selectors; if they are not supported, the driver if they name it, and why."""
+    """Returns the conditions of the selectors; if not supported, only that on the driver, and the fault."""
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
     compared = [_compared(text) for text in texts]
     if None in compared:

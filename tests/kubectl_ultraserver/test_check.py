@@ -123,7 +123,7 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
     (cluster.nodes(fleet(LOST)), ["fail 8 of 8 UltraServer nodes have no label"]),
     (
         cluster.nodes(fleet(NODES, table=Table(units=units_of([], [GUARANTEE])))),
-        ["pass 8 nodes of 2 UltraServers", "warn teams are guaranteed 3 units by "],
+        ["pass 8 nodes of 2 UltraServers", "warn teams are guaranteed 3 units of "],
     ),
     (cluster.nodes(fleet(BARE)), ["fail 8 of 8 UltraServer nodes have no devices: n1-0, n1-1"]),
     (

@@ -121,7 +121,7 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
         (1, "team/train", "fits us-02, us-03; see its Events if it does not start"),
         (2, "team/fits", "needs 1 whole UltraServer; 0 free; starts when team/train ends"),
         (None, "team/parts", "3 of 4 workers exist"),
-        (None, "team/huge", "needs 4 whole UltraServers; 0 free; at most 2 can become free as things are"),
+        (None, "team/huge", "needs 4 whole UltraServers; 0 free; at most 2 can become free"),
     ]
     assert (
         result.text
@@ -140,7 +140,7 @@ def test_units_that_are_free_for_others_only_are_counted() -> None:
     _, second, large = queue_of(*jobs, table=guaranteed).entries
     assert second.text == "needs 1 whole UltraServer; 2 free, kept by guarantees; starts when team/first ends"
     assert large.text.startswith(
-        "needs 2 units by neuron.amazonaws.com/ultraserver-server-id-4, and vision are"
+        "needs 2 units of neuron.amazonaws.com/ultraserver-server-id-4, and vision are"
     )
     assert "free" not in large.text
 
@@ -156,7 +156,7 @@ def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
     for each in pods:
         each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100"
     result = queue_of([web("small", "10"), web("large", "90")], pods)
-    assert result.notes == ("us-03: node n3-0 has too little cpu, and pod team/large uses most of it",)
+    assert result.notes == ("us-03: node n3-0 does not have enough cpu, and pod team/large uses most of it",)
     # The launcher of another job ends with that job, at an unknown time.
     launcher = web("large", "95")
     launcher["metadata"]["annotations"] = {JOB: "team.other"}

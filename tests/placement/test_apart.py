@@ -115,7 +115,7 @@ def test_if_all_units_are_held_the_job_waits_with_the_holders() -> None:
         NOW,
     )
     assert not decision.openings
-    assert "us-01: kept off by anti-affinity and other/s1" in waiting(decision)["a"]
+    assert "us-01: kept off by anti-affinity with other/s1" in waiting(decision)["a"]
 
 
 def test_a_workers_own_term_keeps_it_off_pods_that_pass_for_workers() -> None:
@@ -301,7 +301,7 @@ def test_a_job_whose_workers_keep_each_other_off_is_not_admitted(key: str) -> No
     own = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
     decision = decide(Topology(TWO.values()), workers("a", 4, own), NOW)
     assert not decision.openings
-    assert f"anti-affinity by {key} is about themselves" in waiting(decision)["a"]
+    assert f"anti-affinity on {key} selects these workers" in waiting(decision)["a"]
 
 
 def test_terms_by_which_each_worker_has_a_node_or_each_block_a_unit_are_none_of_these() -> None:
@@ -333,7 +333,7 @@ def test_a_job_with_more_terms_than_are_looked_at_waits() -> None:
     assert where(pods) == {"a": "us-01"}
     more = replace(pods[3], apart=terms(texts[16]))
     decision = decide(Topology(TWO.values()), [*pods[:3], more], NOW)
-    assert "17 terms of anti-affinity" in waiting(decision)["a"]
+    assert "17 anti-affinity terms" in waiting(decision)["a"]
 
 
 # ---- Reading -----------------------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_of_a_worker_with_too_many_labels_no_more_are_kept() -> None:
     made["metadata"]["labels"] |= {ROLE: "worker", **{f"l{number}": "x" * 63 for number in range(100)}}
     read = read_pod(made)
     assert read
-    assert f"at most {MOST_TEXT} are looked at" in problem(read)
+    assert f"at most {MOST_TEXT} are supported" in problem(read)
     assert not {key for key in read.labels if key.startswith("l")}
 
 

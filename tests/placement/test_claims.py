@@ -264,7 +264,7 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
             {},
             "a-worker-0 requests no aws.amazon.com/neuron: create the job with",
         ),
-        (claim_spec(*[request()] * 17), {}, "it has 34 requests and comparisons: at most 32 are looked at"),
+        (claim_spec(*[request()] * 17), {}, "it has 34 requests and comparisons: at most 32 are supported"),
         (claim_spec(request(" && ".join([WHOLE] * 34))), {}, "is not supported"),
         (claim_spec(request(f"device.attributes['a'].b == '{'x' * 65}'")), {}, "is not supported"),
         (claim_spec(request(count=2)), {}, "offers too few devices"),

@@ -89,7 +89,7 @@ CASES = [
         TWO,
         job("a", 12),
         {},
-        {"a": "needs 3 whole UltraServers; 2 free; at most 2 can become free as things are"},
+        {"a": "needs 3 whole UltraServers; 2 free; at most 2 can become free"},
     ),
     # What makes a unit unusable.
     Case("a cordoned node", changed(TWO, n1_3={"cordoned": True}), job("a", 4), {"a": "us-02"}),
@@ -151,7 +151,7 @@ CASES = [
         ONE,
         [*job("a", 4), replace(foreign("big", "n1-2"), demand=Demand(requests={"cpu": 100_000}))],
         {},
-        {"a": "us-01: node n1-2 has too little cpu"},
+        {"a": "us-01: node n1-2 does not have enough cpu"},
     ),
     Case(
         "a node outside a working UltraServer is in no unit",
@@ -304,7 +304,7 @@ CASES = [
         ONE,
         first(job("a", 4), place=job("a", 8)[0].place),
         {},
-        {"a": "its workers disagree: 4 workers of node config 4 and 8 workers"},
+        {"a": "its workers have different placement annotations: 4 workers of node config 4 and 8 workers"},
     ),
     Case(
         "units that are not filled",
@@ -340,7 +340,7 @@ CASES = [
         [replace(pod, place=Place(Placer.WHOLE_JOB, 4, 4, "rack")) for pod in job("a", 4)],
         {},
         {
-            f"a-worker-{index}": "names units of 4 nodes by the label 'rack': there are none here"
+            f"a-worker-{index}": "names units of 4 nodes with the label 'rack': the rule table has none"
             for index in range(4)
         },
     ),

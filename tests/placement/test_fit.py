@@ -67,8 +67,8 @@ def test_required_node_affinity(terms: tuple[Term, ...] | None, suits: bool) -> 
     [
         ({}, None),
         ({"zone": "a", "empty": ""}, None),
-        ({"zone": "b"}, ("not selected", "node n1 is not zone=b")),
-        ({"absent": ""}, ("not selected", "node n1 is not absent=")),
+        ({"zone": "b"}, ("not selected", "node n1 does not have the label zone=b")),
+        ({"absent": ""}, ("not selected", "node n1 does not have the label absent=")),
     ],
 )
 def test_node_selector(selector: dict[str, str], why: tuple[str, str] | None) -> None:

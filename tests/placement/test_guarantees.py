@@ -50,7 +50,7 @@ def running(name: str, *nodes: str, **changes: Any) -> list[Pod]:
 def test_another_team_gets_only_what_is_beyond_the_guarantee_and_learns_why_it_waits() -> None:
     decision = ask(job("first", 4, age=HOUR), job("second", 4))
     assert list(placed(decision)) == ["first"]
-    assert "us-02: kept free for vision-* by guarantee" in waiting(decision)["second"]
+    assert "us-02: kept free for vision-* by a guarantee" in waiting(decision)["second"]
     assert [each.reason for each in decision.waiting] == [Reason.GUARANTEE]
 
 
@@ -168,7 +168,7 @@ def test_blocks_of_a_shared_rack_need_as_many_racks_as_they_fill() -> None:
         for pod in job("ten", 30, config=1)
     ]
     decision = on_racks(ten, guarantees=(Guarantee(("vision-*",), RACK, 1),))
-    needs = "needs 3 units by example.com/rack, and vision-* are guaranteed 1 of the 3"
+    needs = "needs 3 units of example.com/rack, and vision-* are guaranteed 1 of the 3"
     assert needs in decision.waiting[0].why
     assert decision.waiting[0].reason is Reason.NODES
 

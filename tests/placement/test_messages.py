@@ -13,7 +13,8 @@ from tests.placement.world import NOW
 
 ERROR = ValueError("e")
 RETAKE = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
-DELETE = "delete those that are not of this job"
+DISAGREE = "its workers have different placement annotations"
+DELETE = "delete those of other jobs"
 COMPARED = "at most 1000 are compared at a time; use fewer, or wait until earlier jobs start"
 FEWER = "use fewer workers, or lower a guarantee"
 PARTS = "at most 200 parts of 4096 characters are compared"
@@ -37,14 +38,14 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "unlike": [
         (
             ([(4, 4), (8, 2)],),
-            f"its workers disagree: 4 workers of node config 4 and 8 workers of node config 2; {DELETE}",
+            f"{DISAGREE}: 4 workers of node config 4 and 8 workers of node config 2; {DELETE}",
         )
     ],
     "high_number": [(("p", 4, 4), "p has number 4, but the job was admitted with 4 workers")],
     "same_number": [(("p", "q", 1), "p and q have the same number 1")],
     "partial_unit": [((6, 4), "6 workers do not fill units of 4 nodes")],
-    "many_terms": [((17, 16), "its workers have 17 terms of anti-affinity: at most 16 are looked at")],
-    "repels_itself": [(("l",), "its workers' required anti-affinity by l is about themselves: remove it")],
+    "many_terms": [((17, 16), "its workers have 17 anti-affinity terms: at most 16 are supported")],
+    "repels_itself": [(("l",), "its workers' required anti-affinity on l selects these workers: remove it")],
     "many_demands": [((5, 4), "its workers need 5 different kinds of node: at most 4 are supported")],
     "many_conditions": [
         (
@@ -74,24 +75,26 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "free": [((1,), "1 free")],
     "shortage": [
         (("needs 2", "1 free"), "needs 2; 1 free"),
-        (("needs 2", "1 free", ["j"]), "needs 2; j of lower priority end for it; 1 free"),
+        (("needs 2", "1 free", ["j"]), "needs 2; preempts j of lower priority; 1 free"),
         (
             ("needs 2", "1 free", ["j", "k", "l"]),
-            "needs 2; j, k and 1 more of lower priority end for it; 1 free",
+            "needs 2; preempts j, k and 1 more of lower priority; 1 free",
         ),
-        (("needs 2", "1 free", [], 1), "needs 2; 1 free; at most 1 can become free as things are"),
+        (("needs 2", "1 free", [], 1), "needs 2; 1 free; at most 1 can become free"),
     ],
     "guaranteed_to_others": [
         (
             (2, "l", "t", 3, 4),
-            f"needs 2 units by l, and t are guaranteed 3 of the 4 that can be used: {FEWER}",
+            f"needs 2 units of l, and t are guaranteed 3 of the 4 that can be used: {FEWER}",
         )
     ],
     "tried_again": [(("it failed", NOW), "it failed; tried again at 12:00:00 UTC")],
     "refused": [(("409",), "the API server refused to change its pods: 409")],
     "failed": [((3,), "admitted 3 times without getting its nodes")],
     "waits_for": [(("j",), "an admission in its namespace failed: waits until j has its nodes")],
-    "cannot_decide": [((ERROR,), "the program cannot decide about it, see its log: ValueError('e')")],
+    "cannot_decide": [
+        ((ERROR,), "a bug keeps the program from deciding on it; see its log: ValueError('e')")
+    ],
     "cannot_explain": [((ERROR,), "the program cannot give the reason, see its log: ValueError('e')")],
     "not_whole": [((timedelta(minutes=2), "why"), "admitted, but not whole within 120 s: why")],
     "left_often": [((3,), "has left failed nodes 3 times")],
@@ -103,16 +106,16 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "launcher_again": [
         ((3,), f"its launcher was deleted 3 times, and is there again without the gate {GATE}")
     ],
-    "preempted_by": [(("j",), "ends for j, which has a higher priority")],
-    "preempts": [(("j",), "j, which has a lower priority, ends for it")],
+    "preempted_by": [(("j",), "preempted by j, which has a higher priority")],
+    "preempts": [(("j",), "preempts j, which has a lower priority")],
     "node_is": [(("n", "cordoned"), "node n is cordoned")],
     "node_of_unit_gone": [(("a",), "a node of a is gone")],
-    "not_selected": [(("n", "k", "v"), "node n is not k=v")],
-    "not_in_affinity": [(("n",), "node n is not in the pods' node affinity")],
+    "not_selected": [(("n", "k", "v"), "node n does not have the label k=v")],
+    "not_in_affinity": [(("n",), "node n does not match the pods' node affinity")],
     "tainted": [(("n", "k"), "node n has the taint k")],
     "few_devices": [(("n", "r"), "node n offers too few devices for r")],
     "requested_by": [(("r",), "of what r requests")],
-    "full": [(("n", "cpu"), "node n has too little cpu")],
+    "full": [(("n", "cpu"), "node n does not have enough cpu")],
     "filled_by": [(("it is full", "p"), "it is full, and pod p uses most of it")],
     "held_by": [(("j",), "held by j")],
     "node_held_by": [(("n", "j"), "node n is held by j")],
@@ -120,10 +123,10 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ((2, ["j", "k"]), "2 nodes free, held by j, k"),
         ((0, []), "0 nodes free, held or too full"),
     ],
-    "repelled": [(("j",), "kept off by anti-affinity and j: wait until it ends, or remove the term")],
+    "repelled": [(("j",), "kept off by anti-affinity with j: wait until it ends, or remove the term")],
     "reserved_for": [(("j",), "reserved for j, which is next")],
-    "kept_for": [(("t",), "kept for t by guarantee")],
-    "kept_free_for": [(("t",), "kept free for t by guarantee")],
+    "kept_for": [(("t",), "kept for t by a guarantee")],
+    "kept_free_for": [(("t",), "kept free for t by a guarantee")],
     "incomplete": [((3, 4), "3 of 4 nodes present")],
     "mixed": [
         (("n",), "node n has no devices of the Neuron DRA driver, and other nodes of the unit have some")
@@ -170,7 +173,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
 
 FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
     "place": (("why",), "why"),
-    "gates": ((17,), "it has 17 scheduling gates: at most 16 are looked at"),
+    "gates": ((17,), "it has 17 scheduling gates: at most 16 are supported"),
     "conditions": (
         (201, 9),
         f"its node selector, node affinity and tolerations have 201 parts of 9 characters: {PARTS}",
@@ -179,28 +182,31 @@ FAULT_TEXTS: dict[str, tuple[tuple[object, ...], str]] = {
         (240_001,),
         "its annotations have 240001 bytes: at most 240000, so that its unit has room",
     ),
-    "labels": ((5000,), "its labels have 5000 characters: at most 4096 are looked at"),
-    "claims": ((9,), "it has 9 resourceClaims: at most 8 are looked at"),
+    "labels": ((5000,), "its labels have 5000 characters: at most 4096 are supported"),
+    "claims": ((9,), "it has 9 resourceClaims: at most 8 are supported"),
     "lost": (("why",), "claims cannot be followed: why"),
     "shared": (
         ("c",),
         "claim c is one for all pods that name it: use a resourceClaimTemplateName, so that each has its own",
     ),
     "unmade": (("t",), "no claim was created from t yet: see the pod's Events"),
-    "of": (("t", ("requests", 40)), "t: it has 40 requests and comparisons: at most 32 are looked at"),
+    "of": (("t", ("requests", 40)), "t: it has 40 requests and comparisons: at most 32 are supported"),
     "class": (("t", "c"), "t: there is no DeviceClass c"),
     "mode": (
         ("t", 2, 4),
         "t has ultraserverMode 2, and the job has node config 4: use one number in both",
     ),
     "asks": ((9, 8), "its claims have 9 requests for devices: at most 8 are compared; use counts"),
-    "requests": ((40,), "it has 40 requests and comparisons: at most 32 are looked at"),
+    "requests": ((40,), "it has 40 requests and comparisons: at most 32 are supported"),
     "choices": (("r",), "its request r has firstAvailable: use exactly"),
     "selector": (
         ("true",),
         "its selector 'true' is not supported: use only comparisons with ==, joined by &&, up to 32",
     ),
-    "units": ((4, "l"), f"annotation {PLACE} names units of 4 nodes by the label 'l': there are none here"),
+    "units": (
+        (4, "l"),
+        f"annotation {PLACE} names units of 4 nodes with the label 'l': the rule table has none",
+    ),
     "devices": (("r",), f"it requests no r: remove annotation {PLACE}"),
     "unlabelled": (("n", "l"), "it is on node n, which has no label l and so is in no unit"),
 }
@@ -256,7 +262,7 @@ def test_the_text_of_a_function(name: str, values: tuple[Any, ...], text: str) -
 def test_a_reservation_is_named_if_enough_can_become_free() -> None:
     own = "needs 2; 1 free; what becomes free is reserved for it"
     assert messages.shortage("needs 2", "1 free", reserved=True) == own
-    too_few = "needs 2; 1 free; at most 1 can become free as things are"
+    too_few = "needs 2; 1 free; at most 1 can become free"
     assert messages.shortage("needs 2", "1 free", [], 1, reserved=True) == too_few
 
 

@@ -68,9 +68,9 @@ def test_a_job_of_lower_priority_ends_its_launcher_first(api: FakeApi, crowded: 
     crowded.run()
     assert sorted(text for text in api.writes if text.startswith("DELETE batch-w")) == WORKERS
     events = stored_events(api)
-    why = "waits again, with all workers: ends for prod/own, which has a higher priority"
+    why = "waits again, with all workers: preempted by prod/own, which has a higher priority"
     assert ("batch-worker-0", "Preempted", why) in events
-    assert ("own-worker-0", "Preempts", "team/batch, which has a lower priority, ends for it") in events
+    assert ("own-worker-0", "Preempts", "preempts team/batch, which has a lower priority") in events
     assert crowded.figure("ultraserver_placement_preemptions_total") == 1
     crowded.run()
     assert state(api, "own-worker-0")["own-worker-0"] in (("us-01", 0), ("us-02", 0))

@@ -110,8 +110,8 @@ def test_the_youngest_job_of_lower_priority_ends_and_the_first_one_gets_its_unit
     (deletion,) = decision.deletions
     assert deleted(decision) == [f"r2-worker-{number}" for number in range(4)]
     assert (deletion.how, deletion.at_once) == ("Preempted", frozenset())
-    assert deletion.why == "waits again, with all workers: ends for prod/own, which has a higher priority"
-    why = "needs 1 whole UltraServer; team/r2 of lower priority end for it; 0 free"
+    assert deletion.why == "waits again, with all workers: preempted by prod/own, which has a higher priority"
+    why = "needs 1 whole UltraServer; preempts team/r2 of lower priority; 0 free"
     (own,) = [waits for waits in decision.waiting if waits.job.key[0] == "prod"]
     assert own.text() == why
     assert own.why.startswith(f"{why}; what becomes free is reserved for it; us-01: held by")
@@ -305,7 +305,7 @@ def test_nothing_more_ends_while_the_pods_have_their_grace_period_and_others_sta
     going(world, world.ask())
     decision = world.ask(30 * SECOND)
     assert not decision.deletions
-    assert "team/r2 of lower priority end for it" in waiting(decision)["prod/own"]
+    assert "preempts team/r2 of lower priority" in waiting(decision)["prod/own"]
     # Three of its pods are gone, and their nodes are free.
     world.pods = [pod for pod in world.pods if not pod.deleting or pod.number == 3]
     for _ in range(11):
@@ -322,7 +322,7 @@ def test_pods_that_never_end_are_waited_for_no_longer_than_an_hour_and_no_other_
     for _ in range(5):
         decision = world.ask(HOUR)
         assert not decision.deletions
-        assert "end for it" not in waiting(decision)["prod/own"]
+        assert "preempts" not in waiting(decision)["prod/own"]
 
 
 def test_a_job_that_does_not_get_the_units_has_none_end_for_an_hour() -> None:
@@ -457,7 +457,7 @@ def test_answers_and_forecasts_end_nothing() -> None:
     own = job("own", 4, **PROD)
     answer = answer_for(scene, own)
     assert not answer.fits
-    assert "end for it" not in answer.why
+    assert "preempts" not in answer.why
     assert answer.start != NOW + scene.tuning.bound
 
 

@@ -74,9 +74,7 @@ def test_reasons_name_the_job_that_units_are_reserved_for() -> None:
 
 def test_a_size_that_no_unit_has_is_reported() -> None:
     pods = [replace(pod, place=Place(Placer.WHOLE_JOB, 8, 8, "rack")) for pod in job("a", 8)]
-    assert why(MANY.values(), pods) == (
-        "needs 1 free unit of 8 nodes; 0 free; at most 0 can become free as things are"
-    )
+    assert why(MANY.values(), pods) == ("needs 1 free unit of 8 nodes; 0 free; at most 0 can become free")
 
 
 def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.MonkeyPatch) -> None:

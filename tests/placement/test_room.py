@@ -32,7 +32,7 @@ def test_a_pod_takes_one_of_the_pods_that_a_node_can_have() -> None:
         assert placed(decision) == goes
         assert not goes or not waiting(decision)
         if not goes:
-            assert waiting(decision)["a"].endswith("node n1-0 has too little pods")
+            assert waiting(decision)["a"].endswith("node n1-0 does not have enough pods")
 
 
 def test_workers_of_less_than_a_node_share_the_fullest_node() -> None:
@@ -60,7 +60,7 @@ def test_a_worker_cannot_return_to_a_pair_in_which_another_job_has_the_node() ->
     }
     full = replace(foreign("x", "n1-1"), demand=Demand(requests={"cpu": 100_000}))
     assert waiting(decide(Topology(NODES.values()), [*pods[:2], full], NOW)) == {
-        "a": "a-worker-1 needs a node in us-01-a, where its block is: node n1-1 has too little cpu"
+        "a": "a-worker-1 needs a node in us-01-a, where its block is: node n1-1 does not have enough cpu"
     }
 
 

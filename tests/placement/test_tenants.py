@@ -115,7 +115,7 @@ def test_a_pod_that_takes_a_jobs_host_port_keeps_it_off_its_node_only() -> None:
     wanted = Demand(requests=WHOLE_NODE | {"host port 22/TCP": 1000})
     decision = ask(FOUR.values(), [listening], job("a", 12, demand=wanted), job("b", 4, demand=wanted))
     assert placed(decision) == {"a": "us-02 us-03 us-04"}
-    assert "us-01: node n1-0 has too little host port 22/TCP" in waiting(decision)["b"]
+    assert "us-01: node n1-0 does not have enough host port 22/TCP" in waiting(decision)["b"]
 
 
 def test_pods_of_one_job_that_disagree_on_a_node_end_no_pass() -> None:

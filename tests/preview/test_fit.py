@@ -112,8 +112,8 @@ def test_a_job_that_waits_has_its_position_and_an_estimate_and_names_no_job_of_o
 
 def test_what_cannot_start_and_what_is_not_placed_is_an_answer(placement: Placement) -> None:
     found = fit(placement, mpijob(16)).get_json()
-    needs = "needs 4 whole UltraServers; 3 free; at most 3 can become free as things are"
-    assert (found["text"], found["position"]) == (f"cannot start as things are: {needs}", None)
+    needs = "needs 4 whole UltraServers; 3 free; at most 3 can become free"
+    assert (found["text"], found["position"]) == (f"cannot start: {needs}", None)
     plain = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     found = fit(placement, plain).get_json()
     assert found["fits"] is False
@@ -241,7 +241,7 @@ def question(unit: str, name: str = "b", sets: int = 1, **more: Any) -> dict[str
 def test_a_job_for_units_that_placement_does_not_know_does_not_fit() -> None:
     answer = answer_for(scene_of(), pods_of(question("example.com/rack"), NOW))
     assert (answer.fits, answer.position, answer.waiting) == (False, None, 0)
-    assert "there are none here" in answer.why
+    assert "the rule table has none" in answer.why
 
 
 def test_replicas_are_sets_of_workers_only_in_jobs_with_groups() -> None:

@@ -51,7 +51,7 @@ def test_a_preview_of_many_pods_evaluates_the_first_and_reports_its_progress(
     assert result.stderr.startswith("MPIJob default/train: 20 Pods evaluated\n")
     note, *_, last = lines(result)
     assert note == "note     it has more than 25 Pods: the preview leaves out the others"
-    assert last.startswith("Pod      worker 4-23 of 100000,")
+    assert last.startswith("Pod      worker 4-23 of 100000: ")
 
 
 def test_pods_of_all_jobs_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +84,8 @@ def test_equal_pods_are_shown_once_and_others_by_what_differs() -> None:
         "Pod      master: unchanged",
         "Pod      worker 0-2 of 3: unchanged",
     ]
-    (why,) = [line for line in run("-o", "why", obj=mpijob(8)).stdout.splitlines() if "as worker" in line]
-    assert why == "<stdin>:1: Pod worker 4-7 of 8: as worker 0-3 of 8, with ultraserver-webhook.io/block 1"
+    (why,) = [line for line in run("-o", "why", obj=mpijob(8)).stdout.splitlines() if "like worker" in line]
+    assert why == "<stdin>:1: Pod worker 4-7 of 8: like worker 0-3 of 8, with ultraserver-webhook.io/block 1"
 
 
 def test_for_tools_every_part_is_there_with_the_pod_and_who_set_what() -> None:
@@ -134,7 +134,9 @@ def test_unknown_or_hidden_pods_are_reported(what: str) -> None:
     """Silence would say that there are none, or no others."""
     obj, note = NOTES[what]
     output = [line for line in lines(run(obj=obj)) if line.startswith("note")]
-    entries = [line for line in output if "does not send" not in line and "is no workload itself" not in line]
+    entries = [
+        line for line in output if "does not send" not in line and "is not a workload itself" not in line
+    ]
     assert entries == [] if not note else entries[0].startswith(f"note     {note}")
 
 

@@ -51,7 +51,7 @@ REFUSED = {
     ),
     "time of every effect": (
         spec(tolerations=[{"key": "a", "operator": "Exists", "tolerationSeconds": 3}]),
-        "say that, or take tolerationSeconds out",
+        "add that, or remove tolerationSeconds",
     ),
     "gate": (spec(schedulingGates=[{"name": "whole job"}]), "is not the name of a gate"),
     "gate of a domain": (spec(schedulingGates=[{"name": "A.b/c"}]), "is not the name of a gate"),

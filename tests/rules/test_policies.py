@@ -311,7 +311,7 @@ TEAM = "namespaces: vision-*, unit: neuron.amazonaws.com/ultraserver-server-id-4
     ("rows", "path", "message"),
     [
         (["namespaces: a, unit: example.com/rack, count: 1"], "guarantees[0].unit", "no family that is on"),
-        ([TEAM, TEAM.replace("vision-*", "vision-b")], "guarantees[1]", "unreachable: guarantees before it"),
+        ([TEAM, TEAM.replace("vision-*", "vision-b")], "guarantees[1]", "unreachable: earlier guarantees"),
         (
             [TEAM, TEAM.replace("server-id-4", "server-id-2")],
             "guarantees[0].unit",

@@ -135,7 +135,7 @@ def sentence(answered: dict[str, Any]) -> str:
     if answered["fits"]:
         return f"fits now on {', '.join(answered['units'])}"
     if answered["position"] is None:
-        return f"cannot start as things are: {answered['why']}"
+        return f"cannot start: {answered['why']}"
     number = answered["position"]
     place = _ORDINALS[number - 1] if number <= len(_ORDINALS) else f"number {number}"
     start, now = time_of(answered["start"]), time_of(answered["now"])

@@ -63,7 +63,7 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_pr
     assert shown["text"].endswith(" UTC, in 2 h.")
     assert [(job["position"], job["text"]) for job in shown["jobs"]] == [
         (1, f"needs 4 whole UltraServers; 2 free; starts when {TEAMS[1]}/eval ends"),
-        (None, "needs 8 whole UltraServers; 2 free; at most 6 can become free as things are"),
+        (None, "needs 8 whole UltraServers; 2 free; at most 6 can become free"),
     ]
     for sample in (
         'waiting_jobs{reason="units"} 1.0',

@@ -1,4 +1,4 @@
-"""A job of higher priority waits: one of lower priority ends for it, and waits again."""
+"""A job of higher priority waits: it preempts one of lower priority, which waits again."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def test_the_youngest_job_that_may_start_again_ends_for_one_of_higher_priority(s
     assert uids(stage, old) == before[old]
     assert uids(stage, waits) == before[waits]
     assert event_texts(stage, young, "Preempted") == {
-        f"waits again, with all workers: ends for {OWN}/own, which has a higher priority"
+        f"waits again, with all workers: preempted by {OWN}/own, which has a higher priority"
     }
-    assert event_texts(stage, own, "Preempts") == {f"{BATCH}/young, which has a lower priority, ends for it"}
+    assert event_texts(stage, own, "Preempts") == {f"preempts {BATCH}/young, which has a lower priority"}
     until(lambda: len(uids(stage, young) - before[young]) == 8, "all its workers, created again")
     job = stage.plane.kubectl.in_namespace(BATCH).get_json("mpijob", "young")
     assert "completionTime" not in job["status"]
