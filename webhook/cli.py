@@ -61,10 +61,10 @@ class Commands(Program):
         """Runs a command; exits with 2 if something that it reads is wrong."""
         try:
             return super().invoke(ctx)
-        except TableError as error:
-            _fail(_refused(error))
         except CasesError as error:
             _fail(f"{error}\nthe cases cannot be run")
+        except TableError as error:
+            _fail(_refused(error))
         except OSError as error:
             if not error.filename:
                 raise
@@ -345,7 +345,8 @@ def test_command(
     say(as_text(results))
     # Packaged rules that the table leaves as they are have their cases in the package.
     idle = never_fired(table, results, load_installed() if rules else None)
-    say(folded(f"never fired: {', '.join(idle) or 'no rule'}"))
+    every = f"every rule of {'your' if rules else 'the'} table fired"
+    say(folded(f"never fired: {', '.join(idle)}") if idle else every)
     sys.exit(1 if any(result.differences for result in results) else 0)
 
 

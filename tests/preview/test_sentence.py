@@ -202,6 +202,13 @@ def test_the_sentence_names_who_chooses_nodes_without_whole_job_admission() -> N
             "not placed: the whole rule table is switched off for it, by the policy: They move.",
         ),
         (
+            "policies: [{mode: shadow, reason: They move.}]",
+            (
+                "not placed: the whole rule table only reports for it, by the policy: They move; its workers "
+                f"ask for aws.amazon.com/neuron. If shadow mode ended: {ONE}"
+            ),
+        ),
+        (
             "mode: shadow",
             (
                 "not placed: the whole rule table only reports; its workers ask for aws.amazon.com/neuron. "

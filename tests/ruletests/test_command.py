@@ -46,9 +46,10 @@ def ran(folder: Path, *words: str | Path) -> Result:
 
 def test_a_case_passes_and_rules_that_never_fired_are_named(tmp_path: Path) -> None:
     """Exit status 0 means that a case ran; the packaged rules are named for the packaged table only."""
-    done = ran(files(tmp_path, a=[case(expect={"outcome": "allowed", **FIRED})]))
+    placed = case("two", expect={"outcome": "placed"})
+    done = ran(files(tmp_path, a=[case(expect={"outcome": "allowed", **FIRED}), placed]))
     first, last, *_ = done.stdout.splitlines()
-    assert (done.exit_code, first) == (0, "1 case, 0 failed")
+    assert (done.exit_code, first) == (0, "2 cases, 0 failed")
     assert last.startswith("never fired: native-gang, pods-not-at-once, ")
     assert " job-label," not in done.stdout
     (table := tmp_path / ".table.yaml").write_text(EXTENDS + TEAM)
@@ -125,8 +126,9 @@ DIFFERENT: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "unknown rule": (
         {"rules": {"job-lable": "skipped"}},
-        ["rules: the table has no rule 'job-lable'; did you mean 'job-label'?"],
+        ["rules: the packaged table, which is tested without -f, has no rule 'job-lable'; did you"],
     ),
+    "judgement": ({"outcome": "not placed"}, ["outcome: expected not placed, was changed, allowed: its"]),
     "message": ({"messages": ["nodes form"]}, ["messages: expected 'nodes form', but the messages are:"]),
     "patch": ({"patch": []}, ["patch: --- expected", "+    node.kubernetes.io/instance-type: trn2u."]),
     "missing snapshot": ({"snapshot": True}, ["snapshot: there is none yet; --update writes"]),
@@ -173,7 +175,14 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "two lists": ({"a": "- a\n---\n- b\n"}, "a.yaml:1: a file of cases is one document"),
     "two of a name": ({"a": [case()], "b": [case()]}, "b.yaml:1: [0].name: 'one' is the name of "),
     "an unknown key": ({"a": [case(objct=1)]}, "a.yaml:1: [0].objct: unknown key"),
-    "an unknown word": ({"a": [case(expect={"outcome": "alowed"})]}, "[0].expect.outcome: Input should be"),
+    "an unknown word": (
+        {"a": [case(expect={"outcome": "alowed"})]},
+        "[0].expect.outcome: must be placed, not placed, allo",
+    ),
+    "a word of no list": (
+        {"a": [case(expect={"snapshot": False})]},
+        "[0].expect.snapshot: must be true, not",
+    ),
     "nothing expected": (
         {"a": "- {name: one, object: x.yaml, expect: {}}\n"},
         "[0].expect: nothing is expected",
@@ -182,11 +191,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a time without zone": ({"a": [case(now="2026-11-23T12:00:00")]}, "a.yaml:1: [0].now: "),
     "a time that is a number": (
         {"a": [case(now=1764000000)]},
-        "a.yaml:1: [0].now: Input should be a valid datetime",
+        "a.yaml:1: [0].now: ",
     ),
     "a file that is not there": (
         {"a": [case(obj="x.yaml")]},
-        "[0].object: x.yaml is not a file with one object",
+        "[0].object: there is no file x.yaml in ",
     ),
     "a file outside": ({"a": [case(obj="../x.yaml")]}, "[0].object: ../x.yaml is outside of "),
     "an absolute path": ({"a": [case(obj="/etc/x.yaml")]}, "[0].object: /etc/x.yaml is outside of "),

@@ -85,7 +85,7 @@ def _with_shadow(served: Outcome, would: Outcome, mode: Mode, by_policy: str) ->
     if mode is Mode.SHADOW:
         served = replace(
             served,
-            reason=cut(f"the whole rule table only reports{by_policy}; {would.reason}"),
+            reason=cut(f"the whole rule table only reports{by_policy.rstrip('.')}; {would.reason}"),
             facts=would.facts,
             untouched=would.untouched,
             rules=tuple(row._replace(state=State.SKIPPED) for row in would.rules),

@@ -7,11 +7,15 @@ from typing import Any, Final, NamedTuple
 from common.texts import did_you_mean, folded
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
+from webhook.rules.draft import ROWS, WITHIN
 from webhook.rules.load import placement_draft
 from webhook.rules.schema import bundled, forms
 
 TYPES: Final = {"string": "text", "integer": "whole number", "boolean": "true or false"}
 """Plain names of JSON Schema's types."""
+
+NEW: Final = {**ROWS, **WITHIN}
+"""The keys that a new row needs, by its list."""
 
 LONGEST: Final = 100
 """Maximum length of an example; longer ones are left out."""
@@ -22,7 +26,7 @@ class Key(NamedTuple):
 
     Attributes:
         type: The type in words; names of rows begin with a capital letter.
-        default: The default; empty if there is none, or ``required``.
+        default: The default; empty if there is none, or ``required``, in some rows only if they are new.
         example: An example on one line; empty if there is none.
         about: The description.
     """
@@ -34,7 +38,9 @@ class Key(NamedTuple):
     about: str
 
     def __str__(self) -> str:
-        default = self.default and f" {'' if self.default == 'required' else 'default '}{self.default}"
+        default = (
+            self.default and f" {'' if self.default.startswith('required') else 'default '}{self.default}"
+        )
         return f"{self.name} <{self.type}>{default}\n{folded(self.about, '  ')}\n"
 
 
@@ -54,7 +60,9 @@ def explained(path: str = "") -> str:
     key = keys[matching[0]]
     example = [f"  For example: {key.example}\n"] if key.example else []
     below = [str(inner) for known, inner in keys.items() if known == f"{matching[0]}.{inner.name}"]
-    return "\n".join([str(key), *example, *below])
+    others = ", ".join(known for known in keys if known.endswith(f".{path}") and known not in matching)
+    also = [f"Other keys have the same name: {others}\n"] if others else []
+    return "\n".join([str(key), *example, *below, *also])
 
 
 @cache
@@ -76,7 +84,10 @@ def _keys(at: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[t
         for name, part in form.get("properties", {}).items() if "description" in form else ():
             if "description" in part:
                 examples = [value[name] for value in maps if name in value]
-                yield at + name, _key(name, part, examples, required=name in form.get("required", ()))
+                required = "required" if name in form.get("required", ()) else ""
+                if name in NEW.get(at[:-1].rpartition(".")[2], ()):
+                    required = "required in a new row"
+                yield at + name, _key(name, part, examples, required)
                 if name != "add":  # Kubernetes defines pod templates
                     yield from _keys(f"{at}{name}.", part, examples)
         patterns = form.get("patternProperties", {}).values()
@@ -86,8 +97,8 @@ def _keys(at: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[t
                     yield from _keys(at, part[key], items)
 
 
-def _key(name: str, part: dict[str, Any], values: Sequence[Json], *, required: bool) -> Key:
-    default = dump_yaml(part["default"]).split("\n")[0] if "default" in part else required and "required"
+def _key(name: str, part: dict[str, Any], values: Sequence[Json], required: str) -> Key:
+    default = dump_yaml(part["default"]).split("\n")[0] if "default" in part else required
     examples = [value for value in part.get("examples", values) if value]
     if min(map(_length, examples), default=0) > LONGEST:
         examples += [_first(value) for value in examples]
@@ -95,7 +106,7 @@ def _key(name: str, part: dict[str, Any], values: Sequence[Json], *, required: b
     fits = shortest is not None and _length(shortest) <= LONGEST
     example = dump_yaml({name: shortest}, flow=True).strip()[1:-1] if fits else ""
     kind = "part of a pod template" if name == "add" else _type(part)
-    return Key(name, kind, default or "", example, part["description"])
+    return Key(name, kind, default, example, part["description"])
 
 
 def _length(value: Json) -> int:

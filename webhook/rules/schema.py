@@ -92,10 +92,10 @@ def _explained(raw: Json, broken: ValidationError) -> Found:
         if kind == "missing" and not path and _may_lack(path, str(where[-1])):
             lacking.append(str(where[-1]))
         elif choice is None:
-            yield path, _message(error, path)
+            yield path, message_of(error, path)
         else:
             # The author probably meant the alternative whose error is deepest, above all if the type fits.
-            choices[choice].append(((len(path), kind == "value_error"), path, _message(error, path)))
+            choices[choice].append(((len(path), kind == "value_error"), path, message_of(error, path)))
     if lacking:
         way_out = "add `extends: default`, which takes them from the packaged table"
         yield (), f"it has no {', '.join(lacking)}: {way_out}"
@@ -182,7 +182,8 @@ REMOVED: Final = {
 """Keys of 0.2.0, each with what has its place."""
 
 
-def _message(error: ErrorDetails, path: Path) -> str:
+def message_of(error: ErrorDetails, path: Path) -> str:
+    """Returns the message of a pydantic error at a path of a table."""
     kind, key, given, more = error["type"], error["loc"][-1:], error["input"], error.get("ctx", {})
     if kind == "unexpected_keyword_argument":
         name = str(key[0])
@@ -197,7 +198,7 @@ def _message(error: ErrorDetails, path: Path) -> str:
         lower = given.lower() if pattern else given
         return f"{text}; did you mean {lower!r}?" if lower != given and re.search(pattern, lower) else text
     if "expected" in more:
-        return _one_of(given, re.findall(r"'([^']+)'", more["expected"]))
+        return _one_of(given, re.findall(r"'([^']+)'", more["expected"]) or [more["expected"].lower()])
     patterns = [form["pattern"] for form in _schemas(path) if "pattern" in form]
     if kind == "string_type" and patterns and isinstance(given, dict | list):
         return f"must be {_form(patterns[0])}, not {shown(given)}"

@@ -11,13 +11,16 @@ from pydantic import AfterValidator, AwareDatetime, Field, GetPydanticSchema, Ty
 from pydantic_core import core_schema
 
 from common.pointers import field_name
+from common.texts import did_you_mean
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine import Request
 from webhook.engine.outcome import Kind, State, Verdict
 from webhook.objects.tree import Json, Path, map_at
 from webhook.preview.run import UID, namespace_of
+from webhook.preview.sentence import Judgement
 from webhook.rows.written import Row
 from webhook.rules.problems import Problem, TableError
+from webhook.rules.schema import message_of
 
 SNAPSHOTS: Final = ".snapshots.yaml"
 """The name of the file with the snapshots of the cases in its folder: objects, by name of the case."""
@@ -36,11 +39,15 @@ def _an_object(value: Json) -> Json:
 _Object = Annotated[Any, AfterValidator(_an_object)]
 
 
+JUDGEMENTS: Final = (Judgement.PLACED, Judgement.NOT_PLACED)
 VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
-"""Outcomes that a case may expect, in addition to the kinds of outcome."""
+"""Outcomes that a case may expect, in addition to the kinds of outcome, which include ``refused``."""
 
 _Outcome = Annotated[
-    str, GetPydanticSchema(lambda _, __: core_schema.literal_schema([*VERDICTS, *map(str, Kind)]))
+    str,
+    GetPydanticSchema(
+        lambda _, __: core_schema.literal_schema([*map(str, JUDGEMENTS), *VERDICTS, *map(str, Kind)])
+    ),
 ]
 
 
@@ -155,8 +162,7 @@ class _Reading:
         except ValidationError as error:
             for detail in error.errors(include_url=False):
                 unknown = detail["type"] == "unexpected_keyword_argument"
-                message = "unknown key" if unknown else detail["msg"]
-                self.say(name, detail["loc"], message.removeprefix("Value error, "))
+                self.say(name, detail["loc"], "unknown key" if unknown else message_of(detail, ()))
             return
         for at, row in enumerate(rows):
             yield self._case(name, at, row)
@@ -187,6 +193,10 @@ class _Reading:
         there = posixpath.normpath(posixpath.join(posixpath.dirname(name), given))
         if there.startswith(("../", "/")):
             self.say(name, path, f"{given} is outside of {self.folder}")
+        elif there not in self.files:
+            self.say(
+                name, path, f"there is no file {given} in {self.folder}{did_you_mean(there, self.files)}"
+            )
         elif not self.value(there):
             self.say(name, path, f"{given} is not a file with one object")
         return self.value(there)

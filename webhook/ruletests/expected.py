@@ -4,13 +4,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from common.texts import did_you_mean
+from webhook.documents import dump_yaml, read_documents
 from webhook.engine import Outcome
 from webhook.engine.outcome import Kind, State
 from webhook.objects import record
 from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.lines import abridged, unified
+from webhook.preview.sentence import Seen, judged
 from webhook.rows.table import Table
-from webhook.ruletests.cases import VERDICTS, Case
+from webhook.ruletests.cases import JUDGEMENTS, VERDICTS, Case
 
 
 def comparable(value: Json) -> Json:
@@ -28,16 +30,20 @@ def _unrecorded(value: Json) -> Json:
     return {key: new for key, (old, new) in bare.items() if is_empty(old) or not is_empty(new)}
 
 
-def _words(outcome: Outcome) -> Iterator[str]:
+def _words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
     yield outcome.kind
     yield from (word for word, verdict in VERDICTS.items() if verdict is outcome.verdict)
+    if case.expect.outcome in JUDGEMENTS:
+        (document,) = read_documents(dump_yaml(case.request.object), case.source)
+        seen = Seen(table, document, case.request.namespace, document.value, outcome, case.stored)
+        yield judged(seen)[0]
 
 
-def _outcome(_: Table, case: Case, outcome: Outcome) -> str:
+def _outcome(table: Table, case: Case, outcome: Outcome) -> str:
     wanted = case.expect.outcome
     # A misspelt kind would pass every other check, because the webhook ignores it.
     known = outcome.kind is not Kind.NO_WORKLOAD
-    if wanted in _words(outcome) if wanted else known:
+    if wanted in _words(table, case, outcome) if wanted else known:
         return ""
     messages = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
     return f"expected {wanted or 'a kind of the table'}, was {outcome.kind}, {outcome.verdict}: {messages}"
@@ -59,7 +65,9 @@ def _rules(table: Table, case: Case, outcome: Outcome) -> str:
     for name, state in case.expect.rules.items():
         was, why = actual.get(name, (State.SKIPPED, "it is for other objects"))
         if name not in known:
-            lines.append(f"the table has no rule {name!r}{did_you_mean(name, known)}")
+            files = {origin.file.partition(" ")[0] for each in table.origins.values() for origin in each}
+            which = "packaged table, which is tested without -f," if files == {"packaged"} else "table"
+            lines.append(f"the {which} has no rule {name!r}{did_you_mean(name, known)}")
         elif was != state:
             lines.append(f"{name}: expected {state}, was {was}: {why}")
     return "\n".join(lines)
