@@ -6,7 +6,7 @@ no job, and the commands show why.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Final
@@ -16,7 +16,7 @@ from placement import messages
 from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
-from placement.observe.model import Ask, Demand, JobKey, Pod, Units, shared
+from placement.observe.model import Ask, Demand, JobKey, Pod, Units, is_pod, shared
 from placement.observe.selectors import OURS
 
 PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
@@ -34,6 +34,11 @@ class Member:
     neuron: bool  # whether it requests or claims devices of a family
     pin: str | None  # the unit of its pin, or the one that an unfinished admission plans for it
     problem: str  # why it cannot be placed, or is not believed; else empty
+    alone: bool = field(init=False)  # whether it is a job of its own
+
+    def __post_init__(self) -> None:
+        """Computes what each decision asks."""
+        self.alone = is_pod(self.key)
 
     @property
     def block(self) -> int:

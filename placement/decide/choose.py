@@ -5,7 +5,7 @@ first by name is chosen, so that a decision always has the same result.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
@@ -48,14 +48,15 @@ class Ranking:
         self._wider = [(key, kinds[key].usable) for key in wider]
         self._single = place.size == 1 and not kind.divides
         # Nothing becomes free during a decision, so full units are not ranked.
-        free = [unit for unit in self.fitting.values() if self.taken(unit) is None]
+        self._states = [(unit, self.taken(unit)) for unit in self.fitting.values()]
+        self._touched: set[str] = set()  # names of nodes that jobs got since then
+        free = [unit for unit, cause in self._states if cause is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
         # Units that are reserved or kept against the last job; the next one may use them.
         self._aside: list[Entry] = []
         # With guarantees, a search examines all units: how many a job can have at most, by the guarantees of
         # its namespace, and whether units are reserved against it.
         self._most: dict[tuple[tuple[Guarantee | None, ...], bool], int] = {}
-        self._states: list[tuple[Unit, Cause | None]] | None = None
         self._inside: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
         for unit in free:
             self._inside[self._server(unit.nodes[0])].append(unit)
@@ -152,14 +153,19 @@ class Ranking:
     @property
     def states(self) -> Sequence[tuple[Unit, Cause | None]]:
         """The units that suit the pods, each with the cause if too few of its nodes are free."""
-        if self._states is None:
-            self._states = [(unit, self.taken(unit)) for unit in self.fitting.values()]
+        if touched := self._touched:
+            whole, key = self._cluster.topology.whole, self.place.unit
+            self._states = [
+                (unit, cause if touched.isdisjoint(whole(key, unit).names) else self.taken(unit))
+                for unit, cause in self._states
+            ]
+            touched.clear()
         return self._states
 
-    def touched(self, nodes: Iterable[Node]) -> None:
+    def touched(self, nodes: Collection[Node]) -> None:
         """Ranks the units on the UltraServers of these nodes again, after a job has got the nodes."""
         self._most.clear()
-        self._states = None
+        self._touched.update(node.name for node in nodes)
         for server in {self._server(node) for node in nodes}:
             for unit in self._inside.get(server, ()):
                 if self.taken(unit) is None:

@@ -76,14 +76,13 @@ class Cluster:
                 whole = place and place.size > 1 and neuron and not pod.deleting
                 if not (place and whole and all(term.key == place.unit for term in pod.apart)):
                     self.repelling.add_pod(member)
-            alone = is_pod(key)
-            if alone:
+            if member.alone:
                 _add(self.permanent_use, node, demand)
             if place is None or not neuron:
                 self.jobless_nodes[pod.namespace].add(node)
             if neuron and (place is not None or member.claimed or self._has_devices(pod)):
                 self.hold(node, key, self.units.of(place.unit).needed(place.size) if place else 1)
-                if alone:
+                if member.alone:
                     self._permanently_held.add(node)
         # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
         holds = pod.node or (member.pin and not (pod.gated and key in self.resting))
@@ -129,7 +128,7 @@ class Cluster:
             pinned = self.topology.unit(place.unit, member.pin)
         for name in {member.pod.node, *(pinned.names if pinned else ())} - {""} if member.neuron else ():
             self.hold(name, member.key)
-            if is_pod(member.key):
+            if member.alone:
                 self._permanently_held.add(name)
 
     def unit_of(self, member: Member) -> str | None:

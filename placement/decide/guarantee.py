@@ -164,10 +164,12 @@ class Guarantees:
 
     def _suiting(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
         """Returns the unit labels that have guarantees and are on nodes that suit the job."""
+        if not self.labels:
+            return ()
         key = place.unit, place.size, demands
         if key not in self._suited:
             fitting, _ = self._topology.suited(place.unit, place.size, self._units.kind(place).nodes, demands)
-            nodes = [node for unit in fitting.values() for node in unit.nodes] if self.labels else []
+            nodes = [node for unit in fitting.values() for node in unit.nodes]
             self._suited[key] = [label for label in self.labels if any(node.unit(label) for node in nodes)]
         return self._suited[key]
 
