@@ -1,4 +1,4 @@
-"""Quantities of resources as Kubernetes writes them, and the resources that a pod takes of its node."""
+"""Quantities of resources and durations as Kubernetes writes them, and what a pod takes of its node."""
 
 import re
 from decimal import ROUND_CEILING, Decimal
@@ -18,6 +18,11 @@ _SUFFIXES: Final = {
 }
 
 
+MOST_SECONDS: Final = 10 * 365 * 86400
+"""Longer than anything lasts."""
+
+_DURATION: Final = re.compile(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
+
 _LONGEST: Final = 80
 """More characters than any text of the grammar has; longer texts are not cached."""
 
@@ -35,6 +40,17 @@ def _thousandths(text: str) -> int:
     number, suffix, exponent = match.groups()
     scale = Decimal(10) ** int(exponent) if exponent else _SUFFIXES[suffix or ""]
     return int((Decimal(number) * scale * 1000).to_integral_value(ROUND_CEILING))
+
+
+def seconds(text: object) -> int | None:
+    """Returns the seconds of a duration such as ``30m``, ``4h``, ``1d12h`` or ``90s``; else None."""
+    parts = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if parts is None:
+        return None
+    length = sum(
+        int(part or 0) * unit for part, unit in zip(parts.groups(), (86400, 3600, 60, 1), strict=True)
+    )
+    return length if 0 < length < MOST_SECONDS else None
 
 
 def amounts(quantities: object) -> dict[str, int]:

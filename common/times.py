@@ -1,13 +1,8 @@
 """Times as Kubernetes writes them."""
 
-import re
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
-MOST_SECONDS: Final = 10 * 365 * 86400
-"""Longer than anything lasts."""
-
-_DURATION: Final = re.compile(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
+from common.quantities import seconds
 
 
 def stamp(when: datetime | float) -> str:
@@ -27,10 +22,8 @@ def time_of(text: object) -> datetime | None:
 
 def duration(text: object) -> timedelta | None:
     """Returns a length of time such as ``30m``, ``4h``, ``1d12h`` or ``90s``; None for any other value."""
-    parts = _DURATION.fullmatch(text) if isinstance(text, str) else None
-    days, hours, minutes, seconds = (int(part or 0) for part in (parts.groups() if parts else ("",) * 4))
-    length = timedelta(days, seconds, hours=hours, minutes=minutes)
-    return length if 0 < length.total_seconds() < MOST_SECONDS else None
+    length = seconds(text)
+    return None if length is None else timedelta(seconds=length)
 
 
 def clock(time: datetime, now: datetime) -> str:

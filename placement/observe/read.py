@@ -12,8 +12,8 @@ from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from common.quantities import amounts, requests
-from common.times import MOST_SECONDS, duration, time_of
+from common.quantities import MOST_SECONDS, amounts, requests
+from common.times import duration, time_of
 from contract import place as contract
 from contract.keys import DEVICES, GATE, JOB, LOOSE, ON_NODE_FAILURE, OPENED, TIME_LIMIT
 from contract.place import ContractError, Place, Placer

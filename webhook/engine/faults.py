@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Final
 
 from common.pointers import field_name
+from common.quantities import seconds
 from common.texts import nearest
-from common.times import duration
 from contract import keys
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
@@ -211,7 +211,7 @@ def _time_limit(job: Job) -> Found:
     """Yields the annotation of a time limit that placement ignores."""
     at = ("metadata", "annotations", keys.TIME_LIMIT)
     limit = get(job.object, at)
-    if limit and duration(limit) is None:
+    if limit and seconds(limit) is None:
         yield Fault(field_name(at), text_of(limit))
 
 
