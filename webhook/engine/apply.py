@@ -99,7 +99,8 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
     The three stages of a table: first the rules that add devices, then those that set the placer, then all
     others, which may have conditions on both.
     """
-    device_rules = _match_some(job, values, job.table.device_rules - job.off)
+    enabled = job.table.device_rules - job.off
+    device_rules = _match_some(job, values, enabled) if enabled else {}
     ways = [
         rule.devices
         for rule, match in device_rules.values()
@@ -124,8 +125,6 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
 
 def _match_some(job: Job, values: Values, names: Collection[str]) -> _Matches:
     """Returns the matches of the rules with these names."""
-    if not names:
-        return {}
     rules = split_rules(job)[1]
     return {place: (rule, match_rule(rule, job, values)) for place, rule in rules if rule.name in names}
 

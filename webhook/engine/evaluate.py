@@ -140,7 +140,7 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
     """Evaluates the table against a job that is not opted out."""
     job.candidate, progress.reason = candidacy(job)
     progress.untouched = Kind.UNCHANGED if job.candidate else Kind.NO_CANDIDATE
-    job.uid = _first_uid(job, request)
+    job.uid = "" if job.name else _first_uid(job, request)
     values = Values(job)
     if job.candidate and job.workload.takes_nodes:
         job.shape = choose_shape(job)
@@ -167,7 +167,7 @@ def _no_workload(table: Table, request: Request) -> str:
 
 
 def _first_uid(job: Job, request: Request) -> str:
-    if job.name or not job.of[WORKER]:
+    if not job.of[WORKER]:
         return ""
     group = job.of[WORKER][0]
     label = get(request.object, (*group.path, *record.JOB_LABEL))

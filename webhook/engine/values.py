@@ -93,7 +93,7 @@ def _of_a_candidate(job: Job, shape: Fitted) -> dict[str, Json]:
         "job.place": "",  # each template's own, known when it is filled in
         "family.name": job.family.name,
         "family.resource": job.family.device[0],
-        "shape.name": shape.name,
+        "shape.name": shape.shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }
     marks = map_at(job.object, ("metadata", "annotations"))

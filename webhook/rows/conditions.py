@@ -250,6 +250,7 @@ class Requests(OfTemplate[Mapping[str, Range]]):
         written(Texts | Annotated[dict[str, Positive | Range], Limits(min_length=1)], _ranges),
     ]
 
+    @cached_property
     def _resources(self) -> list[str]:
         return [name if wanted == Range() else f"{wanted} {name}" for name, wanted in self.value.items()]
 
@@ -257,10 +258,10 @@ class Requests(OfTemplate[Mapping[str, Range]]):
         for name, wanted in self.value.items() if group.amounts else ():
             if name in group.amounts and takes(group.amounts, name, wanted.at_least, wanted.at_most):
                 return None
-        return f"the {whose} asks for none of {', '.join(self._resources())}"
+        return f"the {whose} asks for none of {', '.join(self._resources)}"
 
     def shown(self, key: str) -> Iterable[str]:  # noqa: ARG002 - its text does not name the key
-        return [f"asks for {'|'.join(self._resources())}"]
+        return [f"asks for {'|'.join(self._resources)}"]
 
 
 class Image(OfTemplate[tuple[str, ...]], written=Texts):
