@@ -20,7 +20,7 @@ class Passes:
     """Runs passes, counts them and logs them.
 
     Attributes:
-        rotator: Does a pass.
+        rotator: Runs a pass.
         metrics: The metrics of all passes.
         interval: Seconds between passes: about the longest time that a wrong caBundle lasts.
     """

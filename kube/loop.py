@@ -25,7 +25,7 @@ class Loop:
 
     Attributes:
         elector: The candidate for the Lease.
-        work: Does a pass, which must be shorter than the Lease; returns the seconds until the next one.
+        work: Runs a pass, which must be shorter than the Lease; returns the seconds until the next one.
         leads: Called after every election with whether this program leads.
         wait: Waits for the event for at most the given seconds of the elector's clock; returns whether it was
             set.

@@ -23,7 +23,7 @@ class NotYetError(AssertionError):
 
 @contextlib.contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Ends every wait within so many seconds from now, so that it says what it waited for and saw."""
+    """Ends every wait within this many seconds from now, so that it says what it waited for and saw."""
     global _ends  # noqa: PLW0603 - also for waits in other threads
     before, _ends = _ends, time.monotonic() + seconds
     try:

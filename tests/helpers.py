@@ -38,7 +38,7 @@ def noise(size: int, seed: int = 17) -> bytes:
 
 
 def examples(count: int) -> settings:
-    """Tries a property with so many examples; the soak tries as many as its profile says."""
+    """Tries a property with this many examples; the soak tries as many as its profile says."""
     return settings(max_examples=count) if settings.get_current_profile_name() == "fixed" else settings()
 
 

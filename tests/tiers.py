@@ -26,7 +26,7 @@ SHORT = 1.0
 """Seconds of a scope that needs no place in the order: it fits in anywhere, and is not recorded."""
 
 STALL = 2.0
-"""Seconds for which these machines stand still by themselves, now and then; no test fails for it."""
+"""Seconds for which these machines stand still by themselves, from time to time; no test fails for it."""
 
 OWN_PLANES = {"claims", "fleets", "initscript", "kinds", "kueue", "manifests", "placement"}
 """Folders of tests/plane that have no use for the plane that all others share."""

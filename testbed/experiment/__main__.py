@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--ultraservers", type=int, default=24)
     parser.add_argument("--hostile", type=int, default=0, help="Pods of a user who tries to stop the fleet")
     parser.add_argument("--attackers", nargs="*", choices=USERS, default=[], help="users who attack")
-    parser.add_argument("--bound", type=float, default=120.0, help="seconds until an admission was in vain")
+    parser.add_argument("--bound", type=float, default=120.0, help="seconds until an admission has failed")
     options = parser.parse_args()
     chance = random.Random(options.seed)  # noqa: S311 - an experiment that can be had again
     try:

@@ -65,12 +65,12 @@ class Tenant:
         self.answers += [self.weak.api.send("POST", PODS, pod, "application/json")[0] for pod in pods]
 
     def job(self, name: str, workers: int, bound: int = 0, **spec: Any) -> list[Object]:
-        """Creates an MPIJob; returns its workers, when all exist and so many of them have a node."""
+        """Creates an MPIJob; returns its workers, when all exist and this many of them have a node."""
         self.kubectl.create(mpijob(workers, name=name, worker_spec=spec))
         return self.bound(name, workers, bound)
 
     def bound(self, name: str, workers: int, bound: int | None = None) -> list[Object]:
-        """Returns the workers of a job, when all exist and so many of them have a node; by default all."""
+        """Returns the workers of a job, when all exist and this many of them have a node; by default all."""
         bound = workers if bound is None else bound
         there = [False] * (workers - bound) + [True] * bound
         pods = self.kubectl.wait_for(

@@ -11,7 +11,7 @@ from testbed.experiment.stage import TEAMS, Stage
 
 SIZES = {"one": (1, 2, 4, 8, 16), "burst": (4, 8, 16)}
 OVERLOAD = 1.5
-"""A burst asks for so many times the nodes that are healthy, in whole UltraServers."""
+"""A burst asks for this many times the nodes that are healthy, in whole UltraServers."""
 
 QUIET_SECONDS = 10.0
 """Seconds without any change after which jobs are final: Kueue takes seconds for its turn."""

@@ -15,13 +15,13 @@ from testbed.plane.kubectl import Kubectl
 from testbed.plane.process import Program
 
 MEMORY = 256 << 20
-"""Most bytes of the program's memory during the attack; half of what the manifests allow."""
+"""Maximum memory of the program during the attack, in bytes; half of what the manifests allow."""
 NAMESPACE, USER = "evil", "mallory"
 GATED: dict[str, Any] = {"schedulingGates": [{"name": GATE}]}
 PIECE = 50
 FOR_EVER = "example.com/for-ever"
 ENDLESS = 3
-"""One Pod in so many has a finalizer that stays, and is deleted."""
+"""One Pod in this many has a finalizer that stays, and is deleted."""
 FULL = 300
 """From this number on no Pod is on a node of an UltraServer: a node takes 110 Pods of all users."""
 LARGE = 8_000
@@ -55,7 +55,7 @@ def place(
 
 
 def affinity(terms: int) -> dict[str, Any]:
-    """Returns a required node affinity of so many terms."""
+    """Returns a required node affinity of this many terms."""
     expressions = [
         {"matchExpressions": [{"key": f"key-{number}", "operator": "In", "values": ["v" * 60]}]}
         for number in range(terms)

@@ -84,7 +84,7 @@ def standings(
 def wholly_free(
     workers: int, healthy: Iterable[str], taken: Iterable[str], labels: Mapping[str, Mapping[str, str]]
 ) -> bool:
-    """Returns whether there are enough wholly free groups for a job of so many workers."""
+    """Returns whether there are enough wholly free groups for a job of this many workers."""
     size = config_of(workers)
     free = set(healthy) - set(taken)
     if size == 1:

@@ -117,7 +117,7 @@ def all_offered(kubectl: Kubectl, names: Iterable[str]) -> None:
 
 
 def offered(kubectl: Kubectl, node: str, resource: str, count: int) -> None:
-    """Waits until a node has so many devices for Pods.
+    """Waits until a node has this many devices for Pods.
 
     Raises:
         NotYetError: it has not, in time.

@@ -101,7 +101,7 @@ class Load:
         return time.monotonic() - self._began
 
     def more(self, count: int) -> None:
-        """Waits until so many that begin from now on have been answered.
+        """Waits until this many that begin from now on have been answered.
 
         Raises:
             AssertionError: they were not, in time.

@@ -124,7 +124,7 @@ class Anything:
         return {self.text(): self.value(levels - 1) for _ in range(count)}
 
     def odd(self, obj: Any, places: list[tuple[str | int, ...]], most: int) -> Any:
-        """Returns an object with values of any kind in up to so many of the places."""
+        """Returns an object with values of any kind in up to this many of the places."""
         for place in self.rng.sample(places, self.rng.randrange(1, most + 1)):
             obj = placed(obj, place, self.value())
         return obj

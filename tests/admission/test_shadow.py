@@ -67,7 +67,9 @@ def test_audit_annotations_name_shadow_rules_and_the_policies_that_exempt() -> N
     notes = json.loads(json.dumps(shadowed["auditAnnotations"]))
     assert notes["shadow-denials"] == "too large"
     assert "large" in notes["shadow-rules"].split(",")
-    (enforced,), metrics = reviewed(TABLE, "enforced", 16)  # where a rule in shadow is no news: it is refused
+    (enforced,), metrics = reviewed(
+        TABLE, "enforced", 16
+    )  # where a rule in shadow is nothing new: it is refused
     notes = json.loads(json.dumps(enforced["auditAnnotations"]))
     assert notes["policy"] == "The first team."
     assert not {"shadow-rules", "shadow-denials"} & notes.keys()

@@ -23,7 +23,7 @@ def brackets(size: int = MOST) -> bytes:
 
 
 def posted(peers: Peers, body: Callable[[], bytes], at_once: int, path: str = "/mutate") -> None:
-    """The same body again and again, so many at a time."""
+    """The same body again and again, this many at a time."""
     request = post(body(), path)
     peers.begin()
     peers.together(at_once, lambda: peers.ask(request))

@@ -24,7 +24,7 @@ from webhook.rules.load import load_default
 TABLE = load_default()
 
 ANSWER_TIMES, ANSWER_MORE = 4, 64 * 1024
-"""An answer is at most so many times the review, and so many bytes more: what is added to any job."""
+"""An answer is at most this many times the review, and this many bytes more: what is added to any job."""
 
 CALLS_FLOOR, CALLS_PER_KB = 20_000, 4_000
 HASHED_FLOOR, HASHED_PER_BYTE = 200_000, 64

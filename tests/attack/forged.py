@@ -92,5 +92,5 @@ KINDS = {
 
 
 def body(kind: str, size: int) -> bytes:
-    """Returns the review of a dry run of such a job, of about so many bytes."""
+    """Returns the review of a dry run of such a job, of about this many bytes."""
     return review(KINDS[kind](size), "forged", dryRun=True)

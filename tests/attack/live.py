@@ -58,7 +58,7 @@ class Count:
 
 
 def job(name: str, size: int) -> dict[str, Any]:
-    """Returns a plain MPIJob of about so many bytes."""
+    """Returns a plain MPIJob of about this many bytes."""
     made = mpijob(name=name, namespace="default")
     env = [{"name": f"SETTING_{at}", "value": "x" * 60} for at in range(max(0, size - 1000) // 95)]
     made["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["env"] = env
@@ -81,7 +81,7 @@ class Client:
 
         Raises:
             OSError: No answer, or not in time.
-            http.client.HTTPException: What came is no answer.
+            http.client.HTTPException: What came is not an answer.
         """
         if self.connection.sock is not None and closed(self.connection.sock):
             self.connection.close()
@@ -139,7 +139,7 @@ class Live:
             thread.join()
 
     def wait_for(self, reviews: int) -> None:
-        """Waits until so many reviews have been answered or have failed."""
+        """Waits until this many reviews have been answered or have failed."""
         with self.changed:
             obj = self.changed.wait_for(lambda: self.count.reviews >= reviews, 3 * PATIENCE_SECONDS)
         assert obj, f"waited {3 * PATIENCE_SECONDS:.0f} s for {reviews} reviews: {self.count}"

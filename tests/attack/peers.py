@@ -32,7 +32,7 @@ class Peers:
     """The attackers of one server; use as a context manager, which closes their connections."""
 
     def __init__(self, subject: Subject, *, seconds: float = math.inf, turns: float = math.inf) -> None:
-        """An attack that lasts so long, or so many turns."""
+        """An attack that lasts this long, or this many turns."""
         self.subject, self._seconds, self._turns = subject, seconds, turns
         self._lock, self._left = threading.Lock(), threading.Event()
         self.begin()

@@ -119,7 +119,7 @@ class Records(Client):
 
 
 def small(records: Records, size: int) -> Iterator[bytes]:
-    """Yields a request of 250 KB in records of so many bytes."""
+    """Yields a request of 250 KB in records of this many bytes."""
     request = post(review(job("small", 250_000)))
     for at in range(0, len(request), size):
         yield records.record(request[at : at + size])
@@ -144,7 +144,7 @@ def hellos(records: Records) -> Iterator[bytes]:
 
 
 def empty(records: Records) -> Iterator[bytes]:
-    """Yields a byte of a request now and then, and as many records of nothing between as OpenSSL takes."""
+    """Yields a byte of a request at intervals, and as many records of nothing between as OpenSSL takes."""
     for byte in post(review(job("empty", 250_000)))[:4000]:
         yield from (records.record(b"") for _ in range(30))
         yield records.record(bytes([byte]))
@@ -156,7 +156,7 @@ def sent(
     made: Callable[[Records], Iterable[bytes]],
     version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
 ) -> None:
-    """Records that are made before and sent at once, by so many connections, again and again."""
+    """Records that are made before and sent at once, by this many connections, again and again."""
 
     def send() -> None:
         with contextlib.suppress(OSError):

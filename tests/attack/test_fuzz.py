@@ -15,7 +15,7 @@ from tests.attack.check import BrokenError, check, work
 
 CASES, BLOCKS = 20, 12
 COUNTED = 20
-"""The work of every so many-th case is counted; counting takes ten times the time."""
+"""The work of one case in this many is counted; counting takes ten times the time."""
 
 
 def verdicts(seed: int, numbers: Iterable[int]) -> Counter[str]:

@@ -24,7 +24,7 @@ CA_DUE = CA * 2 / 3
 
 @cache
 def ca(name: str) -> Pair:
-    """Returns a pair; most begin at NOW, ``dead`` has ended, ``leaf`` is no authority."""
+    """Returns a pair; most begin at NOW, ``dead`` has ended, ``leaf`` is not an authority."""
     if name == "leaf":
         return leaf("old")
     return new_authority(NOW - 10 * DAY, 5 * DAY) if name == "dead" else new_authority(NOW, CA)

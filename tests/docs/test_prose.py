@@ -15,6 +15,13 @@ CHECKS = register()
         ("code.py", 'x = 1  # beside "it"', "code.py:1:10: 'beside'"),
         ("code.py", 'def f():\n    """Of this."""', 'code.py:2:5: \'"""Of\''),
         ("code.py", 'f"it is told {x}"', "code.py:1:6: 'is told'"),
+        ("code.py", '"""Most bytes of it."""', 'code.py:1:1: \'"""Most b\''),
+        ("page.md", "It is no job.", "page.md:1:4: 'is no'"),
+        ("page.md", "A job ends for another.", "page.md:1:7: 'ends for another'"),
+        ("page.md", "The loop does a pass.", "page.md:1:10: 'does a pass'"),
+        ("page.md", "Returns so many bytes.", "page.md:1:9: 'so many'"),
+        ("page.md", "known are a, b", "page.md:1:1: 'known are'"),
+        ("page.md", "The not Ready are few.", "page.md:1:5: 'not Ready are'"),
     ],
 )
 def test_a_word_is_reported_in_prose_only(name: str, text: str, where: str) -> None:
@@ -27,6 +34,11 @@ def test_a_word_is_reported_in_prose_only(name: str, text: str, where: str) -> N
         ("page.md", "```\nwhoever\n```\n`whoever` is a word."),
         ("code.py", "whoever = beside"),
         ("page.md", "One of these. A set Of names."),
+        (
+            "page.md",
+            "There is no job. It is no longer here. So many that it waits. What is not ready are Pods.",
+        ),
+        ("code.py", "# Most jobs wait. Least privilege."),
     ],
 )
 def test_code_is_no_prose(name: str, text: str) -> None:

@@ -42,7 +42,7 @@ UPDATE_CALLS_PER_KB = 5000
 """Units for both objects, as additions are removed from each. A millisecond."""
 
 ANSWER_RATIO, ANSWER_CONSTANT = 14, 100_000
-"""Most bytes of an answer, by its request; the constant is for the init scripts."""
+"""Maximum size of an answer in bytes, by its request; the constant is for the init scripts."""
 
 
 def counted(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> int:

@@ -27,7 +27,7 @@ LIVE = {"spec": {"renewTime": "2026-11-21T11:59:55.000000Z", "holderIdentity": "
 
 
 def waits(job: str, count: int, minutes: int, namespace: str = "team", **labels: Any) -> list[Object]:
-    """Returns the workers of a job that has waited for so many minutes."""
+    """Returns the workers of a job that has waited for this many minutes."""
     pods = gated(workers(job, count), count)
     for each in pods:
         created = stamp(NOW - timedelta(minutes=minutes))
@@ -40,7 +40,7 @@ def waits(job: str, count: int, minutes: int, namespace: str = "team", **labels:
 def runs(
     job: str, *servers: int, minutes: int = 60, limit: str = "", namespace: str = "other"
 ) -> list[Object]:
-    """Returns the workers of a job of another team that was admitted to UltraServers so many minutes ago."""
+    """Returns the workers of a job of another team that was admitted to UltraServers ``minutes`` ago."""
     nodes = [f"n{server}-{place}" for server in servers for place in range(4)]
     pods = waits(job, len(nodes), minutes, namespace)
     for each, node in zip(pods, nodes, strict=True):

@@ -108,7 +108,7 @@ class Product:
     team: Kubectl
 
     def settle(self, replicas: int = REPLICAS) -> list[Object]:
-        """Waits until so many replicas are ready and nothing is left of others, and returns their Pods.
+        """Waits until this many replicas are ready and nothing is left of others, and returns their Pods.
 
         Raises:
             NotYetError: not in time.

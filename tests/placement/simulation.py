@@ -16,7 +16,7 @@ from tests.placement.world import MINUTE, NOW, carry_out, job, name_of, settled
 
 @dataclass(frozen=True)
 class Arrival:
-    """A job that comes after so many minutes and runs for so many."""
+    """A job that comes after this many minutes and runs for this many."""
 
     at: float
     name: str

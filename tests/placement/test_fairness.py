@@ -22,7 +22,7 @@ def stream(workers: int) -> list[Arrival]:
 def test_eight_workers_are_placed_within_the_length_of_the_jobs_before_them(workers: int) -> None:
     run = simulate(NODES, [*stream(workers), LARGE], end=END)
     # Jobs that waited already when it came come before it: those of the hour before, a quarter
-    # more than were served. The stream itself is no faster.
+    # more than were served. The stream itself is not faster.
     queue = 60 * 0.25
     assert run.started["large"] - LARGE.at <= 10 + 2 * LASTS + queue
 

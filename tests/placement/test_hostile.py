@@ -136,7 +136,7 @@ class Tenant:
 
 @pytest.fixture(params=[300, pytest.param(1_000_000, marks=pytest.mark.soak)])
 def tenants(request: pytest.FixtureRequest, seed: int) -> Each:
-    """Has something hold of so many: 300, in the soak a million others, that take 17 minutes."""
+    """Has something hold of this many: 300, in the soak a million others, that take 17 minutes."""
 
     def each(holds: Callable[[Tenant], None]) -> None:
         for number in range(seed, seed + request.param):

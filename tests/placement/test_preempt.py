@@ -93,7 +93,7 @@ def running(name: str, *nodes: str, since: timedelta = HOUR, **changes: Any) -> 
 
 
 def full(*changes: dict[str, Any]) -> list[Pod]:
-    """Returns a job on each of so many UltraServers; job ``r1`` is the oldest."""
+    """Returns a job on each of this many UltraServers; job ``r1`` is the oldest."""
     pods = []
     for number, change in enumerate(changes, 1):
         pods += running(f"r{number}", *server(number), **{"since": 9 * HOUR - number * MINUTE} | change)

@@ -155,7 +155,7 @@ def test_after_a_job_exceeds_its_limit_no_limit_of_its_namespace_counts_for_a_da
             memory=replace(memory, exceeded={"evil": NOW + SECOND - later}),
         )
         assert ("evil/next" in placed(again)) == passes
-    # Its end is looked for as late as an admission may take, and from when its first worker was admitted.
+    # Its end is looked for as late as an admission may take, from the admission of its first worker.
     for ran, late in ((3 * MINUTE, False), (3 * MINUTE + SECOND, True)):
         assert ("evil" in ask(running(1, ran, MINUTE, namespace="evil")).memory.exceeded) == late
     again = [replace(liar[0], opened=NOW), *liar[1:]]

@@ -1,4 +1,4 @@
-"""What is left on nodes: a pod takes room besides what it asks for, and a job's unit is no other user's."""
+"""What is left on nodes: a pod takes room in addition to its requests, and no other user has a job's unit."""
 
 from dataclasses import replace
 

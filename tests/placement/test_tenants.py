@@ -163,7 +163,7 @@ def test_an_error_about_the_place_of_a_pod_is_reported_for_its_job(monkeypatch: 
 def test_pods_that_cannot_be_looked_at_hold_their_nodes_and_their_pins(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Or the next job would be admitted to them, in vain."""
+    """Or the next job would be admitted to them and not get them."""
     runs, waits = fleet("runs", "team", 1), job("waits", 4)
     comes = [pinned(pod, SERVER_4, "us-02") for pod in job("comes", 4, namespace="team")]
     bare = without_devices(fleet("bare", "evil", 3))
@@ -281,7 +281,7 @@ def test_nothing_is_reserved_against_others_for_a_job_whose_room_other_pods_of_i
 
 
 def terms(number: int, count: int) -> Demand:
-    """Returns a demand of its own that costs so many comparisons."""
+    """Returns a demand of its own that costs this many comparisons."""
     values = tuple(f"{number}-{value}" for value in range(count - 3))
     return Demand({}, (Term((Expression(HOSTNAME, "NotIn", values),)),), (), WHOLE_NODE)
 

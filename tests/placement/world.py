@@ -173,7 +173,7 @@ def jobs(pods: Iterable[Pod]) -> list[Job]:
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
-    """Returns the pods after the first so many writes of a decision, as if it crashed there."""
+    """Returns the pods after the first this many writes of a decision, as if it crashed there."""
     world = {pod.uid: pod for pod in pods}
     deletions = [pod for deletion in decision.deletions for pod in deletion.pods]
     for pod in deletions[:writes]:

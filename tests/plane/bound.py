@@ -14,7 +14,7 @@ def wait_bound(inside: Kubectl, names: list[str]) -> dict[str, str]:
 
 
 def wait_count(inside: Kubectl, count: int, *select: str) -> list[Object]:
-    """Waits until so many Pods are bound, and returns them."""
+    """Waits until this many Pods are bound, and returns them."""
 
     def bound_ones(obj: Object) -> list[Object]:
         return [item for item in obj["items"] if item["spec"].get("nodeName")]

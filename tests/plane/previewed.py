@@ -18,7 +18,7 @@ CONTAINER = ("spec", "containers", 0)
 
 
 def pods_of(namespace: Kubectl, name: str, count: int) -> list[Object]:
-    """Returns the Pods of a job, which its operator calls after it, once so many are there."""
+    """Returns the Pods of a job, which its operator calls after it, once this many are there."""
 
     def of_job(obj: Object) -> list[Object]:
         return [item for item in obj["items"] if item["metadata"]["name"].startswith(f"{name}-")]

@@ -69,7 +69,7 @@ def servers(stage: Stage, key: Key, size: int = 4) -> dict[int, set[str]]:
 
 
 def bound(stage: Stage, key: Key, count: int) -> list[Object]:
-    """Returns the pods of a job that take nodes, once so many have one."""
+    """Returns the pods of a job that take nodes, once this many have one."""
     pods = stage.follow(key, lambda obj: sum("nodeName" in pod["spec"] for pod in numbered(obj)) == count)
     return numbered(pods)
 

@@ -104,7 +104,7 @@ def test_policies_are_those_of_the_time_that_is_asked_for() -> None:
 
 
 def test_more_pods_than_can_be_looked_at_in_time_are_refused(client: Client) -> None:
-    """Together: many jobs are no way around it."""
+    """Together: many jobs do not evade it."""
     half = dump_yaml(mpijob(limits.PREVIEW_PODS // 2))
     answer = post(client, "pods=true", f"{half}---\n{half}")
     assert answer.status_code == 400

@@ -224,7 +224,7 @@ def test_a_job_without_workers_or_with_too_many_is_refused() -> None:
         pods_of({"namespace": "a", "name": "b", "sets": 1, "pods": []}, NOW)
     place = {"annotations": {"ultraserver-webhook.io/place": str(job("a", 4)[0].place)}}
     part = {"count": 4, "pod": {"metadata": place, "spec": {"containers": []}}}
-    for sets, count in ((1000, 4), (1, 10**12), (0, 10**12), (-1, 10**12)):  # so many would fill the memory
+    for sets, count in ((1000, 4), (1, 10**12), (0, 10**12), (-1, 10**12)):  # this many would fill the memory
         question = {"namespace": "a", "name": "b", "sets": sets, "pods": [part | {"count": count}]}
         with pytest.raises(ValueError, match="more than 1024"):
             pods_of(question, NOW)

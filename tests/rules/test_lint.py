@@ -376,7 +376,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             ),
         ],
     ),
-    "a family whose first instance type is no type": (
+    "a family whose first instance type is not a type": (
         "families: [{name: trn2u, instanceTypes: [trn2u.*]}]\n",
         [(4, "families[0].instanceTypes", "the first is chosen for jobs that name none: it must have no")],
     ),

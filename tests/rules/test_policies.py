@@ -1,4 +1,4 @@
-"""Policies: for which objects a table is meant how strictly, until when, and what is refused of them."""
+"""Policies: which objects a table is for, how strictly and for how long, and what is refused of them."""
 
 from math import inf
 from typing import Any

@@ -207,7 +207,7 @@ def test_the_turn_of_a_peer_ends_after_some_reads_of_any_size(size: int, reads: 
 
 
 def trickled(sock: socket.socket) -> bytes:
-    """Sends a byte now and then until the server says something: progress must not extend the deadline."""
+    """Sends a byte at intervals until the server says something: progress must not extend the deadline."""
     sock.settimeout(0.02)
     for _ in range(int(PATIENCE / 0.02)):
         try:

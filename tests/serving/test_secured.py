@@ -103,7 +103,7 @@ def test_records_without_data_get_a_piece_a_turn_and_end_the_connection(
 def test_records_without_data_count_as_reads_when_a_byte_comes_between(
     wire: Wire, secured: Secured, version: ssl.TLSVersion, turns: Turns
 ) -> None:
-    """Protects the count of reads from a byte now and then, which would begin it from zero."""
+    """Protects the count of reads from a byte from time to time, which would begin it from zero."""
     parts = [without_data(wire.client, version) for _ in range(MOST_READS // 2)]
     wire.sent = b"".join(
         [*parts, wire.client.record(b"a"), *(without_data(wire.client, version) for _ in parts)]

@@ -79,7 +79,7 @@ class Ran:
 
 @contextlib.contextmanager
 def busy(neighbours: int) -> Iterator[None]:
-    """Yields so many processes that only compute, until the end of the ``with``."""
+    """Yields this many processes that only compute, until the end of the ``with``."""
     running = [subprocess.Popen(BUSY) for _ in range(neighbours)]
     try:
         yield

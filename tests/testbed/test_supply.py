@@ -97,7 +97,7 @@ def signed(tmp_path: Path) -> Path:
 
 
 def keys(folder: Path, name: str = "key") -> Path:
-    """Returns an SSH key that is no allowed signer."""
+    """Returns an SSH key that is not an allowed signer."""
     command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
     subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
     return folder / name

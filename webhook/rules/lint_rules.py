@@ -68,7 +68,7 @@ def node_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
 
 
 def supported(workers: Count) -> str:
-    """Returns the node configs of the init script with which so many workers form whole blocks."""
+    """Returns the node configs of the init script with which the workers form whole blocks."""
     fitting = [config for config in NODE_CONFIGS if workers.least % int(config) == 0]
     return " or ".join(", ".join(fitting).rsplit(", ", 1))
 

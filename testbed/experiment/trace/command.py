@@ -69,7 +69,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--load", type=float, default=0.9, help="of the nodes, in each week")
     parser.add_argument("--seed", type=int, nargs="+", default=[1], help="which half of the jobs; several")
     parser.add_argument("--share", type=float, default=0.5, help="of the jobs that are used, by chance")
-    parser.add_argument("--days", type=float, help="leave out the jobs that arrive after so many days")
+    parser.add_argument("--days", type=float, help="leave out the jobs that arrive after this many days")
     parser.add_argument("--ultraservers", type=int, default=64)
     parser.add_argument("--sick", type=int, default=0, help="UltraServers with a cordoned node")
     parser.add_argument(

@@ -13,7 +13,7 @@ Unit = tuple[int, ...]
 
 
 def sick_nodes(servers: int, count: int, seed: int) -> frozenset[int]:
-    """Returns one node of each of so many UltraServers."""
+    """Returns one node of each of this many UltraServers."""
     chance = random.Random(f"sick {seed}")  # noqa: S311 - an experiment that can be had again
     return frozenset(
         server * NODES + chance.randrange(NODES) for server in chance.sample(range(servers), count)
@@ -82,7 +82,7 @@ class Fleet:
         return sum(len(free) for free in self.free if len(free) < NODES)
 
     def choose(self, size: int, units: int, kept: Collection[int] = ()) -> list[int] | None:
-        """Returns free nodes for so many units of a size, not reserved, at the least loss to larger jobs.
+        """Returns free nodes for this many units of a size, not reserved, at the least loss to larger jobs.
 
         Returns:
             The nodes; None if there are too few such units.

@@ -78,7 +78,7 @@ def thinned(jobs: Iterable[Job], seed: int, share: float = 0.5) -> list[Job]:
 
 
 def stretched(jobs: Iterable[Job], nodes: int, load: float) -> list[Job]:
-    """Returns the jobs with each week made as long as it takes to offer so many nodes that load."""
+    """Returns the jobs with each week made as long as it takes to offer this many nodes that load."""
     result: list[Job] = []
     begin = 0.0
     for week, group in groupby(jobs, lambda job: job.arrival // WEEK):

@@ -75,7 +75,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - all that a simulation is
         policy: Decides after arrivals and departures.
         fleet: All free at first.
         pause: Seconds between two decisions at least.
-        tick: While jobs wait it decides once more after so many seconds without a decision: some rules of a
+        tick: While jobs wait it decides once more after this many seconds without a decision: some rules of a
             policy depend on the time alone.
         tell: Called after each decision with the jobs that have arrived, the time, and the jobs that wait.
     """

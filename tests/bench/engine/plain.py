@@ -41,7 +41,7 @@ def plain(name: str = "train") -> dict[str, Any]:
 
 
 def with_others(rows: int) -> Table:
-    """Returns the packaged table with so many more, none of them for an MPIJob."""
+    """Returns the packaged table with this many more, none of them for an MPIJob."""
     rules = [
         {
             "name": f"other-{number}",
@@ -56,7 +56,7 @@ def with_others(rows: int) -> Table:
 
 
 def with_policies(count: int) -> Table:
-    """Returns the packaged table with so many policies; the last is for the job and changes nothing."""
+    """Returns the packaged table with this many policies; the last is for the job and changes nothing."""
     rows: list[dict[str, Any]] = [
         {"namespaces": [f"team-{number}", f"lab-{number}-*"], "mode": "shadow", "reason": "Tries it."}
         if number % 2

@@ -70,7 +70,7 @@ def test_ten_rotations_and_an_eviction_of_the_certificate_program_cost_no_job_it
             if number == 5:
                 path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}/eviction"
                 installed.own.run("create", "--raw", path, "-f", "-", stdin=json.dumps(eviction))
-            # Next to the program in its Pod, which takes part: two that do the same are no danger.
+            # Next to the program in its Pod, which takes part: two that do the same do no harm.
             subprocess.run(rotate, cwd=REPOSITORY, check=True, capture_output=True)
             before.append(another(installed, before[-1]))
         story.rolled_out(installed.own, "ultraserver-webhook-certs")

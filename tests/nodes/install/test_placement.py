@@ -78,7 +78,7 @@ def new_jobs_have_the_gate(installed: Installation) -> set[bool]:
 def pods_when(
     installed: Installation, job: str, count: int, condition: Callable[[Object], bool]
 ) -> list[Object]:
-    """Returns the pods of a job, when so many are there and something holds of each."""
+    """Returns the pods of a job, when this many are there and something holds of each."""
 
     def hold(obj: Object) -> bool:
         return len(obj["items"]) == count and all(map(condition, obj["items"]))

@@ -46,7 +46,7 @@ families:
     shapes: [{name: one, workers: multiple of 1, nodeConfig: 1}]
 rules:
   - name: zones
-    reason: A key of a rule is no unit.
+    reason: A key of a rule is not a unit.
     match: {role: worker}
     add:
       spec:

@@ -15,7 +15,7 @@ OWN = {"mpirun.openmpi": "OMPI_MCA_orte_default_hostfile", "mpiexec.hydra": "HYD
 """The launcher of each MPI that can be installed here, and the variable that it reads."""
 
 TRIES = 5
-"""MPICH's launcher is ended by SIGPIPE now and then, where its program ends at once."""
+"""MPICH's launcher is ended by SIGPIPE from time to time, where its program ends at once."""
 
 VARIABLES = {
     item["name"]

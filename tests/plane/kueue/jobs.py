@@ -55,7 +55,7 @@ def wait_whole(stage: Stage, *keys: Key) -> None:
 
 
 def leave(stage: Stage, servers: int) -> None:
-    """Cordons every node of all UltraServers but so many."""
+    """Cordons every node of all UltraServers but this many."""
     left = set(sorted(healthy(stage))[:servers])
     for name, label in stage.labels.items():
         if nodes.SERVER_ID_4 in label and label[nodes.SERVER_ID_4] not in left:

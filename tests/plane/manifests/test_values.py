@@ -54,15 +54,15 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"table": "rules: []"},
         "begins with `apiVersion: ultraserver-webhook.io/v1alpha2`",
     ),
-    "a table with a family that is no map": (
+    "a table with a family that is not a map": (
         {"table": EXTENDS + "families: [{name: a}, b]\n"},
         "its families, and their units, are lists of maps",
     ),
-    "a table with a unit whose label is no text": (
+    "a table with a unit whose label is not a text": (
         {"table": EXTENDS + "families: [{name: a, units: [{label: b}, {label: {a: b}}]}]\n"},
         "its families, and their units, are lists of maps",
     ),
-    "a table whose units are no list": (
+    "a table whose units are not a list": (
         {"table": EXTENDS + "families: [{name: a, units: rack}]\n"},
         "its families, and their units, are lists of maps",
     ),

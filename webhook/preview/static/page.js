@@ -1,6 +1,6 @@
 "use strict";
 
-// A browser takes seconds to show a field of so many lines, so a text that is longer is sent as a file.
+// A browser takes seconds to show a field of this many lines, so a text that is longer is sent as a file.
 const LINES = 10000;
 
 function send(field, file) {
