@@ -41,6 +41,7 @@ def test_escaped_keys_and_the_whole_object() -> None:
         ("/spec/jobs[0]", "selects no list element"),
         ("/spec/jobs[name=]", "selects no list element"),
         ("/spec/jobs[name=a", "selects no list element"),
+        ("/spec/jobs[name=a/b]/c", "with ~1 for each / in VALUE"),
         ("/spec/[name=a]", "selects no list element"),
         ("spec", "a JSON pointer starts with '/'"),
     ],

@@ -112,7 +112,7 @@ def object_path(text: str) -> ObjectPath:
         elif "[" in part or "]" in part:
             raise ValueError(
                 f"{part!r} selects no list element; write LIST[KEY=VALUE], as in jobs[name=workers], "
-                "or LIST[*] for all of them"
+                "with ~1 for each / in VALUE, or LIST[*] for all of them"
             )
         else:
             parts.append(part)

@@ -25,7 +25,7 @@ JOB: Final[dict[str, str]] = {
     "job.name": "name of the job; a rule that uses it does not apply to jobs with a generateName",
     "job.namespace": "namespace of the job",
     "job.id": "value of the job label: unique in the cluster, at most 63 characters",
-    "job.workers": "number of workers",
+    "job.workers": "number of workers, without a launcher that runs ranks",
     "job.nodes": "number of nodes the job takes: its workers, and the launcher where it runs ranks",
     "job.instanceType": "the instance type that the job chose, or the first of the table",
     "job.clusterLabels": "labels by which its workers select nodes, and which the table does not know",

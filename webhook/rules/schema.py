@@ -199,9 +199,10 @@ def message_of(error: ErrorDetails, path: Path) -> str:
         return f"{text}; did you mean {lower!r}?" if lower != given and re.search(pattern, lower) else text
     if "expected" in more:
         return _one_of(given, re.findall(r"'([^']+)'", more["expected"]) or [more["expected"].lower()])
-    patterns = [form["pattern"] for form in _schemas(path) if "pattern" in form]
-    if kind == "string_type" and patterns and isinstance(given, dict | list):
-        return f"must be {_form(patterns[0])}, not {shown(given)}"
+    if kind == "string_type" and isinstance(given, dict | list):
+        for form in _schemas(path):
+            if "pattern" in form:
+                return f"must be {_form(form['pattern'])}, not {shown(given)}"
     return _of_type(given, [kind.removesuffix("_type")])
 
 
