@@ -62,7 +62,7 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
     deadline = time.monotonic() + wait
     with _errors():
         rotating = rotator(_step, **options)
-        if force and (stored := rotating.read()).takes:
+        if force and (stored := rotating.read()).serves_provided:
             raise click.ClickException(messages.from_elsewhere(stored.provided.name))
         outcome = rotating.run(replace_authority="ca" in force, replace_leaf="leaf" in force)
         while outcome.last.action is Action.WAIT and time.monotonic() < deadline:

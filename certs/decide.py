@@ -23,7 +23,15 @@ from enum import Enum
 
 from certs import messages
 from certs.authority import BACKDATE, is_authority, lacking, span
-from certs.inputs import Inputs, good, last_served, renewal, still_good, unusable, verifies
+from certs.inputs import (
+    Inputs,
+    is_valid_authority,
+    last_served,
+    renewal,
+    valid_authorities,
+    verifies,
+    why_refused,
+)
 from certs.objects import Bundle
 
 
@@ -75,7 +83,7 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
     held = inputs.authority
     if held.pair is not None:
         ca = held.pair.certificate
-        if good(ca, inputs.now):
+        if is_valid_authority(ca, inputs.now):
             return None
         why = messages.NOT_A_CA
         if is_authority(ca):
@@ -87,7 +95,7 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
         # authorities that are trusted now stay trusted until these leaves are replaced.
         known = held.bundle | inputs.serving.bundle
         known = known.union(*(bundle for hook in inputs.hooks for bundle in hook.bundles))
-    return NextStep(Action.NEW_AUTHORITY, why, still_good(known, inputs.now), broken=True)
+    return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(known, inputs.now), broken=True)
 
 
 def _old_authority(inputs: Inputs) -> NextStep | None:
@@ -98,23 +106,23 @@ def _old_authority(inputs: Inputs) -> NextStep | None:
         why = messages.ca_due(renewal(signer))
     else:
         return None
-    return NextStep(Action.NEW_AUTHORITY, why, still_good(inputs.bundle | {signer}, inputs.now))
+    return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(inputs.bundle | {signer}, inputs.now))
 
 
 def _odd_bundle(inputs: Inputs) -> NextStep | None:
-    trusted = still_good(inputs.bundle, inputs.now) | inputs.anchors
+    trusted = valid_authorities(inputs.bundle, inputs.now) | inputs.anchors
     if trusted == inputs.bundle:
         return None
     why = messages.BUNDLE_LACKS_CA
     if inputs.anchors <= inputs.bundle:
         why = messages.BUNDLE_HAS_OLD_CA
-    broken = bool(unusable(inputs.serving, inputs.bundle, inputs.now))
+    broken = bool(why_refused(inputs.serving, inputs.bundle, inputs.now))
     return NextStep(Action.BUNDLE, why, trusted, broken=broken)
 
 
 def _lost_trust(inputs: Inputs) -> NextStep | None:
     """Returns a step that restarts the settling time if a caBundle has lost an authority that it needs."""
-    if inputs.moved or inputs.authority.noted is None:
+    if inputs.has_wanted_issuer or inputs.authority.noted is None:
         return None
     if all(inputs.anchors <= bundle for hook in inputs.hooks for bundle in hook.bundles):
         return None
@@ -126,26 +134,26 @@ def _untrusted(inputs: Inputs) -> NextStep | None:
     if not wrong:
         return None
     serving = inputs.serving
-    broken = any(unusable(serving, held, inputs.now) for hook in wrong for held in hook.bundles)
+    broken = any(why_refused(serving, held, inputs.now) for hook in wrong for held in hook.bundles)
     why = messages.stale(", ".join(f"{hook.kind} {hook.name}" for hook in wrong))
     return NextStep(Action.TRUST, why, broken=broken)
 
 
 def _unpublished(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
-    if serving.bundle == inputs.bundle or unusable(serving, inputs.bundle, inputs.now):
+    if serving.bundle == inputs.bundle or why_refused(serving, inputs.bundle, inputs.now):
         return None  # a new leaf is stored with the bundle
     return NextStep(Action.PUBLISH, messages.NOT_PUBLISHED)
 
 
 def _broken_leaf(inputs: Inputs) -> NextStep | None:
-    why = unusable(inputs.serving, inputs.bundle, inputs.now)
+    why = why_refused(inputs.serving, inputs.bundle, inputs.now)
     # Without waiting for the settling time: there is no valid leaf to serve meanwhile.
     return _another_leaf(inputs, messages.no_leaf(why), broken=True) if why else None
 
 
 def _unnoted(inputs: Inputs) -> NextStep | None:
-    complete = inputs.moved and inputs.bundle == inputs.anchors
+    complete = inputs.has_wanted_issuer and inputs.bundle == inputs.anchors
     if complete or inputs.authority.noted is not None:
         return None
     return NextStep(Action.NOTE, messages.IN_EVERY_BUNDLE)
@@ -153,7 +161,7 @@ def _unnoted(inputs: Inputs) -> NextStep | None:
 
 def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
     leaf, since = inputs.serving.certificate, inputs.authority.noted
-    if leaf is None or inputs.moved:
+    if leaf is None or inputs.has_wanted_issuer:
         return None
     settled = since + inputs.wanted.settle if since else inputs.now
     if inputs.now >= settled:
@@ -165,7 +173,7 @@ def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
 
 def _old_leaf(inputs: Inputs) -> NextStep | None:
     leaf = inputs.serving.certificate
-    if leaf is None or inputs.takes:
+    if leaf is None or inputs.serves_provided:
         return None
     if missing := lacking(leaf, inputs.wanted.names):
         return NextStep(Action.ISSUE, messages.leaf_lacks(", ".join(missing)), broken=True)
@@ -200,12 +208,12 @@ def _keep(inputs: Inputs) -> NextStep:
     leaf = inputs.serving.certificate
     due = renewal(inputs.signer.certificate)
     if leaf:
-        due = min(due, last_served(leaf, inputs.wanted) if inputs.takes else renewal(leaf))
+        due = min(due, last_served(leaf, inputs.wanted) if inputs.serves_provided else renewal(leaf))
     return NextStep(Action.KEEP, messages.NOTHING_TO_DO, until=due)
 
 
 def _another_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> NextStep:
-    return NextStep(Action.TAKE if inputs.takes else Action.ISSUE, why, broken=broken)
+    return NextStep(Action.TAKE if inputs.serves_provided else Action.ISSUE, why, broken=broken)
 
 
 _ROWS: tuple[Callable[[Inputs], NextStep | None], ...] = (

@@ -89,14 +89,14 @@ class Inputs:
         return self.authority.bundle
 
     @property
-    def refused(self) -> str:
+    def why_not_served(self) -> str:
         """Why the provided certificate is not served; empty if it is served, or if there is none."""
         pair = self.provided.pair
         if pair is None:
             return self.provided.problem if self.provided.raw is not None else ""
         if not self.provided.bundle:
             return messages.NO_CA_FILE
-        if why := unusable(self.provided, self.provided.bundle, self.now):
+        if why := why_refused(self.provided, self.provided.bundle, self.now):
             return why
         leaf, wanted = pair.certificate, self.wanted
         if not serves(leaf, wanted.names[0]):
@@ -106,35 +106,35 @@ class Inputs:
         return ""
 
     @property
-    def takes(self) -> bool:
+    def serves_provided(self) -> bool:
         """Whether a provided certificate is served."""
-        return self.provided.pair is not None and not self.refused
+        return self.provided.pair is not None and not self.why_not_served
 
     @property
     def anchors(self) -> Bundle:
         """The authorities of the wanted leaf: only these stay trusted when a replacement is complete."""
-        if self.takes:
-            return still_good(self.provided.bundle, self.now)
+        if self.serves_provided:
+            return valid_authorities(self.provided.bundle, self.now)
         return frozenset({self.signer.certificate})
 
     @property
-    def moved(self) -> bool:
+    def has_wanted_issuer(self) -> bool:
         """Whether the stored leaf is the provided one or, if none is provided, the signing authority's."""
-        if self.takes:
+        if self.serves_provided:
             return self.serving.pair == self.provided.pair
         leaf = self.serving.certificate
         return leaf is not None and signed_by(leaf, self.signer.certificate)
 
     @property
-    def missing(self) -> list[str]:
+    def missing_hooks(self) -> list[str]:
         """The webhook configurations that do not exist."""
         return [f"{hook.kind} {hook.name}" for hook in self.hooks if hook.raw is None]
 
     @property
     def notes(self) -> list[str]:
         """Notes without full stops: missing webhook configurations, and why a provided leaf is not served."""
-        notes = [*map(messages.no_hook, self.missing)]
-        return notes + [messages.not_served(why) for why in [self.refused] if why]
+        notes = [*map(messages.no_hook, self.missing_hooks)]
+        return notes + [messages.not_served(why) for why in [self.why_not_served] if why]
 
 
 def renewal(certificate: x509.Certificate) -> datetime:
@@ -147,7 +147,7 @@ def renewal(certificate: x509.Certificate) -> datetime:
     return begin + (end - begin) * 2 / 3
 
 
-def unusable(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
+def why_refused(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
     """Returns why a client that trusts ``bundle`` refuses a Secret's leaf; empty if the client accepts it."""
     if serving.pair is None:
         return serving.problem
@@ -168,8 +168,8 @@ def verifies(
     leaf: x509.Certificate, intermediates: Iterable[x509.Certificate], bundle: Bundle, now: datetime
 ) -> bool:
     """Returns whether an authority of ``bundle`` signed the leaf, directly or through intermediates."""
-    between = [ca for ca in intermediates if good(ca, now)]
-    roots = still_good(bundle, now)
+    between = [ca for ca in intermediates if is_valid_authority(ca, now)]
+    roots = valid_authorities(bundle, now)
     tips = [leaf]
     while tips:
         tip = tips.pop()
@@ -180,11 +180,11 @@ def verifies(
     return False
 
 
-def still_good(bundle: Bundle, now: datetime) -> Bundle:
+def valid_authorities(bundle: Bundle, now: datetime) -> Bundle:
     """Returns the certificates of a bundle that are valid authorities now."""
-    return frozenset(ca for ca in bundle if good(ca, now))
+    return frozenset(ca for ca in bundle if is_valid_authority(ca, now))
 
 
-def good(ca: x509.Certificate, now: datetime) -> bool:
+def is_valid_authority(ca: x509.Certificate, now: datetime) -> bool:
     """Returns whether a certificate is a valid authority now."""
     return is_authority(ca) and in_time(ca, now)

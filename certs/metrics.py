@@ -54,9 +54,9 @@ class Metrics:
             self._steps.labels(step.action.value.replace(" ", "-")).inc()
         self._conflicts.inc(result.conflicts)
         stored = result.stored
-        self._missing.set(len(stored.missing))
-        self._refused.set(bool(stored.refused))
-        self._provided.set(stored.takes)
+        self._missing.set(len(stored.missing_hooks))
+        self._refused.set(bool(stored.why_not_served))
+        self._provided.set(stored.serves_provided)
         self._bundle.set(len(stored.bundle))
         for name, secret in (("authority", stored.authority), ("leaf", stored.serving)):
             if secret.certificate:

@@ -67,14 +67,14 @@ class Rotator:
         target: The objects to read and write.
         wanted: The certificates that the user wants.
         clock: Returns the time, with a time zone.
-        say: Called with each step after it is done.
+        on_step: Called with each step after it is done.
     """
 
     api: RestApi
     target: Target
     wanted: Wanted
     clock: Callable[[], datetime]
-    say: Callable[[NextStep], object] = field(default=lambda _: None)
+    on_step: Callable[[NextStep], object] = field(default=lambda _: None)
 
     def read(self, forced: Bundle = frozenset()) -> Inputs:
         """Returns what is stored.
@@ -131,7 +131,7 @@ class Rotator:
                 conflicts += 1
             else:
                 steps.append(decision)
-                self.say(decision)
+                self.on_step(decision)
             stored = self.read(forced)
         raise ApiError(messages.many_steps(MOST_STEPS, decision.action.value, decision.why))
 

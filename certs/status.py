@@ -7,7 +7,7 @@ from cryptography.x509 import Certificate
 from certs import messages
 from certs.authority import lacking
 from certs.decide import Action, NextStep
-from certs.inputs import Inputs, renewal, unusable, verifies
+from certs.inputs import Inputs, renewal, verifies, why_refused
 
 
 def problems(inputs: Inputs) -> list[str]:
@@ -16,14 +16,16 @@ def problems(inputs: Inputs) -> list[str]:
     problems = []
     if authority.pair is None:
         problems.append(messages.no_ca(authority.problem))
-    why = unusable(serving, authority.bundle, now)
+    why = why_refused(serving, authority.bundle, now)
     if why:
         problems.append(messages.no_leaf(why))
-    elif not inputs.takes and serving.pair and (missing := lacking(serving.pair.certificate, names)):
+    elif (
+        not inputs.serves_provided and serving.pair and (missing := lacking(serving.pair.certificate, names))
+    ):
         problems.append(messages.leaf_lacks(", ".join(missing)))
     problems += inputs.notes
     for hook in inputs.hooks:
-        if any(unusable(serving, held, now) for held in hook.bundles):
+        if any(why_refused(serving, held, now) for held in hook.bundles):
             problems.append(messages.bundle_lacks_ca(hook.kind, hook.name))
     return problems
 
@@ -31,7 +33,7 @@ def problems(inputs: Inputs) -> list[str]:
 def describe(inputs: Inputs, decision: NextStep) -> list[str]:
     """Returns the lines of a report: source, certificates, webhook configurations, replicas, next step."""
     serving, authority, now = inputs.serving, inputs.authority, inputs.now
-    lines = [messages.source(provided=inputs.takes)]
+    lines = [messages.source(provided=inputs.serves_provided)]
     if authority.pair:
         lines.append(_life("authority", authority.pair.certificate, now))
     others = len(authority.bundle - inputs.anchors) if authority.pair else 0

@@ -18,7 +18,7 @@ from placement.observe.read import ENDED, read_pod
 
 LAUNCHERS: Final = ("launcher", "master")
 """Operators' names for the role of the pod that starts the others."""
-ENDS: Final = ("Succeeded", "Complete", "Completed", "Failed")
+END_CONDITIONS: Final = ("Succeeded", "Complete", "Completed", "Failed")
 """Conditions of jobs that have ended."""
 
 
@@ -186,7 +186,7 @@ class Case:
     def ended(self) -> str:
         """Returns how the job ended, with the reason; empty for a job that has not ended."""
         for item in maps(self.job, "status", "conditions"):
-            if item.get("type") in ENDS and item.get("status") == "True":
+            if item.get("type") in END_CONDITIONS and item.get("status") == "True":
                 return f"{item['type']}: {text(item.get('message')) or text(item.get('reason'))}".strip(": ")
         return ""
 

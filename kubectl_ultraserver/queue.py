@@ -94,7 +94,7 @@ def queue(
     now = Start(fleet.now, exact=True) if known else None
     entries = [
         _entry(
-            opening.job, FITS, f"fits {few(list(opening.units))}; see its Events if it does not start", now
+            opening.job, FITS, f"fits {few(list(opening.units))}; if it does not start, see its Events", now
         )
         for opening in decision.openings
     ]

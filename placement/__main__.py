@@ -5,6 +5,7 @@ import json
 import logging
 import socket
 import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +48,11 @@ kubeconfig_option = option(
 )
 
 
+def seconds(name: str, default: float, text: str) -> Callable[[Any], Any]:
+    """Returns the option for a time in seconds."""
+    return option(f"--{name}-seconds", type=float, default=float(default), help=text)
+
+
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Admit all pods of a job together, onto whole UltraServers."""
@@ -65,27 +71,10 @@ def main() -> None:
     show_default="the host's name",
     help="Name of this replica in the Lease.",
 )
-@option(
-    "--bound-seconds",
-    type=float,
-    default=120.0,
-    help="Seconds after which an admitted job without all its nodes is evicted.",
-)
-@option(
-    "--interval-seconds", type=float, default=10.0, help="Seconds between two decisions if nothing changes."
-)
-@option(
-    "--failed-seconds",
-    type=float,
-    default=60.0,
-    help="Seconds for which a node fails before a job leaves it.",
-)
-@option(
-    "--default-limit-seconds",
-    type=float,
-    default=86400.0,
-    help="Time limit in seconds that is assumed for jobs without one.",
-)
+@seconds("bound", 120, "Seconds after which an admitted job without all its nodes is evicted.")
+@seconds("interval", 10, "Seconds between two decisions if nothing changes.")
+@seconds("failed", 60, "Seconds for which a node fails before a job leaves it.")
+@seconds("default-limit", 86400, "Time limit, in seconds, that is assumed for jobs without one.")
 @option(
     "--rules",
     type=click.Path(path_type=Path),
@@ -94,9 +83,7 @@ def main() -> None:
 @option("--metrics-host", default="0.0.0.0", help="Address to serve metrics on.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=int, default=0, help="Port to serve metrics on; 0 for none.")
 @option(
-    "--answers",
-    is_flag=True,
-    help="Also answer the preview service on the metrics port: whether a job would start now.",
+    "--answers", is_flag=True, help="Answer the preview service, on the metrics port, whether a job fits."
 )
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Format of the log.")
 def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named above

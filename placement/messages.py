@@ -327,7 +327,7 @@ def tainted(node: str, taint: str) -> str:
     return f"node {node} has the taint {taint}"
 
 
-def few_devices(node: str, request: str) -> str:
+def too_few_devices(node: str, request: str) -> str:
     return f"node {node} offers too few devices for {request}"
 
 

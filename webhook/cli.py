@@ -134,12 +134,7 @@ def completion(shell: str) -> None:
     help="A file to preview, like FILE; of a directory, its YAML and JSON files, as in kubectl.",
 )
 @click.option("-R", "--recursive", is_flag=True, help="Look for files below directories as well.")
-@click.option(
-    "-n",
-    "--namespace",
-    type=namespace,
-    help="For documents that name none; another one in a document is refused.",
-)
+@click.option("-n", "--namespace", type=namespace, help="For documents without one; any other is refused.")
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )

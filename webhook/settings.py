@@ -1,7 +1,7 @@
 """The options and environment variables of the programs that serve."""
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ ENVIRONMENT = "ULTRASERVER_WEBHOOK"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 _PORT = click.IntRange(1, 65535)
+
+_option = partial(click.option, show_default=True)
 
 RULES = click.option(
     "--rules",
@@ -46,41 +48,25 @@ def table_options(*names: str, exists: bool = True) -> Callable[[Command], Comma
 
 
 _logs = options(
-    click.option(
-        "--log-level",
-        type=click.Choice(LEVELS),
-        default="info",
-        show_default=True,
-        help="Lowest level of the lines in the log.",
-    ),
-    click.option(
-        "--log-format", type=click.Choice(FORMS), default="json", show_default=True, help="Format of the log."
-    ),
+    _option("--log-level", type=click.Choice(LEVELS), default="info", help="Lowest level that is logged."),
+    _option("--log-format", type=click.Choice(FORMS), default="json", help="Format of the log."),
 )
 
 serve_options = options(
-    click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on."),  # noqa: S104
-    click.option(
-        "--port",
-        type=_PORT,
-        default=8443,
-        show_default=True,
-        help="Port on which the API server calls the webhook.",
-    ),
+    _option("--host", default="0.0.0.0", help="Address to listen on."),  # noqa: S104
+    _option("--port", type=_PORT, default=8443, help="Port on which the API server calls the webhook."),
     click.option(
         "--tls-cert", type=_FILE, required=True, help="PEM certificate chain; read again when it changes."
     ),
-    click.option(
-        "--tls-key", type=_FILE, required=True, help="PEM private key of the certificate in --tls-cert."
-    ),
+    click.option("--tls-key", type=_FILE, required=True, help="PEM private key of the certificate."),
     RULES,
     click.option("--metrics-port", type=_PORT, help="Serve GET /metrics over plain HTTP on this port."),
     _logs,
 )
 
 serve_preview_options = options(
-    click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
-    click.option("--port", type=_PORT, default=8080, show_default=True, help="Port for plain HTTP."),
+    _option("--host", default="127.0.0.1", help="Address to listen on."),
+    _option("--port", type=_PORT, default=8080, help="Port for plain HTTP."),
     click.option(
         "--allowed-host",
         "allowed_hosts",
@@ -88,9 +74,7 @@ serve_preview_options = options(
         metavar="NAME",
         help="Host name for clients, next to IP addresses and localhost; *.NAME permits all below NAME.",
     ),
-    click.option(
-        "--fit", metavar="URL", help="URL of the placement program, which answers /v1/fit. Default: off."
-    ),
+    click.option("--fit", metavar="URL", help="Address of the placement program, which answers /v1/fit."),
     RULES,
     WITHOUT_PLACEMENT,
     _logs,

@@ -114,9 +114,8 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
             yield Line(FAIL, f"{pod}: {printable(text(answer, 'problem'), 200)}", f"{LOGS}{NAME}", link)
         else:
             table = answer.get("table")
-            text_ = f"{pod} uses table {table}" + (
-                f"; the preview service uses {revision}" if revision else ""
-            )
+            other = f"; the preview service uses {revision}" if revision else ""
+            text_ = f"{pod} uses table {table}{other}"
             remedy = "a change reaches the pods within two minutes: check again"
             yield Line(PASS if revision in ("", table) else WARN, text_, remedy, link)
 

@@ -56,7 +56,7 @@ def misfit(demand: Demand, node: Node) -> Cause | None:
         if node.labels.get(key) != value:
             return Cause("not selected", messages.not_selected(node.name, key, value))
     if demand.claims and (ask := unmet(demand.claims, node.devices, {})):
-        return Cause("too few devices", messages.few_devices(node.name, ask.name))
+        return Cause("too few devices", messages.too_few_devices(node.name, ask.name))
     if demand.terms is not None and not any(_holds(term, node) for term in demand.terms):
         return Cause("not selected", messages.not_in_affinity(node.name))
     return None

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPri
 from certs import objects
 from certs.authority import Pair, service_names
 from certs.decide import Action
-from certs.inputs import Inputs, Wanted, unusable
+from certs.inputs import Inputs, Wanted, why_refused
 from certs.rotate import PassResult, Rotator, Target
 from kube.api import Object
 from tests.kube.fake import NOW, Clock, FakeApi
@@ -59,7 +59,7 @@ def assert_whole(stored: Inputs, clock: Clock) -> None:
     serving = stored.serving
     bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
     for bundle in bundles:
-        assert not unusable(serving, bundle, clock())
+        assert not why_refused(serving, bundle, clock())
 
 
 def complete(api: FakeApi, clock: Clock) -> list[Action]:

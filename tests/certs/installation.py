@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from certs import objects
-from certs.inputs import Inputs, Wanted, unusable
+from certs.inputs import Inputs, Wanted, why_refused
 from certs.rotate import Rotator, Target
 from kube.client import KubernetesApi, connect
 from testbed import chart
@@ -84,7 +84,7 @@ class Installation:
         stored = self.stored()
         serving = stored.serving
         bundles = [serving.bundle, *(held for hook in stored.hooks for held in hook.bundles)]
-        result = [unusable(serving, bundle, now) for bundle in bundles]
+        result = [why_refused(serving, bundle, now) for bundle in bundles]
         return [problem for problem in result if problem]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from certs import messages
 from certs.authority import in_time, issue, new_authority
-from certs.inputs import Inputs, unusable, verifies
+from certs.inputs import Inputs, verifies, why_refused
 from certs.objects import PairSecret
 from common.times import stamp
 from tests.certs.fake import NOW, WANTED
@@ -24,7 +24,7 @@ PROVIDED = PairSecret("provided", {}, LEAF, "", frozenset({CA.certificate}))
 def refused(now: datetime, **change: Any) -> str:
     """Returns why a certificate that is provided is refused."""
     other = PairSecret("other", None, None, "", frozenset())
-    return Inputs(other, other, replace(PROVIDED, **change), (), WANTED, now).refused
+    return Inputs(other, other, replace(PROVIDED, **change), (), WANTED, now).why_not_served
 
 
 def test_an_instant_is_printed_to_the_second_in_utc() -> None:
@@ -61,7 +61,7 @@ def test_a_certificate_is_good_from_its_first_second_to_before_its_last() -> Non
     times = (begin - SECOND, begin, end - SECOND, end)
     assert [in_time(LEAF.certificate, now) for now in times] == [False, True, True, False]
     message = f"it is only valid from {stamp(begin)} to {stamp(end)}"
-    assert unusable(PROVIDED, frozenset({CA.certificate}), end) == message
+    assert why_refused(PROVIDED, frozenset({CA.certificate}), end) == message
 
 
 def test_an_authority_that_has_ended_verifies_nothing() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from certs import objects
 from certs.authority import Pair, issue, new_authority, signed_by
-from certs.inputs import Wanted, unusable
+from certs.inputs import Wanted, why_refused
 from certs.objects import Bundle, PairSecret, bundle_pem, read_hook, read_secret
 from contract.keys import STORED_AT
 from kube.api import ApiError
@@ -64,7 +64,7 @@ class World:
         for pair in {entry[1] for entry in recent}:
             served = PairSecret("tls", {}, pair, "no leaf", frozenset())
             for bundle in {held for entry in recent for held in entry[2]}:
-                assert not unusable(served, bundle, self.clock())
+                assert not why_refused(served, bundle, self.clock())
 
     def forward(self, span: timedelta) -> None:
         """Lets time pass; what was true before must hold until the last moment."""
@@ -159,7 +159,7 @@ def happen_all(world: World, events: list[Event]) -> None:
 def at_rest(world: World) -> bool:
     """Returns whether what is served is what is wanted, and nothing else is trusted."""
     stored = rotator(world.api, world.clock, world.wanted).read()
-    return stored.authority.pair is not None and stored.moved and stored.bundle == stored.anchors
+    return stored.authority.pair is not None and stored.has_wanted_issuer and stored.bundle == stored.anchors
 
 
 def happen(world: World, event: str, part: float) -> timedelta:

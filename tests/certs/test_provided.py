@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from certs import messages
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
-from certs.inputs import unusable
+from certs.inputs import why_refused
 from certs.objects import PairSecret, read_secret
 from contract.keys import STORED_AT
 from tests.certs.fake import (
@@ -63,7 +63,7 @@ def test_before_a_provided_certificate_ends_the_program_serves_its_own() -> None
     provide(api)
     complete(api, clock)
     outcome = rotator(api, clock).run()
-    assert (outcome.stored.refused, outcome.stored.notes) == ("", [])
+    assert (outcome.stored.why_not_served, outcome.stored.notes) == ("", [])
     assert outcome.last.until == LEAF.certificate.not_valid_after_utc - 12 * WANTED.settle
     clock.now = outcome.last.until
     complete(api, clock)
@@ -71,8 +71,10 @@ def test_before_a_provided_certificate_ends_the_program_serves_its_own() -> None
     outcome = rotator(api, clock).run()
     assert outcome.stored.serving.certificate != LEAF.certificate
     assert not [write for write in api.writes if "provided" in write]
-    assert outcome.stored.refused.startswith("it ends at 2027-02-19")
-    assert outcome.stored.notes == [f"the provided certificate is not served: {outcome.stored.refused}"]
+    assert outcome.stored.why_not_served.startswith("it ends at 2027-02-19")
+    assert outcome.stored.notes == [
+        f"the provided certificate is not served: {outcome.stored.why_not_served}"
+    ]
 
 
 def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
@@ -88,7 +90,7 @@ def test_intermediates_go_along_and_are_followed_up_to_the_root() -> None:
     assert taken.pair == Pair(leaf.certificate, leaf.key, (between.certificate,))
     assert taken.bundle == {root.certificate}
     alone = PairSecret("tls", {}, leaf, "", taken.bundle)
-    assert unusable(alone, taken.bundle, clock()) == messages.NOT_SIGNED
+    assert why_refused(alone, taken.bundle, clock()) == messages.NOT_SIGNED
 
 
 def test_the_same_leaf_with_other_intermediates_is_taken_again() -> None:

@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from certs.decide import Action
-from certs.inputs import unusable
+from certs.inputs import why_refused
 from certs.rotate import PassResult
 from kube.api import ApiError
 from tests.certs.fake import (
@@ -160,7 +160,9 @@ def test_with_both_secrets_lost_the_caBundle_still_trusts_what_replicas_serve() 
     del api.objects[SECRET], api.objects[CA_SECRET]
     outcome = rotator(api, clock).run()
     assert_whole(outcome.stored, clock)
-    assert all(not unusable(served, held, clock()) for hook in outcome.stored.hooks for held in hook.bundles)
+    assert all(
+        not why_refused(served, held, clock()) for hook in outcome.stored.hooks for held in hook.bundles
+    )
     clock.forward(SETTLE)
     assert len(rotator(api, clock).run().stored.authority.bundle) == 1
 

@@ -113,7 +113,7 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "not_selected": [(("n", "k", "v"), "node n does not have the label k=v")],
     "not_in_affinity": [(("n",), "node n does not match the pods' node affinity")],
     "tainted": [(("n", "k"), "node n has the taint k")],
-    "few_devices": [(("n", "r"), "node n offers too few devices for r")],
+    "too_few_devices": [(("n", "r"), "node n offers too few devices for r")],
     "requested_by": [(("r",), "of what r requests")],
     "full": [(("n", "cpu"), "node n does not have enough cpu")],
     "filled_by": [(("it is full", "p"), "it is full, and pod p uses most of it")],

@@ -11,7 +11,7 @@ from webhook.engine.outcome import Fault, RuleOutcome, State
 from webhook.engine.values import Values, labels_of_units, of_template
 from webhook.objects.templates import has_volume, mounts_otherwise
 from webhook.objects.tree import Json
-from webhook.rows.table import LAST, Match, Rule
+from webhook.rows.table import LAST_STAGE, Match, Rule
 
 SWITCHED_OFF: Final = "switched off"
 
@@ -79,7 +79,7 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
         why = [_cannot_fire(rule, job) for rule in rules]
         possible = {rule.name for rule, text in zip(rules, why, strict=True) if not text}
         for place, rule in enumerate(rules):
-            if not why[place] and rule.needs and rule.stage == LAST and possible.isdisjoint(rule.needs):
+            if not why[place] and rule.needs and rule.stage == LAST_STAGE and possible.isdisjoint(rule.needs):
                 why[place] = needs_not_met(rule)
                 possible.discard(rule.name)
         split[facts] = (

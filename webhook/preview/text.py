@@ -51,7 +51,7 @@ def row(name: str, text: str) -> str:
 def details(item: Preview) -> str:
     """Returns what the sentence leaves out, a row each: policy, shadow, messages and Pods."""
     rows = [(name, text) for name, text in _messages(item) if name != "refused"]
-    for pod, like in with_alike(item.pods):
+    for pod, like in shown_pods(item.pods):
         fired = ", ".join(rule["name"] for rule in pod.item["rules"] if rule["state"] is State.FIRED)
         rows.append(("Pod", like or f"{pod.seen.share}: {pod.item['outcome']}{fired and f' by {fired}'}"))
         rows += [] if like else pod.texts
@@ -65,7 +65,7 @@ def as_diff(item: Preview) -> str:
     if outcome.would:
         enforced = outcome.would.after
         diffs += [unified(outcome.after, enforced, f"{title} {AFTER}", "if what is in shadow were enforced")]
-    return "".join([*map(_cut, diffs), *(as_diff(pod) for pod, like in with_alike(item.pods) if not like)])
+    return "".join([*map(_cut, diffs), *(as_diff(pod) for pod, like in shown_pods(item.pods) if not like)])
 
 
 def _cut(diff: str) -> str:
@@ -105,7 +105,7 @@ def _explained(of: Preview) -> Iterator[str]:
     if "" in fields:
         yield row("no rule", "the webhook's record, a launcher's init script, and what it takes or puts back")
         yield from fields[""]
-    for pod, like in with_alike(of.pods):
+    for pod, like in shown_pods(of.pods):
         yield from [f"{printable(of.source)}: Pod {printable(like)}\n"] if like else _explained(pod)
 
 
@@ -116,46 +116,48 @@ def _field(change: Mapping[str, Any]) -> str:
     return row("", f"{change['path']}: {after}, was {before}")
 
 
-def with_alike(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
+def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
     """Yields each Pod to show with an empty text, and again with a line on similar ones that follow."""
     runs: list[list[tuple[Preview, Mapping[Any, str]]]] = []
     for pod in pods:
         texts = _texts(pod)
-        but = _but(runs[-1][0][1], texts) if runs else None
-        if but is None:
+        changed = _differences(runs[-1][0][1], texts) if runs else None
+        if changed is None:
             runs.append([(pod, texts)])
         else:
-            runs[-1].append((pod, but))
-    for (first, _), *alike in runs:
+            runs[-1].append((pod, changed))
+    for (first, _), *similar in runs:
         yield first, ""
-        if alike:
-            yield first, _like(first, alike)
+        if similar:
+            yield first, _line_about(first, similar)
 
 
-def _like(first: Preview, alike: list[tuple[Preview, Mapping[str, str]]]) -> str:
-    (begin, but), (end, last) = alike[0], alike[-1]
-    parts = f"{len(alike)} parts " if len(alike) > 1 else ""
-    values = (f"{key} {text}" + (f" to {last.get(key)}" if parts else "") for key, text in but.items())
-    whole = begin.seen.share and end.seen.share and begin.seen.share._replace(last=end.seen.share.last)
-    return f"{whole}: {parts}like {first.seen.share}, with {', '.join(values) or 'no difference'}"
+def _line_about(first: Preview, similar: list[tuple[Preview, Mapping[str, str]]]) -> str:
+    (begin, differences), (end, last) = similar[0], similar[-1]
+    parts = f"{len(similar)} parts " if len(similar) > 1 else ""
+    values = (
+        f"{key} {text}" + (f" to {last.get(key)}" if parts else "") for key, text in differences.items()
+    )
+    share = begin.seen.share and end.seen.share and begin.seen.share._replace(last=end.seen.share.last)
+    return f"{share}: {parts}like {first.seen.share}, with {', '.join(values) or 'no difference'}"
 
 
-def _but(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str] | None:
+def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str] | None:
     """Returns the texts in which the second Pod differs, by key; None if they differ in more than texts."""
     if first.keys() != other.keys():
         return None
     differences: dict[tuple[str, str], str] = {}
-    for place, text in other.items():
-        if first[place] != text:  # the first of several positions, a label, stands for all
-            key = next(part for part in reversed(place) if isinstance(part, str))
-            differences.setdefault((first[place], text), key)
+    for position, text in other.items():
+        if first[position] != text:  # the first of several positions, a label, stands for all
+            key = next(part for part in reversed(position) if isinstance(part, str))
+            differences.setdefault((first[position], text), key)
     return {key: text for (_, text), key in differences.items()}
 
 
 def _texts(pod: Preview) -> Mapping[Any, str]:
     """Returns the new texts by position, and the messages, without the record, which consists of digests."""
-    same = [pod.item[key] for key in ("rules", "warnings", "denials")]
-    texts: dict[Any, str] = {(pod.seen.share and pod.seen.share.group, str(same)): ""}
+    messages = [pod.item[key] for key in ("rules", "warnings", "denials")]
+    texts: dict[Any, str] = {(pod.seen.share and pod.seen.share.group, str(messages)): ""}
     for change in pod.item["changes"]:
         rule = change["rule"] and change["rule"]["name"]
         for path, value in nodes(change["after"], parse_pointer(change["path"])):

@@ -164,7 +164,7 @@ STAGES = (
     "2. Which placer places the job: the first rule that fires decides; the default is the scheduler.",
     "3. The other rules, in this order.",
 )
-LAST = 2
+LAST_STAGE = 2
 """The index of the last stage."""
 
 
@@ -247,7 +247,7 @@ class Rule(Row):
     @property
     def stage(self) -> int:
         """The index of its stage in `STAGES`."""
-        return 0 if self.devices else 1 if self.placer else LAST
+        return 0 if self.devices else 1 if self.placer else LAST_STAGE
 
     @cached_property
     def labels(self) -> Mapping[str, Json]:

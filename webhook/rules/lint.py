@@ -21,7 +21,7 @@ from webhook.rules.lint_policies import guarantee_problems, policy_problems
 from webhook.rules.lint_rules import listed, rule_problems, supported
 from webhook.rules.problems import Found
 
-SAID = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place", *MARKS}
+IN_SHAPES = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place", *MARKS}
 """Placeholders in messages of shapes: every job with a shape has them."""
 
 LISTED = 5
@@ -206,8 +206,8 @@ def _shapes(table: Table) -> Found:
             at: Path = ("families", number, "shapes", index)
             unit = family.unit(shape)
             same = (row for row in family.shapes[:index] if row.node_config == shape.node_config)
-            if hiding := next((row.name for row in same if row.workers.covers(shape.workers)), None):
-                why = f"{hiding} has the same node config, fits all these numbers, and is tried first"
+            if earlier := next((row.name for row in same if row.workers.covers(shape.workers)), None):
+                why = f"{earlier} has the same node config, fits all these numbers, and is tried first"
                 yield (*at, "workers"), f"unreachable: {why}"
             if shape.node_config:
                 yield from _sizes(shape, unit, at)
@@ -217,10 +217,10 @@ def _shapes(table: Table) -> Found:
                 yield from _strictness(acted_on, shape, family, at)
             for part in ("warn", "deny"):
                 for quoted in names(getattr(shape, part)):
-                    if quoted not in SAID or (quoted == "shape.topologyKey" and not unit):
+                    if quoted not in IN_SHAPES or (quoted == "shape.topologyKey" and not unit):
                         yield (
                             (*at, part),
-                            f"unknown placeholder $({quoted}); the known ones are {listed(SAID)}",
+                            f"unknown placeholder $({quoted}); the known ones are {listed(IN_SHAPES)}",
                         )
 
 

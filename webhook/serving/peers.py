@@ -41,7 +41,7 @@ class RefusedError(Exception):
         self.status, self.reason = HTTPStatus(status), reason
 
 
-def gone(why: str) -> ConnectionResetError:
+def connection_reset(why: str) -> ConnectionResetError:
     """Returns the error that makes gunicorn close a connection without a response."""
     return ConnectionResetError(errno.ECONNRESET, why)
 
@@ -87,7 +87,7 @@ class Peer:
     def serve(self) -> None:
         """Begins to answer the request, unless the connection was closed as the body arrived."""
         if self.closed:
-            raise gone("closed by the server")
+            raise connection_reset("closed by the server")
         self._begin(math.inf)
         self.served = True
 
@@ -245,5 +245,5 @@ class Peers:
         self.discard(peer)
         peer.closed = True
         if peer.greenlet is getcurrent():
-            raise gone("closed by the server")
-        peer.greenlet.kill(gone("closed by the server"), block=False)
+            raise connection_reset("closed by the server")
+        peer.greenlet.kill(connection_reset("closed by the server"), block=False)
