@@ -115,11 +115,9 @@ class Guarantees:
 
     def covers(self, job: Job) -> bool:
         """Returns whether all units that a job needs are guaranteed to its team, and not used yet."""
-        for label in self._suiting(job.place, job.demands):
-            team = self._team(job.key[0], label)
-            if team and self._needed(job, label) <= self._use(team).owed:
-                return True
-        return False
+        labels = self._suiting(job.place, job.demands)
+        teams = ((label, self._team(job.key[0], label)) for label in labels)
+        return any(team and self._needed(job, label) <= self._use(team).owed for label, team in teams)
 
     def excess(self, job: Job) -> str | None:
         """Returns why a job can never have its units, because too many are guaranteed to others; or None."""

@@ -102,7 +102,9 @@ def read_pod(raw: Object) -> Pod | None:
     claims = spec.get("resourceClaims") or () if place else ()
     # The node that kube-scheduler keeps free for this Pod, after it has preempted others.
     node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
-    opened, plan = _opened(metadata, place, spec)
+    annotations = metadata.get("annotations") or {}
+    opened, plan = _opened(annotations, place, spec)
+    choice = annotations.get(ON_NODE_FAILURE)
     if len(gates) > MOST_GATES:
         fault = "gates", len(gates)
     return Pod(
@@ -126,8 +128,8 @@ def read_pod(raw: Object) -> Pod | None:
         started=_started(status),
         deleting=bool(metadata.get("deletionTimestamp")),
         priority=spec.get("priority") or 0,
-        on_failure=_on_failure(metadata),
-        limit=_limit(metadata, spec) if place else None,
+        on_failure=choice if choice in CHOICES else "",
+        limit=_limit(annotations, spec) if place else None,
         created=time_of(metadata.get("creationTimestamp")) or datetime.fromtimestamp(0, UTC),
     )
 
@@ -302,7 +304,7 @@ def _expressions(items: Iterable[Object] | None) -> tuple[Expression, ...]:
     )
 
 
-def _opened(metadata: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
+def _opened(annotations: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
     """Returns when the program pinned a pod, and the plan.
 
     The program writes pin and note in one patch, so one without the other is not from it. Nor is a note on a
@@ -314,18 +316,13 @@ def _opened(metadata: Object, place: Place | None, spec: Object) -> tuple[dateti
         or place.unit not in (spec.get("nodeSelector") or {})
     ):
         return None, ""
-    time, _, plan = str((metadata.get("annotations") or {}).get(OPENED, "")).partition(" ")
+    time, _, plan = str(annotations.get(OPENED, "")).partition(" ")
     return time_of(time), plan
 
 
-def _on_failure(metadata: Object) -> str:
-    choice = str((metadata.get("annotations") or {}).get(ON_NODE_FAILURE))
-    return choice if choice in CHOICES else ""
-
-
-def _limit(metadata: Object, spec: Object) -> timedelta | None:
+def _limit(annotations: Object, spec: Object) -> timedelta | None:
     """Returns the maximum run time of a pod: that of the annotation or, without one, its deadline."""
-    if limit := duration((metadata.get("annotations") or {}).get(TIME_LIMIT)):
+    if limit := duration(annotations.get(TIME_LIMIT)):
         return limit
     seconds = spec.get("activeDeadlineSeconds")
     return timedelta(seconds=seconds) if isinstance(seconds, int) and 0 < seconds < MOST_SECONDS else None
