@@ -19,7 +19,7 @@ from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.kueue import GATES as KUEUES
 from kubectl_ultraserver.objects import at, condition, name_of, text
 from placement.decide.choose import Ranking
-from placement.decide.forecast import Scene
+from placement.decide.decide import Scene
 from placement.decide.plan import Decision, Tuning, Waiting
 from placement.decide.reasons import causes
 from placement.messages import Reason

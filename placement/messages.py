@@ -58,6 +58,10 @@ class EventReason(StrEnum):
     PREEMPTS = "Preempts"  # it preempts a job of lower priority
 
 
+def about(name: str, text: object) -> str:
+    return f"{name}: {text}"
+
+
 # ---- Pods that cannot be placed even if all units were free ------------------------------------------------
 
 FAULTS: Final[Mapping[str, str]] = {
@@ -112,10 +116,6 @@ def device_class(name: str) -> str:
 
 
 # ---- Jobs that cannot be admitted even to free units -------------------------------------------------------
-
-
-def of_pod(pod: str, problem: str) -> str:
-    return f"{pod}: {problem}"
 
 
 def no_job_label(pod: str) -> str:
@@ -385,10 +385,6 @@ def mixed(node: str) -> str:
 
 def admitted(units: Sequence[str]) -> str:
     return f"admitted to {' '.join(units)}" if units else "admitted: its workers have their nodes"
-
-
-def of_job(job: str, text: object) -> str:
-    return f"{job}: {text}"
 
 
 BUG: Final = "a bug in this program"

@@ -14,7 +14,7 @@ from common.texts import printable
 from common.times import stamp
 from placement import messages
 from placement.decide.cluster import shown
-from placement.decide.decide import decide
+from placement.decide.decide import Scene
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
@@ -57,9 +57,9 @@ def _shared(pod: Pod) -> Pod:
 def decided(snapshot: Snapshot) -> Decision:
     """Returns the decision for a snapshot, without a memory and with the default settings."""
     inventory = Inventory({}, dict(snapshot.classes), dict(snapshot.claims))
-    pods: list[Pod | Ended] = [*snapshot.pods, *snapshot.ended]
+    pods: tuple[Pod | Ended, ...] = (*snapshot.pods, *snapshot.ended)
     tuning = Tuning(units=snapshot.units)
-    return decide(Topology(snapshot.nodes), pods, snapshot.taken, tuning, inventory=inventory)
+    return Scene(Topology(snapshot.nodes), pods, snapshot.taken, tuning, inventory=inventory).decision()
 
 
 def described(decision: Decision) -> dict[str, Any]:

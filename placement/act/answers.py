@@ -14,7 +14,7 @@ from typing import Any, Final
 from common.times import stamp
 from placement import messages
 from placement.decide.answer import Answer, answer_for, pods_of
-from placement.decide.forecast import Scene
+from placement.decide.decide import Scene
 
 PATH: Final = "/v1/fit"
 MOST_BYTES: Final = 2 * 2**20

@@ -19,8 +19,7 @@ from placement.act import write
 from placement.act.events import Reporter
 from placement.decide.allocation import offered
 from placement.decide.cluster import shown
-from placement.decide.decide import assume
-from placement.decide.forecast import Scene
+from placement.decide.decide import Scene, assume
 from placement.decide.jobs import Job
 from placement.decide.plan import Decision, Deletion, Memory, Opening, Tuning
 from placement.decide.topology import Topology
@@ -83,7 +82,7 @@ class Passes:
         self.metrics.decided(decision, time.monotonic() - began, self.clock())
         for job, error in decision.errors:
             self.metrics.failed("decision")
-            _log.error("%s", messages.of_job(shown(job.key), messages.BUG), exc_info=error)
+            _log.error("%s", messages.about(shown(job.key), messages.BUG), exc_info=error)
         self._memory = decision.memory
         self._refused = False
         done = self._carry_out(decision, deadline)
@@ -156,7 +155,7 @@ class Passes:
             yield
         except ApiError as error:
             self.metrics.failed("write")
-            _log.warning("%s", messages.of_job(shown(job.key), error))
+            _log.warning("%s", messages.about(shown(job.key), error))
             self._refused = True
             self._memory = self._memory.refused(job.key, str(error), self.clock())
 
@@ -182,7 +181,7 @@ class Passes:
         self._stored(let_through, [begun.get(member.pod.uid, member.pod) for member in job.gated])
         text = messages.admitted(opening.units)
         self.metrics.openings.inc()
-        _log.info("%s", messages.of_job(shown(job.key), text))
+        _log.info("%s", messages.about(shown(job.key), text))
         self.reporter.write(job, EventReason.ADMITTED, text, now)
 
     def _stored(self, put: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
@@ -211,7 +210,7 @@ class Passes:
         how, by = deletion.how, deletion.by
         if by and not write.unchanged(self.api, by.workers[0].pod):
             return
-        _log.warning("%s", messages.of_job(shown(deletion.job.key), deletion.why))
+        _log.warning("%s", messages.about(shown(deletion.job.key), deletion.why))
 
         def deleted(pod: Pod) -> Pod | None:
             """Deletes a pod; one that has started stays unless its job leaves a failed node, or ends."""

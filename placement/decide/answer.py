@@ -11,7 +11,8 @@ from typing import Any, Final
 from common.pointers import get
 from contract.place import Placer, read
 from placement import messages
-from placement.decide.forecast import Scene, forecast
+from placement.decide.decide import Scene
+from placement.decide.forecast import forecast
 from placement.decide.plan import Waiting
 from placement.messages import STUCK, WITHOUT_NAMES, Reason
 from placement.observe.coming import coming

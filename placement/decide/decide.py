@@ -8,8 +8,8 @@ jobs of other namespaces.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -41,21 +41,30 @@ from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
 
 
-def decide(  # noqa: PLR0913, PLR0917 - all inputs of a decision
-    nodes: Topology,
-    pods: Iterable[Pod | Ended],
-    now: datetime,
-    tuning: Tuning | None = None,
-    memory: Memory | None = None,
-    inventory: Inventory | None = None,
-) -> Decision:
-    """Returns what to do now; the memory is that of the previous decision, or None.
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The inputs of a decision.
 
-    The pods are those that have not ended, with writes that no watch shows yet (`assume`), and the workers
-    that have ended.
+    Attributes:
+        nodes: The nodes.
+        pods: Those that have not ended, with writes that no watch shows yet (`assume`), and the workers that
+            have ended.
+        now: The time.
+        tuning: The settings.
+        memory: What the previous decision remembers.
+        inventory: The objects for device claims.
     """
-    one = _Round(nodes, now, tuning or Tuning(), memory or Memory())
-    return one.run(list(pods), inventory or Inventory())
+
+    nodes: Topology
+    pods: tuple[Pod | Ended, ...]
+    now: datetime
+    tuning: Tuning = field(default_factory=Tuning)
+    memory: Memory = field(default_factory=Memory)
+    inventory: Inventory = field(default_factory=Inventory)
+
+    def decision(self) -> Decision:
+        """Returns what to do now."""
+        return _Round(self).run()
 
 
 def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
@@ -75,15 +84,15 @@ def _stage(pod: Pod) -> tuple[bool, ...]:
 class _Round:
     """One decision while it is made."""
 
-    def __init__(self, nodes: Topology, now: datetime, tuning: Tuning, memory: Memory) -> None:
-        self._now, self._tuning, self._memory = now, tuning, memory
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._now, self._tuning, self._memory = now, tuning, memory = scene.now, scene.tuning, scene.memory
         self._next = memory.later(now)  # what the next decision remembers, as far as it is known
         failures = memory.failures.items()
         resting = {key for key, failure in failures if failure.refused and now < failure.again(tuning)}
-        self._cluster = cluster = Cluster(nodes, resting, tuning.units)
+        self._cluster = cluster = Cluster(scene.nodes, resting, tuning.units)
         self._ends = Ends(now, memory.exceeded, memory.admitted, tuning.default_limit, tuning.bound)
         self._allocator = Allocator(cluster, self._next.doubtful, self._ends)
-        self._seen: tuple[Sequence[Pod | Ended], Inventory] = (), Inventory()
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[Waiting] = []
@@ -94,42 +103,39 @@ class _Round:
         # By namespace, the admitted job whose time for getting its nodes has not ended.
         self._trying: dict[str, JobKey] = {}
 
-    def run(self, pods: Sequence[Pod | Ended], inventory: Inventory) -> Decision:
+    def run(self) -> Decision:
         """Returns the decision."""
-        members, jobs = self._consider_all(pods, inventory)
+        members, jobs = self._consider_all()
         self._penalise_deleted_jobs(jobs)
-        doubted = [
-            Job(member.key, (member,))
+        doubted = (
+            Waiting(Job(member.key, (member,)), member.problem)
             for member in members
             if member.problem and not member.pod.gated and not member.pod.deleting
-        ]
+        )
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
             self._explained(),
-            tuple(Waiting(job, job.pods[0].problem) for job in doubted),
+            tuple(doubted),
             tuple(self._errors),
             self._remember(),
             self._cluster,
             self._ends,
         )
 
-    def _consider_all(
-        self, pods: Sequence[Pod | Ended], inventory: Inventory
-    ) -> tuple[list[Member], list[Job]]:
+    def _consider_all(self) -> tuple[list[Member], list[Job]]:
         """Adds all pods, then considers each job once, in order; returns the believed pods and the jobs."""
-        self._seen = pods, inventory
         before = self._memory.known
         if before and before.units is not self._tuning.units:
             before = None
-        belief, members = self._add_pods(pods, inventory, before)
+        belief, members = self._add_pods(before)
         shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
         known = jobs_of(members, before.jobs if before else None)
         self._known = Known(self._cluster.topology, self._tuning.units, belief.members, known)
         jobs = [self._with_ended(job) for _, job in known.values()]
         by_key = {job.key: job for job in jobs}
         self._errors += self._losses.follow(by_key, self._memory)
-        self._preemptions.follow(by_key, pods, self._memory.preemption)
+        self._preemptions.follow(by_key, self._scene.pods, self._memory.preemption)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
         self._trying = {job.key[0]: job.key for job in jobs if self._has_time(job) and not job.settled}
@@ -189,11 +195,10 @@ class _Round:
         moves = (job.returns or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
         return moves and job.key not in self._next.failures
 
-    def _add_pods(
-        self, pods: Sequence[Pod | Ended], inventory: Inventory, before: Known | None
-    ) -> tuple[Belief, list[Member]]:
+    def _add_pods(self, before: Known | None) -> tuple[Belief, list[Member]]:
         """Adds all pods to the cluster; returns the believed ones, except of jobs that caused a bug."""
         topology, units = self._cluster.topology, self._tuning.units
+        pods, inventory = self._scene.pods, self._scene.inventory
         ended = [pod for pod in pods if isinstance(pod, Ended)]
         live = [pod for pod in pods if isinstance(pod, Pod)]
         known = before.members if before else {}
@@ -297,11 +302,12 @@ class _Round:
 
     def _opened(self, job: Job, victims: Collection[JobKey]) -> Opening | None:
         """Returns how a job would be admitted if the given jobs did not exist; None if it would wait."""
-        seen, inventory = without(*self._seen, victims)
-        pods = [pod for pod in seen if isinstance(pod, Ended) or not pod.deleting]
+        scene = self._scene
+        pods, inventory = without(scene.pods, scene.inventory, victims)
+        others = tuple(pod for pod in pods if isinstance(pod, Ended) or not pod.deleting)
         memory, tuning = replace(self._memory, preemption=None), replace(self._tuning, preempts=False)
-        trial = _Round(self._cluster.topology, self._now, tuning, memory)
-        trial._consider_all(pods, inventory)
+        trial = _Round(replace(scene, pods=others, tuning=tuning, memory=memory, inventory=inventory))
+        trial._consider_all()
         return next((opening for opening in trial._openings if opening.job.key == job.key), None)
 
     def _delete_pods(self, job: Job, loss: Loss) -> None:

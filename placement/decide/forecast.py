@@ -1,17 +1,15 @@
 """When waiting jobs may start: a decision at each time at which a running job should end. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from contract.keys import GATE
-from placement.decide.decide import decide
-from placement.decide.plan import Decision, Memory, Opening, Tuning
+from placement.decide.decide import Scene
+from placement.decide.plan import Decision, Opening
 from placement.decide.preempt import without
-from placement.decide.topology import Topology
-from placement.observe.inventory import Inventory
-from placement.observe.model import Ended, JobKey, Pod, shared
+from placement.observe.model import JobKey, Pod, shared
 
 MOST: Final = 100
 """Maximum number of decisions of a forecast. Jobs that would start later get no time."""
@@ -24,33 +22,6 @@ class Start(NamedTuple):
     exact: bool  # whether the time depends only on time limits
     units: tuple[str, ...] = ()  # the units that are reserved for the job
     after: tuple[JobKey, ...] = ()  # the jobs that end then
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """The inputs of a decision."""
-
-    nodes: Topology
-    pods: tuple[Pod | Ended, ...]
-    now: datetime
-    tuning: Tuning = field(default_factory=Tuning)
-    memory: Memory = field(default_factory=Memory)
-    inventory: Inventory = field(default_factory=Inventory)
-
-    def decision(self) -> Decision:
-        """Returns the decision."""
-        return decide(self.nodes, self.pods, self.now, self.tuning, self.memory, self.inventory)
-
-    def after(self, now: datetime, decision: Decision, over: frozenset[JobKey]) -> "Scene":
-        """Returns the input of a later decision if this one is carried out and the given jobs have ended."""
-        bound = {pod.uid: pod for opening in decision.openings for pod in _bound(opening, self.now)}
-        over |= {deletion.job.key for deletion in decision.deletions if deletion.by}
-        others, inventory = without(self.pods, self.inventory, over)
-        pods = tuple(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in others)
-        # An end that is only expected costs no namespace its age.
-        memory = replace(decision.memory, unsettled={}, begun={}, vain={}, debts=self.memory.debts)
-        tuning = replace(self.tuning, preempts=False)  # it is unknown which jobs end later
-        return replace(self, pods=pods, now=now, tuning=tuning, memory=memory, inventory=inventory)
 
 
 def forecast(
@@ -90,9 +61,21 @@ def forecast(
         now = min(later)
         over = frozenset(key for key, end in ends.items() if end <= now)
         ends = {key: end for key, end in ends.items() if key not in over}
-        scene = scene.after(now, decision, over)
+        scene = _after(scene, now, decision, over)
         decision = scene.decision()
     return starts
+
+
+def _after(scene: Scene, now: datetime, decision: Decision, over: frozenset[JobKey]) -> Scene:
+    """Returns the input of a later decision if this one is carried out and the given jobs have ended."""
+    bound = {pod.uid: pod for opening in decision.openings for pod in _bound(opening, scene.now)}
+    over |= {deletion.job.key for deletion in decision.deletions if deletion.by}
+    others, inventory = without(scene.pods, scene.inventory, over)
+    pods = tuple(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in others)
+    # An end that is only expected costs no namespace its age.
+    memory = replace(decision.memory, unsettled={}, begun={}, vain={}, debts=scene.memory.debts)
+    tuning = replace(scene.tuning, preempts=False)  # it is unknown which jobs end later
+    return replace(scene, pods=pods, now=now, tuning=tuning, memory=memory, inventory=inventory)
 
 
 def _reserved(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:

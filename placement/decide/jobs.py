@@ -177,7 +177,7 @@ class Job:
         """Returns why it cannot be admitted even to free units; None if it can."""
         for member in self.pods:
             if member.problem:
-                return messages.of_pod(member.pod.name, member.problem)
+                return messages.about(member.pod.name, member.problem)
         if self.gated and is_pod(self.key):
             return messages.no_job_label(self.gated[0].pod.name)
         for member in self.gated:

@@ -14,7 +14,6 @@ from hypothesis import given
 from common.pointers import field_name, parse_pointer
 from contract import keys
 from contract.place import Index, Place, Placer, Term
-from placement.decide.decide import decide
 from placement.decide.plan import Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Kind, Node, Pod, Units
@@ -25,7 +24,7 @@ from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from testbed.plane.nodes import INSTANCE_TYPE
 from tests.engine.strategies import jobs, without_claims
 from tests.helpers import examples, requested
-from tests.placement.world import CAPACITY, NOW
+from tests.placement.world import CAPACITY, NOW, decide
 from tests.rules.tables import EXTENDS
 from webhook.engine import evaluate
 from webhook.objects import record

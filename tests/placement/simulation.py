@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from contract.keys import SERVER_4
-from placement.decide.decide import decide
 from placement.decide.plan import Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import Node, Pod
-from tests.placement.world import MINUTE, NOW, carry_out, job, name_of, settled
+from tests.placement.world import MINUTE, NOW, carry_out, decide, job, name_of, settled
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import pytest
 from contract.keys import BLOCK, HOSTNAME, JOB, SERVER_2, SERVER_4, TRAINING
 from placement.decide import repel
 from placement.decide.cluster import Cluster
-from placement.decide.decide import decide
 from placement.decide.fit import selects
 from placement.decide.plan import Failure, Memory, Unsettled
 from placement.decide.topology import Topology
@@ -23,6 +22,7 @@ from tests.placement.world import (
     MINUTE,
     NOW,
     bound,
+    decide,
     deleted,
     foreign,
     job,

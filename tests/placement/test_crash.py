@@ -7,10 +7,21 @@ from typing import Any
 import pytest
 
 from contract.keys import SERVER_4
-from placement.decide.decide import decide
 from placement.decide.topology import Topology
 from placement.observe.model import Ended
-from tests.placement.world import NOW, bound, changed, job, on, opened, pinned, placed, servers, waiting
+from tests.placement.world import (
+    NOW,
+    bound,
+    changed,
+    decide,
+    job,
+    on,
+    opened,
+    pinned,
+    placed,
+    servers,
+    waiting,
+)
 
 NODES = servers(5)
 TOPOLOGY = Topology(NODES.values())

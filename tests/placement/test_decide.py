@@ -10,7 +10,7 @@ import pytest
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement import messages
-from placement.decide.decide import assume, decide
+from placement.decide.decide import assume
 from placement.decide.plan import Decision, Failure, Memory, Tuning, Unsettled
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Demand, Node, Pod, Taint, Toleration, Units
@@ -22,6 +22,7 @@ from tests.placement.world import (
     SECOND,
     bound,
     changed,
+    decide,
     deleted,
     foreign,
     job,

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 import pytest
 
 from contract.keys import DRIVER
-from placement.decide.decide import decide
-from placement.decide.forecast import Scene, Start, forecast
+from placement.decide.decide import Scene
+from placement.decide.forecast import Start, forecast
 from placement.decide.plan import Memory
 from placement.decide.topology import Topology
 from placement.messages import STUCK
 from placement.observe.inventory import Claim, Inventory
 from placement.observe.model import JobKey, Pod
-from tests.placement.world import HOUR, MINUTE, NOW, bound, carry_out, job, on, servers, settled
+from tests.placement.world import HOUR, MINUTE, NOW, bound, carry_out, decide, job, on, servers, settled
 
 FOUR = servers(4)
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from contract.keys import HOSTNAME, SERVER_4
-from placement.decide.decide import decide
 from placement.decide.guarantee import Guarantees
 from placement.decide.plan import Decision, Failure, Memory, Tuning
 from placement.decide.topology import Topology
@@ -22,6 +21,7 @@ from tests.placement.world import (
     SECOND,
     bound,
     carry_out,
+    decide,
     job,
     on,
     placed,

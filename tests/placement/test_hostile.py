@@ -11,12 +11,11 @@ import pytest
 from contract import keys
 from contract.keys import DEVICES, GATE, HOSTNAME, SERVER_2, SERVER_4
 from contract.place import Placer
-from placement.decide.decide import decide
 from placement.decide.plan import Failure, Memory
 from placement.decide.topology import Topology
 from placement.observe.model import is_pod
 from placement.observe.read import read_pod
-from tests.placement.world import CAPACITY, HOUR, MINUTE, NOW, job, node, placed, servers
+from tests.placement.world import CAPACITY, HOUR, MINUTE, NOW, decide, job, node, placed, servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

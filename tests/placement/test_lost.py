@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from contract.keys import GATE, HOSTNAME, ON_NODE_FAILURE
 from placement import messages
-from placement.decide.decide import decide
 from placement.decide.plan import MOST_LEFT
 from placement.decide.topology import Topology
 from placement.observe.model import Node, Taint, Toleration
@@ -27,6 +26,7 @@ from tests.placement.world import (
     bound,
     carry_out,
     changed,
+    decide,
     deleted,
     foreign,
     job,

@@ -22,7 +22,7 @@ PARTS = "at most 200 parts of 4096 characters are compared"
 TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "template": [(("t",), "ResourceClaimTemplate t")],
     "device_class": [(("c",), "DeviceClass c")],
-    "of_pod": [(("p", "problem"), "p: problem")],
+    "about": [(("p", "problem"), "p: problem")],
     "no_job_label": [(("p",), f"p has the gate {GATE} but no job label: delete it, so that it is recreated")],
     "other_placer": [
         (
@@ -135,7 +135,6 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ((("a", "b"),), "admitted to a b"),
         (((),), "admitted: its workers have their nodes"),
     ],
-    "of_job": [(("j", "text"), "j: text")],
     "no_event": [
         ((ERROR,), "an Event was not written: e"),
         ((ERROR, timedelta(minutes=1)), "an Event was not written, and none is written for 0:01:00: e"),

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from contract.keys import SERVER_4
-from placement.decide.decide import decide
 from placement.decide.plan import Decision, Memory
 from placement.decide.topology import Topology
 from placement.observe.model import Ended, Pod
@@ -16,6 +15,7 @@ from tests.placement.world import (
     SECOND,
     bound,
     carry_out,
+    decide,
     job,
     on,
     pinned,

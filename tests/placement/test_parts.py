@@ -9,11 +9,10 @@ import pytest
 
 from contract.keys import GATE, HOSTNAME
 from contract.place import Place, Placer
-from placement.decide.decide import decide
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Demand, Kind, Node, Pod, Units, units_of
-from tests.placement.world import HOUR, NOW, bound, carry_out, placed, settled, waiting
+from tests.placement.world import HOUR, NOW, bound, carry_out, decide, placed, settled, waiting
 
 LABEL, CHIP = "example.com/rack", "example.com/chip"
 DEMAND = Demand({"type": "chips"}, None, (), {CHIP: 4_000})

@@ -16,7 +16,7 @@ from contract.keys import ON_NODE_FAILURE, OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
 from placement.act.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
 from placement.act.write import delete, noted, patch, pin, release
-from placement.decide.forecast import Scene
+from placement.decide.decide import Scene
 from placement.decide.plan import FIRST_PAUSE
 from placement.observe.model import UNITS, Guarantee, Kind, Units
 from placement.observe.read import read_pod

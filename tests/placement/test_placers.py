@@ -6,13 +6,12 @@ import pytest
 
 from contract import keys
 from contract.keys import GATE, HOSTNAME, OPENED, SERVER_4
-from placement.decide.decide import decide
 from placement.decide.topology import Topology
 from placement.messages import NO_INDEX
 from placement.observe.model import Pod
 from placement.observe.read import read_pod
 from tests.placement import stored
-from tests.placement.world import HOUR, MINUTE, NOW, SECOND, job, placed, problem, servers, waiting
+from tests.placement.world import HOUR, MINUTE, NOW, SECOND, decide, job, placed, problem, servers, waiting
 
 GROUP = "leaderworkerset.sigs.k8s.io/group-index"
 TWO = Topology(servers(2).values())

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from contract.keys import GATE, SERVER_4
 from placement.decide.answer import answer_for
-from placement.decide.decide import decide
-from placement.decide.forecast import Scene, forecast
+from placement.decide.decide import Scene
+from placement.decide.forecast import forecast
 from placement.decide.plan import MOST_LEFT, MOST_PREEMPTIONS, Decision, Failure, Memory, Tuning
 from placement.decide.preempt import MOST_VICTIMS
 from placement.decide.reserve import Admission
@@ -29,6 +29,7 @@ from tests.placement.world import (
     bound,
     carry_out,
     changed,
+    decide,
     deleted,
     foreign,
     job,

@@ -8,7 +8,6 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement.decide.decide import decide
 from placement.decide.plan import Decision
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, JobKey, Node, Pod
@@ -20,6 +19,7 @@ from tests.placement.world import (
     SECOND,
     bound,
     carry_out,
+    decide,
     foreign,
     job,
     jobs,

@@ -7,13 +7,12 @@ import pytest
 
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
-from placement.decide.decide import decide
 from placement.decide.jobs import Job
 from placement.decide.plan import LONGEST, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.model import UNITS, Kind, Node, Pod, Units
-from tests.placement.world import HOUR, NOW, bound, changed, foreign, job, on, servers, waiting
+from tests.placement.world import HOUR, NOW, bound, changed, decide, foreign, job, on, servers, waiting
 
 MANY = servers(40)
 

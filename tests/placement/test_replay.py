@@ -16,7 +16,6 @@ from contract.place import Index, Term
 from placement import messages
 from placement.__main__ import main
 from placement.decide.allocation import offered
-from placement.decide.decide import decide
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Claim, DeviceClass, Inventory, Request, Slice, key_of
@@ -37,7 +36,19 @@ from placement.observe.model import Term as Terms
 from placement.replay import decided, read
 from placement.snapshot import KEPT, Snapshot, as_json
 from tests.helpers import examples
-from tests.placement.world import DEMAND, HOUR, MINUTE, NOW, SECOND, bound, foreign, job, node, servers
+from tests.placement.world import (
+    DEMAND,
+    HOUR,
+    MINUTE,
+    NOW,
+    SECOND,
+    bound,
+    decide,
+    foreign,
+    job,
+    node,
+    servers,
+)
 
 THREE = servers(3)
 NODES = list(THREE.values())

@@ -9,13 +9,12 @@ import pytest
 
 from common.times import duration
 from contract.keys import TIME_LIMIT
-from placement.decide.decide import decide
 from placement.decide.plan import Decision, Memory
 from placement.decide.topology import Topology
 from placement.observe.model import Pod
 from placement.observe.read import read_pod
 from tests.placement.stored import worker
-from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bound, job, on, placed, servers, waiting
+from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bound, decide, job, on, placed, servers, waiting
 
 FOUR = servers(4)
 DAY = 24 * HOUR

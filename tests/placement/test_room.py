@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from contract.keys import NO_NODE, NO_SERVER, NODE_IDS, SERVER_4
-from placement.decide.decide import decide
 from placement.decide.topology import Topology
 from placement.observe.model import Demand
 from tests.placement.world import (
@@ -12,6 +11,7 @@ from tests.placement.world import (
     HOUR,
     NOW,
     bound,
+    decide,
     foreign,
     job,
     node,

@@ -14,7 +14,6 @@ from placement.decide.allocate import MOST_COMPARED, MOST_DEMANDS, OF_A_KIND
 from placement.decide.believe import Belief, Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
-from placement.decide.decide import decide
 from placement.decide.plan import Decision, Failure, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import Demand, Expression, Node, Pod, Term
@@ -24,6 +23,7 @@ from tests.placement.world import (
     SECOND,
     WHOLE_NODE,
     bound,
+    decide,
     deleted,
     foreign,
     job,

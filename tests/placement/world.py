@@ -11,10 +11,12 @@ from placement import messages
 from placement.act.write import noted
 from placement.decide.believe import unjudged
 from placement.decide.cluster import shown
+from placement.decide.decide import Scene
 from placement.decide.jobs import Job, jobs_of
-from placement.decide.plan import Decision, Deletion, Opening
+from placement.decide.plan import Decision, Deletion, Memory, Opening, Tuning
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, Demand, JobKey, Node, Pod
+from placement.observe.inventory import Inventory
+from placement.observe.model import UNITS, Demand, Ended, JobKey, Node, Pod
 from testbed.plane.nodes import INSTANCE_TYPE, TRN2U
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -23,6 +25,19 @@ CAPACITY = {"aws.amazon.com/neuron": 16_000, "cpu": 192_000, "pods": 110_000}
 WHOLE_NODE = {"aws.amazon.com/neuron": 16_000, "cpu": 100_000}
 KEYS = {4: SERVER_4, 2: SERVER_2, 1: HOSTNAME}
 DEMAND = Demand({INSTANCE_TYPE: TRN2U}, None, (), WHOLE_NODE)
+
+
+def decide(  # noqa: PLR0913, PLR0917 - the inputs of a decision
+    nodes: Topology,
+    pods: Iterable[Pod | Ended],
+    now: datetime,
+    tuning: Tuning | None = None,
+    memory: Memory | None = None,
+    inventory: Inventory | None = None,
+) -> Decision:
+    """Returns the decision about nodes and pods."""
+    given = tuning or Tuning(), memory or Memory(), inventory or Inventory()
+    return Scene(nodes, tuple(pods), now, *given).decision()
 
 
 def node(server: int, position: int, **changes: Any) -> Node:

@@ -19,7 +19,7 @@ from kube.metrics import Server, serve
 from placement.act import answers
 from placement.act.answers import PATH, Answers
 from placement.decide.answer import answer_for, pods_of
-from placement.decide.forecast import Scene
+from placement.decide.decide import Scene
 from placement.decide.plan import Failure, Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Guarantee, Pod

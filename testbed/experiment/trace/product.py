@@ -13,7 +13,7 @@ from itertools import chain
 
 from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
-from placement.decide.decide import decide
+from placement.decide.decide import Scene
 from placement.decide.plan import Memory, Opening, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Demand, Guarantee, Node, Pod, shared
@@ -70,7 +70,8 @@ class Product:
             RuntimeError: The decision names an error of the program, or deletes Pods.
         """
         pods = chain.from_iterable(chain(self._running.values(), *map(self._candidates, self._waiting)))
-        decision = decide(self._topology, pods, EPOCH + timedelta(seconds=now), self._tuning, self._memory)
+        at = EPOCH + timedelta(seconds=now)
+        decision = Scene(self._topology, tuple(pods), at, self._tuning, self._memory).decision()
         if decision.errors or decision.deletions:
             raise RuntimeError(f"errors: {decision.errors}; deletions: {decision.deletions}")
         self._memory, cluster = decision.memory, decision.cluster

@@ -13,8 +13,8 @@ from zlib import crc32
 
 from contract.keys import SERVER_4
 from placement.decide.choose import Ranking
-from placement.decide.decide import decide
-from placement.decide.plan import Tuning
+from placement.decide.decide import Scene
+from placement.decide.plan import Memory, Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Guarantee
 from tests.placement.simulation import Arrival, simulate
@@ -59,10 +59,10 @@ def least_milliseconds(nodes: int, waiting: int, *, guarantees: bool) -> tuple[f
     tuning = Tuning(units=replace(UNITS, guarantees=owned))
     first, later = [], []
     for _ in range(5):
-        memory = None
+        memory = Memory()
         for times in (first, later):
             begin = time.process_time()
-            decision = decide(topology, pods, NOW, tuning, memory)
+            decision = Scene(topology, tuple(pods), NOW, tuning, memory).decision()
             times.append(time.process_time() - begin)
             memory = decision.memory
     return min(first) * 1000, min(later) * 1000, len(pods), len(decision.openings)
