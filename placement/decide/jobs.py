@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -19,6 +20,10 @@ from placement.observe.model import Apart, Demand, JobKey, Units, is_pod
 BY_NAME: Final = attrgetter("pod.name")
 MOST_OWN: Final = 16
 """Different terms of anti-affinity that the workers of a job may have; terms by host name do not count."""
+
+
+Layout = tuple[int, int, str]
+"""The number of workers of a job, and the size and the label of their units."""
 
 
 @dataclass(frozen=True)
@@ -142,15 +147,19 @@ class Job:
         return frozenset([member.pod.number for member in self.workers])
 
     @cached_property
+    def layouts(self) -> AbstractSet[Layout]:
+        """The layouts in the placement annotations of its workers: one if they agree."""
+        places = {member.place for member in self.workers if member.place}
+        return {(place.workers, place.size, place.unit) for place in places}
+
+    @cached_property
     def unlike(self) -> str | None:
         """Why its workers cannot be those of one job; None if they can."""
-        places = [member.place for member in self.workers if member.place is not None]
-        if not places:
+        if not self.layouts:
             return messages.NO_WORKERS
-        layouts = {(place.workers, place.size, place.unit) for place in places}
-        if len(layouts) > 1:
-            return messages.unlike([(count, size) for count, size, _ in sorted(layouts)[:2]])
-        total = places[0].workers
+        if len(self.layouts) > 1:
+            return messages.unlike([(count, size) for count, size, _ in sorted(self.layouts)[:2]])
+        total = self.place.workers
         names: dict[int, str] = {}
         for pod in (member.pod for member in self.workers):
             if pod.number >= total:

@@ -78,26 +78,24 @@ class Losses:
             ended = job.settled if job else not new
             created = None if ended else left.created
             if self._now - left.at < REMEMBERED or created:
-                self._memory.left[key] = left._replace(
-                    created=created, nodes=frozenset() if ended else left.nodes
-                )
+                nodes = frozenset[str]() if ended else left.nodes
+                self._memory.left[key] = left._replace(created=created, nodes=nodes)
             if new and not ended and not (job and job.gated and not job.missing):
                 for name in left.nodes:  # not all of its pods exist yet
                     self._cluster.hold(name, key)
 
     def moves(self, job: Job) -> bool:
         """Returns whether it needs a unit in place of one with a failed node."""
-        left = self._memory.left.get(job.key)
-        back = left and left.nodes and _is_of(job, left) and self._is_new(left)
-        return job.key in self.lasting or bool(back)
+        left = self._left(job)
+        return job.key in self.lasting or bool(left and left.nodes and self._is_new(left))
 
     def created(self, job: Job) -> datetime | None:
         """If all pods of a job were deleted, returns when the job was first created; otherwise None.
 
         Its age when they were deleted is at most the default limit: it may have run for months.
         """
-        left = self._memory.left.get(job.key)
-        return left.created if left and _is_of(job, left) else None
+        left = self._left(job)
+        return left.created if left else None
 
     def pause(self, job: Job) -> str | None:
         """Returns why it may leave no node now; None if it may."""
@@ -141,11 +139,10 @@ class Losses:
         first = min(first + (self._now - began if began else timedelta()), self._now)
         first = max(first, self._now - self._tuning.default_limit)
         place = next(member.place for member in self._pods[job.key] if member.place)
+        layout = place.workers, place.size, place.unit
         kept = None if nodes else first
         times = self._times(job) if began else (*self._times(job), self._now)
-        self._memory.left[job.key] = Left(
-            self._now, times, nodes, kept, place.workers, place.size, place.unit
-        )
+        self._memory.left[job.key] = Left(self._now, times, nodes, kept, layout)
         self._memory.lost[job.key] = self._now  # it is tried again if this does not help
 
     @property
@@ -153,20 +150,17 @@ class Losses:
         """The jobs whose pods may still be created again."""
         return {key for key, left in self._memory.left.items() if self._is_new(left)}
 
+    def _left(self, job: Job) -> Left | None:
+        """Returns what is known of a job that left a node, unless that was another job of its name."""
+        left = self._memory.left.get(job.key)
+        return left if left and job.layouts <= {left.layout} else None
+
     def _is_new(self, left: Left) -> bool:
         return self._now - left.at < self._tuning.bound
 
     def _times(self, job: Job) -> tuple[datetime, ...]:
         left = self._memory.left.get(job.key)
         return recent(left.times, self._now) if left else ()
-
-
-def _is_of(job: Job, left: Left) -> bool:
-    """Returns whether a job may be the one that left a node, by its workers that exist."""
-    places = {member.place for member in job.workers if member.place}
-    return all(
-        (place.workers, place.size, place.unit) == (left.workers, left.size, left.unit) for place in places
-    )
 
 
 def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:

@@ -10,7 +10,7 @@ from placement import messages
 from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
-from placement.decide.jobs import Job, Jobs
+from placement.decide.jobs import Job, Jobs, Layout
 from placement.decide.reserve import Admission, Ends
 from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
@@ -80,10 +80,7 @@ class Left(NamedTuple):
     times: tuple[datetime, ...]  # the times at which its nodes failed
     nodes: frozenset[str]  # the nodes of the units that are kept for it
     created: datetime | None = None  # when its age begins: a restart does not reduce it
-    # The values of its placement annotation. A job with the same name and other values is another job.
-    workers: int = 0
-    size: int = 0
-    unit: str = ""
+    layout: Layout = (0, 0, "")  # a job with the same name and another layout is another job
 
 
 class Preemption(NamedTuple):
