@@ -27,7 +27,7 @@ _DIGITS = 20
 """Digits of an integer that are read: Kubernetes has no integers of more than 64 bits."""
 
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]')
-"""Brackets of JSON; a string matches as a whole, so that brackets in it do not count."""
+"""Brackets of JSON; a string matches as a whole, so that brackets in it are ignored."""
 
 
 Answer = tuple[int, bytes]

@@ -210,7 +210,10 @@ def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
 
 @main.command("snapshot")
 @click.option(
-    "--hide-names", "hidden", is_flag=True, help="Replace names and label values by numbers in their order."
+    "--hide-names",
+    "hidden",
+    is_flag=True,
+    help="Replace names and label values with numbers, in their order.",
 )
 @connected
 def snapshot_command(lister: Lister, *, hidden: bool) -> None:

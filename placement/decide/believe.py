@@ -73,7 +73,7 @@ class Belief:
 
     Args:
         bound: The time after its admission for which a pod counts as having the devices that it claims: the
-            watch of pods may be ahead of the watch of claims. After that, only allocated devices count.
+            watch of pods may be ahead of the watch of claims. After that, only allocated devices are used.
         known: The members of the last decision, by the uids of pods, if units were the same, and nodes for
             those that have one. A pod without claims that has not changed is the same member.
     """

@@ -378,7 +378,7 @@ class _Round:
         if late or before.refused:
             pins = [member.pin for member in pods if member.pin and not member.pod.node]
             nodes = topology.names(job.place.unit, pins)
-            # If terms were too many to examine, the first failure on these nodes does not count.
+            # If terms were too many to examine, the first failure on these nodes is ignored.
             new = [topology.nodes[name] for name in nodes - self._next.doubtful.keys()]
             fault = not self._cluster.repelling.unclear(new, job.key[0])
             self._next.doubtful.update(dict.fromkeys(nodes, self._now))

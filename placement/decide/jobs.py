@@ -19,7 +19,7 @@ from placement.observe.model import Apart, Demand, JobKey, Units, is_pod
 
 BY_NAME: Final = attrgetter("pod.name")
 MOST_OWN: Final = 16
-"""Different terms of anti-affinity that the workers of a job may have; terms by host name do not count."""
+"""Different terms of anti-affinity that the workers of a job may have; terms on the host name are ignored."""
 
 
 Layout = tuple[int, int, str]
@@ -74,7 +74,7 @@ class Job:
 
     @cached_property
     def begun(self) -> bool:
-        """Whether a part of it was admitted; a worker whose gate was removed by hand does not count."""
+        """Whether a part of it was admitted; a worker whose gate was removed by hand is ignored."""
         return any(member.pod.opened and member.neuron for member in self.workers)
 
     @property

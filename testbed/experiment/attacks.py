@@ -115,7 +115,7 @@ def repelling(*terms: Object, key: str = "topology.kubernetes.io/zone") -> Objec
 def what_once_stopped_the_fleet(tenant: Tenant) -> Goes:
     """Creates a few Pods of each sort of `hostile`."""
     tenant.forge(*(forged(tenant.plain, tenant.free[0], number) for number in range(40)))
-    tenant.wait_for_event(f"by the label '{nodes.INSTANCE_TYPE}': there are none here")
+    tenant.wait_for_event(f"with the label '{nodes.INSTANCE_TYPE}': the rule table has none")
     yield ALL
 
 

@@ -240,7 +240,7 @@ def test_a_change_of_fields_that_are_not_kept_wakes_no_waiter(api: FakeApi) -> N
 
 @dataclass
 class Seen:
-    """Labels, and the version that they were seen in, which does not count."""
+    """Labels, and the version that they were seen in, which is ignored."""
 
     own: dict[str, str]
     version: str = field(compare=False)

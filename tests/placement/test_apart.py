@@ -282,7 +282,7 @@ def test_a_failure_where_terms_are_too_many_costs_nothing_the_first_time() -> No
         assert after.memory.failures["team", "team.a"] == Failure(count, NOW, frozenset({"us-01"}))
         assert [*after.memory.vain] == costs
         assert "n1-0" in after.memory.doubtful
-        # A deletion that is tried again does not count as a second failure.
+        # A deletion that is tried again is not a second failure.
         again = replace(after.memory, unsettled=memory.unsettled)
         assert decide(Topology(TWO.values()), [*HIDING, *vain], NOW, memory=again).memory == again
     # It keeps its age.
