@@ -112,7 +112,10 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     view = [*words, "config", "view", "--minify", "--output=jsonpath={..namespace}"]
     done = subprocess.run(view, check=False, capture_output=True, text=True)  # noqa: S603 - kubectl
     if done.returncode:
-        raise ApiError(f"cannot reach the API server: {done.stderr.strip()}; see --kubeconfig and --context")
+        why = done.stderr.strip()
+        if not why.removeprefix("error: ").startswith("current-context must exist"):
+            raise ApiError(f"cannot reach the API server: {why}; see --kubeconfig and --context")
+        raise ApiError("no kubeconfig names a cluster: set KUBECONFIG, or name a --kubeconfig or a --context")
     folder = tempfile.mkdtemp(prefix="ku-")  # short: the path of a socket has 108 characters at most
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = str(Path(folder) / "s")

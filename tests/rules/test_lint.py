@@ -437,6 +437,24 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             [("shapes", "pins workers to nodes, which a job of shape one on the same unit may get; use a")],
         ),
         (
+            "families: [{name: trn2u, shapes: [{name: six, workers: 6, nodeConfig: 2}]}]\n",
+            [
+                (
+                    "shapes",
+                    "shape six shares its units, and other shapes of trn2u do not: write `apart: required`",
+                )
+            ],
+        ),
+        (
+            "rules: [{name: x, reason: r, match: {role: worker}, placer: whole-job}]\n",
+            [
+                (
+                    "placer",
+                    "whole-job admission cannot admit Pods without numbers, and they would wait forever: add",
+                )
+            ],
+        ),
+        (
             RULE.replace("worker}", "worker, workers: 3}")
             + '    deny: "$(job.workers) workers: use 2 or 4"\n',
             [

@@ -58,11 +58,11 @@ def why(result: Outcome, name: str = "x") -> tuple[State, str]:
         ),
         ("", mpijob(annotations={keys.INJECT: "true"}, resource=None), f"opted in by {keys.INJECT}"),
         ("", mpijob(), "its workers ask for aws.amazon.com/neuron"),
-        ("", mpijob(0), "the job has no workers"),
+        ("", mpijob(0), "the job has no workers: spec.mpiReplicaSpecs.Worker.replicas is missing or 0"),
         (
             "",
             {"apiVersion": "batch/v1", "kind": "Job", "spec": {"parallelism": 0, "template": {}}},
-            "the job has no workers",
+            "the job has no workers: spec.parallelism is missing or 0",
         ),
         ("", mpijob(resource=GPU), WITHOUT),
         (

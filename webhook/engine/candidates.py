@@ -21,7 +21,7 @@ def candidacy(job: Job) -> tuple[bool, str]:
     if not groups:
         return False, _no_template(job)
     if not job.has_workers:
-        return False, "the job has no workers"
+        return False, _no_workers(groups)
     if not job.instance_types():
         return False, f"its own selection of nodes {_left_out(job)}"
     if job.opted:
@@ -38,6 +38,12 @@ def _no_template(job: Job) -> str:
     if any(row.takes_nodes == DEVICES for row in rows):
         return f"no pod template at {places} asks for a node's devices or selects a family's instance type"
     return f"the job has no {WORKER} template: there is none at {places}"
+
+
+def _no_workers(groups: Sequence[Group]) -> str:
+    paths = [factor.path.name for group in groups for factor in group.row.replicas if factor.path]
+    places = cut(" or ".join(dict.fromkeys(paths)))
+    return f"the job has no workers: {places} is missing or 0" if places else "the job has no workers"
 
 
 def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:

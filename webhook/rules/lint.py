@@ -9,6 +9,7 @@ from typing import Any
 
 from common.quantities import thousandths
 from contract import keys
+from contract.place import Placer
 from webhook.objects.templates import is_glob
 from webhook.objects.tree import Path
 from webhook.rows.families import Family, Unit
@@ -44,6 +45,9 @@ def problems_of(table: Table) -> Found:
 def doubtful(table: Table) -> Found:
     """Yields rows that are valid and probably not meant, such as a family without a shape for some sizes."""
     for index, rule in enumerate(table.rules):
+        if rule.placer is Placer.WHOLE_JOB and not (rule.match.numbered and rule.match.numbered.value):
+            why = "whole-job admission cannot admit Pods without numbers, and they would wait forever"
+            yield ("rules", index, "placer"), f"{why}: add `numbered: true` to match"
         for key in ("warn", "deny") if rule.match.workers and "job.nodes" not in rule.quotes else ():
             if "job.workers" in names(getattr(rule, key)):
                 why = "`workers` counts a launcher that runs ranks, too, and $(job.workers) does not"
@@ -60,8 +64,15 @@ def doubtful(table: Table) -> Found:
 
 def _doubtful_family(family: Family, at: Path) -> Found:
     sharing = [row for row in family.shapes if family.unit(row) and row.apart != "required"]
+    apart = any(row.apart == "required" for row in family.shapes)
     for index, shape in enumerate(family.shapes if sharing else ()):
-        if shape.node_config.most == 1:
+        if apart and shape in sharing:
+            why = f"shape {shape.name} shares its units, and other shapes of {family.name} do not"
+            yield (
+                (*at, "shapes", index),
+                f"{why}: write `apart: required`, or other jobs get the rest of a unit",
+            )
+        elif shape.node_config.most == 1 and not apart:
             why = f"pins workers to nodes, which a job of shape {sharing[0].name} on the same unit may get"
             way_out = f"use a range such as 1 to {sharing[0].node_config.most}"
             yield (*at, "shapes", index, "nodeConfig"), f"{why}; {way_out}"
