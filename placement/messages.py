@@ -1,11 +1,12 @@
-"""The texts that placement shows to people, each as a function of its values, and the codes for programs.
+"""The texts that placement shows to people, and the codes for programs.
 
-`Reason` has the codes of the reasons for which a job waits, `EventReason` those of Events, and `FAULTS` those
-of Pods that cannot be placed. docs/reference.md lists the first two.
+A text with values is a function of them, mostly the ``format`` of a template. `Reason` has the codes of the
+reasons for which a job waits, `EventReason` those of Events, and `FAULTS` those of Pods that cannot be
+placed. docs/reference.md lists the first two.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
@@ -97,48 +98,37 @@ FAULTS: Final[Mapping[str, str]] = {
     "unlabelled": "it is on node {}, which has no label {} and so is in no unit",
 }
 """The text by code; a `Fault` has the code and the values."""
+NO_INDEX: Final = f"annotation {PLACE} has no index: placement needs the number of each pod"
+ALL_CLAIMS: Final = "its claims"
+template: Final = "ResourceClaimTemplate {}".format
+device_class: Final = "DeviceClass {}".format
 
 
 def fault(code: str, *values: object) -> str:
     return FAULTS[code].format(*(fault(*value) if isinstance(value, tuple) else value for value in values))
 
 
-NO_INDEX: Final = f"annotation {PLACE} has no index: placement needs the number of each pod"
-ALL_CLAIMS: Final = "its claims"
-
-
-def template(name: str) -> str:
-    return f"ResourceClaimTemplate {name}"
-
-
-def device_class(name: str) -> str:
-    return f"DeviceClass {name}"
-
-
 # ---- Jobs that cannot be admitted even to free units -------------------------------------------------------
 
-
-def no_job_label(pod: str) -> str:
-    return f"{pod} has the gate {GATE} but no job label: delete it, so that it is recreated"
-
-
-def other_placer(pod: str, placer: str) -> str:
-    return f"{pod} has the gate {GATE}, but its annotation has {placer}: remove the gate"
-
-
-def other_gate(pod: str, gate: str) -> str:
-    return f"{pod} waits for another gate as well: {gate}"
-
-
-def no_devices(pod: str, resource: str) -> str:
-    return f"{pod} requests no {resource}: create the job with {INJECT}: false"
-
-
+no_job_label: Final = f"{{}} has the gate {GATE} but no job label: delete it, so that it is recreated".format
+other_placer: Final = f"{{}} has the gate {GATE}, but its annotation has {{}}: remove the gate".format
+other_gate: Final = "{} waits for another gate as well: {}".format
+no_devices: Final = f"{{}} requests no {{}}: create the job with {INJECT}: false".format
 NO_WORKERS: Final = "none of its workers exists yet"
-
-
-def missing(count: int, total: int) -> str:
-    return f"{count} of {total} workers exist"
+missing: Final = "{} of {} workers exist".format
+high_number: Final = "{} has number {}, but the job was admitted with {} workers".format
+same_number: Final = "{} and {} have the same number {}".format
+partial_unit: Final = "{} workers do not fill units of {} nodes".format
+many_terms: Final = "its workers have {} anti-affinity terms: at most {} are supported".format
+repels_itself: Final = "its workers' required anti-affinity on {} selects these workers: remove it".format
+many_demands: Final = "its workers need {} different kinds of node: at most {} are supported".format
+many_conditions: Final = (
+    "waiting jobs of {} have {} conditions on nodes, and it has {} more: at most {} are compared at a "
+    "time; use fewer, or wait until earlier jobs start"
+).format
+same_pin: Final = "blocks {} and {} are both pinned to {}".format
+crowded: Final = "{} needs a node in {}, where its block is: {}".format
+too_few_nodes: Final = "only {} of its nodes are not used by the block".format
 
 
 def unlike(sizes: Sequence[tuple[int, int]]) -> str:
@@ -146,43 +136,8 @@ def unlike(sizes: Sequence[tuple[int, int]]) -> str:
     return f"its workers have different placement annotations: {both}; delete those of other jobs"
 
 
-def high_number(pod: str, number: int, total: int) -> str:
-    return f"{pod} has number {number}, but the job was admitted with {total} workers"
-
-
-def same_number(first: str, second: str, number: int) -> str:
-    return f"{first} and {second} have the same number {number}"
-
-
-def partial_unit(workers: int, size: int) -> str:
-    return f"{workers} workers do not fill units of {size} nodes"
-
-
-def many_terms(count: int, most: int) -> str:
-    return f"its workers have {count} anti-affinity terms: at most {most} are supported"
-
-
-def repels_itself(label: str) -> str:
-    return f"its workers' required anti-affinity on {label} selects these workers: remove it"
-
-
-def many_demands(count: int, most: int) -> str:
-    return f"its workers need {count} different kinds of node: at most {most} are supported"
-
-
-def many_conditions(namespace: str, before: int, count: int, most: int) -> str:
-    return (
-        f"waiting jobs of {namespace} have {before} conditions on nodes, and it has {count} more: at most "
-        f"{most} are compared at a time; use fewer, or wait until earlier jobs start"
-    )
-
-
 def several_pins(block: int, units: Sequence[str]) -> str:
     return f"block {block} is pinned to several units: {', '.join(units)}"
-
-
-def same_pin(first: int, second: int, unit: str) -> str:
-    return f"blocks {first} and {second} are both pinned to {unit}"
 
 
 def by_hand(pod: str, node: str) -> str:
@@ -190,17 +145,28 @@ def by_hand(pod: str, node: str) -> str:
     return f"{pod} was admitted by hand and {where}"
 
 
-def crowded(pod: str, unit: str, why: str) -> str:
-    return f"{pod} needs a node in {unit}, where its block is: {why}"
-
-
-def too_few_nodes(count: int) -> str:
-    return f"only {count} of its nodes are not used by the block"
-
-
 # ---- Why a job gets no units, or leaves those that it has --------------------------------------------------
 
 _UNITS: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
+free: Final = "{} free".format
+tried_again: Final = "{}; tried again at {:%H:%M:%S} UTC".format
+refused: Final = "the API server refused to change its pods: {}".format
+failed: Final = "admitted {} times without getting its nodes".format
+waits_for: Final = "an admission in its namespace failed: waits until {} has its nodes".format
+cannot_decide: Final = "a bug keeps the program from deciding on it; see its log: {!r}".format
+cannot_explain: Final = "the program cannot give the reason, see its log: {!r}".format
+NOT_EVERY_NODE: Final = "not every worker got a node"
+MOST_NOT_READY: Final = "most nodes are not ready, so nothing is deleted"
+MOST_WERE_NOT_READY: Final = "most nodes were not ready just now, so nothing is deleted yet"
+left_often: Final = "has left failed nodes {} times".format
+cannot_move: Final = "{}; cannot move yet: {}".format
+ENDING: Final = "its deleted pods have not ended yet"
+LAUNCHER_FIRST: Final = "its launcher is deleted first"
+launcher_again: Final = (
+    f"its launcher was deleted {{}} times, and is there again without the gate {GATE}"
+).format
+preempted_by: Final = "preempted by {}, which has a higher priority".format
+preempts: Final = "preempts {}, which has a lower priority".format
 
 
 def units(count: int, size: int, *, parts: bool = False) -> str:
@@ -211,10 +177,6 @@ def units(count: int, size: int, *, parts: bool = False) -> str:
 
 def needs(count: int, size: int, *, parts: bool = False) -> str:
     return f"needs {units(count, size, parts=parts)}"
-
-
-def free(count: int) -> str:
-    return f"{count} free"
 
 
 def shortage(
@@ -234,55 +196,8 @@ def guaranteed_to_others(needed: int, label: str, teams: str, kept: int, total: 
     )
 
 
-def tried_again(why: str, at: datetime) -> str:
-    return f"{why}; tried again at {at:%H:%M:%S} UTC"
-
-
-def refused(error: str) -> str:
-    return f"the API server refused to change its pods: {error}"
-
-
-def failed(count: int) -> str:
-    return f"admitted {count} times without getting its nodes"
-
-
-def waits_for(job: str) -> str:
-    return f"an admission in its namespace failed: waits until {job} has its nodes"
-
-
-def cannot_decide(error: Exception) -> str:
-    return f"a bug keeps the program from deciding on it; see its log: {error!r}"
-
-
-def cannot_explain(error: Exception) -> str:
-    return f"the program cannot give the reason, see its log: {error!r}"
-
-
-NOT_EVERY_NODE: Final = "not every worker got a node"
-
-
 def not_whole(bound: timedelta, why: str) -> str:
     return f"admitted, but not whole within {int(bound.total_seconds())} s: {why}"
-
-
-MOST_NOT_READY: Final = "most nodes are not ready, so nothing is deleted"
-MOST_WERE_NOT_READY: Final = "most nodes were not ready just now, so nothing is deleted yet"
-
-
-def left_often(count: int) -> str:
-    return f"has left failed nodes {count} times"
-
-
-def cannot_move(leaves: str, why: str) -> str:
-    return f"{leaves}; cannot move yet: {why}"
-
-
-ENDING: Final = "its deleted pods have not ended yet"
-LAUNCHER_FIRST: Final = "its launcher is deleted first"
-
-
-def launcher_again(count: int) -> str:
-    return f"its launcher was deleted {count} times, and is there again without the gate {GATE}"
 
 
 def leaves(moves: Sequence[tuple[str | None, str]], why: str) -> str:
@@ -290,65 +205,28 @@ def leaves(moves: Sequence[tuple[str | None, str]], why: str) -> str:
     return f"{', '.join(ways)}: {why}"
 
 
-def preempted_by(job: str) -> str:
-    return f"preempted by {job}, which has a higher priority"
-
-
-def preempts(job: str) -> str:
-    return f"preempts {job}, which has a lower priority"
-
-
 # ---- Why a node or a unit cannot be used -------------------------------------------------------------------
 
 NOT_READY: Final = "not ready"
 CORDONED: Final = "cordoned"
-
-
-def node_is(node: str, state: str) -> str:
-    return f"node {node} is {state}"
-
-
+node_is: Final = "node {} is {}".format
 GONE: Final = "gone"
-
-
-def node_of_unit_gone(unit: str | None) -> str:
-    return f"a node of {unit} is gone"
-
-
-def not_selected(node: str, key: str, value: str) -> str:
-    return f"node {node} does not have the label {key}={value}"
-
-
-def not_in_affinity(node: str) -> str:
-    return f"node {node} does not match the pods' node affinity"
-
-
-def tainted(node: str, taint: str) -> str:
-    return f"node {node} has the taint {taint}"
-
-
-def too_few_devices(node: str, request: str) -> str:
-    return f"node {node} offers too few devices for {request}"
-
-
-def requested_by(request: str) -> str:
-    return f"of what {request} requests"
-
-
-def full(node: str, resource: str) -> str:
-    return f"node {node} does not have enough {resource}"
-
-
-def filled_by(detail: str, pod: str) -> str:
-    return f"{detail}, and pod {pod} uses most of it"
-
-
-def held_by(job: str) -> str:
-    return f"held by {job}"
-
-
-def node_held_by(node: str, job: str) -> str:
-    return f"node {node} is held by {job}"
+node_of_unit_gone: Final = "a node of {} is gone".format
+not_selected: Final = "node {} does not have the label {}={}".format
+not_in_affinity: Final = "node {} does not match the pods' node affinity".format
+tainted: Final = "node {} has the taint {}".format
+too_few_devices: Final = "node {} offers too few devices for {}".format
+requested_by: Final = "of what {} requests".format
+full: Final = "node {} does not have enough {}".format
+filled_by: Final = "{}, and pod {} uses most of it".format
+held_by: Final = "held by {}".format
+node_held_by: Final = "node {} is held by {}".format
+repelled: Final = "kept off by anti-affinity with {}: wait until it ends, or remove the term".format
+reserved_for: Final = "reserved for {}, which is next".format
+kept_for: Final = "kept for {} by a guarantee".format
+kept_free_for: Final = "kept free for {} by a guarantee".format
+incomplete: Final = "{} of {} nodes present".format
+mixed: Final = "node {} has no devices of the Neuron DRA driver, and other nodes of the unit have some".format
 
 
 def crowded_unit(free: int, jobs: Sequence[str]) -> str:
@@ -356,40 +234,15 @@ def crowded_unit(free: int, jobs: Sequence[str]) -> str:
     return f"{free} nodes free, {why}"
 
 
-def repelled(job: str) -> str:
-    return f"kept off by anti-affinity with {job}: wait until it ends, or remove the term"
-
-
-def reserved_for(job: str) -> str:
-    return f"reserved for {job}, which is next"
-
-
-def kept_for(teams: str) -> str:
-    return f"kept for {teams} by a guarantee"
-
-
-def kept_free_for(teams: str) -> str:
-    return f"kept free for {teams} by a guarantee"
-
-
-def incomplete(count: int, most: int) -> str:
-    return f"{count} of {most} nodes present"
-
-
-def mixed(node: str) -> str:
-    return f"node {node} has no devices of the Neuron DRA driver, and other nodes of the unit have some"
-
-
 # ---- Events and log lines ----------------------------------------------------------------------------------
-
-
-def admitted(units: Sequence[str]) -> str:
-    return f"admitted to {' '.join(units)}" if units else "admitted: its workers have their nodes"
-
 
 BUG: Final = "a bug in this program"
 STOPPED: Final = "stopped"
 WITHOUT_CLAIMS: Final = "jobs are placed by their requests, as before Kubernetes 1.34"
+
+
+def admitted(units: Sequence[str]) -> str:
+    return f"admitted to {' '.join(units)}" if units else "admitted: its workers have their nodes"
 
 
 def no_event(error: Exception, pause: timedelta | None = None) -> str:
@@ -406,37 +259,22 @@ BUSY: Final = "it answers another question: try again"
 NOT_WHOLE_JOB: Final = "whole-job admission does not place it"
 CLAIMS_DEVICES: Final = "it claims devices: ask with kubectl ultraserver preview --fit"
 EMPTY: Final = "the job has no workers"
-
-
-def size_of_question(most: int) -> str:
-    return f"a question has 1 to {most} bytes"
-
-
-def outdated(at: datetime) -> str:
-    return f"the last decision was made at {at:%H:%M:%S} UTC"
-
-
-def answered_just_now(wait: float) -> str:
-    return f"it answered a question just now: try again in {wait:.1f} s"
-
-
-def slow_question(seconds: float) -> str:
-    return f"the question has not arrived within {seconds:g} s"
-
-
-def many_workers(most: int) -> str:
-    return f"the job has more than {most} workers"
-
-
-def long_name(most: int) -> str:
-    return f"a name has at most {most} characters"
-
+size_of_question: Final = "a question has 1 to {} bytes".format
+outdated: Final = "the last decision was made at {:%H:%M:%S} UTC".format
+answered_just_now: Final = "it answered a question just now: try again in {:.1f} s".format
+slow_question: Final = "the question has not arrived within {:g} s".format
+many_workers: Final = "the job has more than {} workers".format
+long_name: Final = "a name has at most {} characters".format
 
 # ---- The commands `open` and `replay` ----------------------------------------------------------------------
 
 ONE_OR_ALL: Final = "name one job as namespace/name, or use --all"
 INCOMPLETE_SNAPSHOT: Final = "note: the snapshot lacks pods or claims that its user could not list"
 _RETAKE: Final = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
+not_opened: Final = "{} pods were not admitted".format
+large_snapshot: Final = f"{{}}: has more than {{}} MiB: {_RETAKE}".format
+no_decision: Final = "{}: no decision: a bug, or the file was changed: {}".format
+other_release: Final = "note: the snapshot was taken with release {}".format
 
 
 def opened(pod: str, job: str, why: str) -> str:
@@ -444,30 +282,14 @@ def opened(pod: str, job: str, why: str) -> str:
     return f"{name}: {why}" if why else f"admitted {name}"
 
 
-def not_opened(count: int) -> str:
-    return f"{count} pods were not admitted"
-
-
 def none_waits(job: str | None) -> str:
     return f"no pod waits for {job}" if job else "no pod waits"
-
-
-def large_snapshot(path: object, most: int) -> str:
-    return f"{path}: has more than {most} MiB: {_RETAKE}"
 
 
 def invalid_snapshot(path: object, field: str, value: str, error: str, more: int) -> str:
     where = f"{field} is {value}: " if field else ""
     also = f", and {more} more errors" if more else ""
     return f"{path}: {where}{error}{also}: {_RETAKE}"
-
-
-def no_decision(path: object, error: Exception) -> str:
-    return f"{path}: no decision: a bug, or the file was changed: {error}"
-
-
-def other_release(release: str) -> str:
-    return f"note: the snapshot was taken with release {release}"
 
 
 def replayed(admitted: int, waiting: int, evicted: int) -> str:
@@ -486,15 +308,9 @@ def reserved_from(units: Sequence[str], begin: str) -> str:
 # ---- The rule table ----------------------------------------------------------------------------------------
 
 UNITS_OF_TABLE: Final = "the units of the rule table"
+not_texts: Final = "namespaces {!r} and unit {!r} of a guarantee must be texts".format
+invalid_count: Final = "count {!r} of a guarantee must be a number from 0 to {}".format
 
 
 def invalid_row(error: Exception) -> str:
     return f"a row of the rule table is invalid: {type(error).__name__}: {error}"
-
-
-def not_texts(namespaces: Collection[object], unit: object) -> str:
-    return f"namespaces {namespaces!r} and unit {unit!r} of a guarantee must be texts"
-
-
-def invalid_count(count: object, most: int) -> str:
-    return f"count {count!r} of a guarantee must be a number from 0 to {most}"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from contract.keys import GATE, PLACE
+from contract.keys import PLACE
 from placement import messages
 from placement.messages import FAULTS, WITHOUT_NAMES, EventReason, Reason
+from tests import texts
 from tests.docs.tables import meanings
-from tests.placement.world import NOW
 
 ERROR = ValueError("e")
 RETAKE = "take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
@@ -20,47 +20,18 @@ FEWER = "use fewer workers, or lower a guarantee"
 PARTS = "at most 200 parts of 4096 characters are compared"
 
 TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
-    "template": [(("t",), "ResourceClaimTemplate t")],
-    "device_class": [(("c",), "DeviceClass c")],
     "about": [(("p", "problem"), "p: problem")],
-    "no_job_label": [(("p",), f"p has the gate {GATE} but no job label: delete it, so that it is recreated")],
-    "other_placer": [
-        (
-            ("p", "placer=kueue"),
-            f"p has the gate {GATE}, but its annotation has placer=kueue: remove the gate",
-        )
-    ],
-    "other_gate": [(("p", "g"), "p waits for another gate as well: g")],
-    "no_devices": [
-        (("p", "r"), "p requests no r: create the job with ultraserver-webhook.io/inject: false"),
-    ],
-    "missing": [((3, 4), "3 of 4 workers exist")],
     "unlike": [
         (
             ([(4, 4), (8, 2)],),
             f"{DISAGREE}: 4 workers of node config 4 and 8 workers of node config 2; {DELETE}",
         )
     ],
-    "high_number": [(("p", 4, 4), "p has number 4, but the job was admitted with 4 workers")],
-    "same_number": [(("p", "q", 1), "p and q have the same number 1")],
-    "partial_unit": [((6, 4), "6 workers do not fill units of 4 nodes")],
-    "many_terms": [((17, 16), "its workers have 17 anti-affinity terms: at most 16 are supported")],
-    "repels_itself": [(("l",), "its workers' required anti-affinity on l selects these workers: remove it")],
-    "many_demands": [((5, 4), "its workers need 5 different kinds of node: at most 4 are supported")],
-    "many_conditions": [
-        (
-            ("n", 900, 200, 1000),
-            f"waiting jobs of n have 900 conditions on nodes, and it has 200 more: {COMPARED}",
-        )
-    ],
     "several_pins": [((0, ["a", "b"]), "block 0 is pinned to several units: a, b")],
-    "same_pin": [((0, 1, "a"), "blocks 0 and 1 are both pinned to a")],
     "by_hand": [
         (("p", "n"), "p was admitted by hand and is on node n, which is in no unit"),
         (("p", ""), "p was admitted by hand and has no node yet"),
     ],
-    "crowded": [(("p", "a", "it is full"), "p needs a node in a, where its block is: it is full")],
-    "too_few_nodes": [((1,), "only 1 of its nodes are not used by the block")],
     "units": [
         ((1, 4), "1 whole UltraServer"),
         ((2, 4), "2 whole UltraServers"),
@@ -72,7 +43,6 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ((2, 8), "2 free units of 8 nodes"),
     ],
     "needs": [((2, 4), "needs 2 whole UltraServers")],
-    "free": [((1,), "1 free")],
     "shortage": [
         (("needs 2", "1 free"), "needs 2; 1 free"),
         (("needs 2", "1 free", ["j"]), "needs 2; preempts j of lower priority; 1 free"),
@@ -88,48 +58,14 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
             f"needs 2 units of l, and t are guaranteed 3 of the 4 that can be used: {FEWER}",
         )
     ],
-    "tried_again": [(("it failed", NOW), "it failed; tried again at 12:00:00 UTC")],
-    "refused": [(("409",), "the API server refused to change its pods: 409")],
-    "failed": [((3,), "admitted 3 times without getting its nodes")],
-    "waits_for": [(("j",), "an admission in its namespace failed: waits until j has its nodes")],
-    "cannot_decide": [
-        ((ERROR,), "a bug keeps the program from deciding on it; see its log: ValueError('e')")
-    ],
-    "cannot_explain": [((ERROR,), "the program cannot give the reason, see its log: ValueError('e')")],
     "not_whole": [((timedelta(minutes=2), "why"), "admitted, but not whole within 120 s: why")],
-    "left_often": [((3,), "has left failed nodes 3 times")],
-    "cannot_move": [(("it is gone", "why"), "it is gone; cannot move yet: why")],
     "leaves": [
         (([("a", "b"), ("c", "d")], "why"), "moves from unit a to b, moves from unit c to d: why"),
         (([], "why"), "waits again, with all workers: why"),
     ],
-    "launcher_again": [
-        ((3,), f"its launcher was deleted 3 times, and is there again without the gate {GATE}")
-    ],
-    "preempted_by": [(("j",), "preempted by j, which has a higher priority")],
-    "preempts": [(("j",), "preempts j, which has a lower priority")],
-    "node_is": [(("n", "cordoned"), "node n is cordoned")],
-    "node_of_unit_gone": [(("a",), "a node of a is gone")],
-    "not_selected": [(("n", "k", "v"), "node n does not have the label k=v")],
-    "not_in_affinity": [(("n",), "node n does not match the pods' node affinity")],
-    "tainted": [(("n", "k"), "node n has the taint k")],
-    "too_few_devices": [(("n", "r"), "node n offers too few devices for r")],
-    "requested_by": [(("r",), "of what r requests")],
-    "full": [(("n", "cpu"), "node n does not have enough cpu")],
-    "filled_by": [(("it is full", "p"), "it is full, and pod p uses most of it")],
-    "held_by": [(("j",), "held by j")],
-    "node_held_by": [(("n", "j"), "node n is held by j")],
     "crowded_unit": [
         ((2, ["j", "k"]), "2 nodes free, held by j, k"),
         ((0, []), "0 nodes free, held or too full"),
-    ],
-    "repelled": [(("j",), "kept off by anti-affinity with j: wait until it ends, or remove the term")],
-    "reserved_for": [(("j",), "reserved for j, which is next")],
-    "kept_for": [(("t",), "kept for t by a guarantee")],
-    "kept_free_for": [(("t",), "kept free for t by a guarantee")],
-    "incomplete": [((3, 4), "3 of 4 nodes present")],
-    "mixed": [
-        (("n",), "node n has no devices of the Neuron DRA driver, and other nodes of the unit have some")
     ],
     "admitted": [
         ((("a", "b"),), "admitted to a b"),
@@ -139,16 +75,8 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ((ERROR,), "an Event was not written: e"),
         ((ERROR, timedelta(minutes=1)), "an Event was not written, and none is written for 0:01:00: e"),
     ],
-    "size_of_question": [((9,), "a question has 1 to 9 bytes")],
-    "outdated": [((NOW,), "the last decision was made at 12:00:00 UTC")],
-    "answered_just_now": [((1.25,), "it answered a question just now: try again in 1.2 s")],
-    "slow_question": [((2.0,), "the question has not arrived within 2 s")],
-    "many_workers": [((9,), "the job has more than 9 workers")],
-    "long_name": [((9,), "a name has at most 9 characters")],
     "opened": [(("p", "j", ""), "admitted pod p of job j"), (("p", "j", "why"), "pod p of job j: why")],
-    "not_opened": [((2,), "2 pods were not admitted")],
     "none_waits": [((None,), "no pod waits"), (("j",), "no pod waits for j")],
-    "large_snapshot": [(("f", 9), f"f: has more than 9 MiB: {RETAKE}")],
     "invalid_snapshot": [
         (
             ("f", "nodes", "1", "a list is needed", 2),
@@ -156,8 +84,6 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ),
         (("f", "", "1", "an object is needed", 0), f"f: an object is needed: {RETAKE}"),
     ],
-    "no_decision": [(("f", ERROR), "f: no decision: a bug, or the file was changed: e")],
-    "other_release": [(("1.0",), "note: the snapshot was taken with release 1.0")],
     "replayed": [
         ((1, 2, 0), "1 of 3 waiting jobs would be admitted now"),
         ((1, 2, 1), "1 of 3 waiting jobs would be admitted now, and 1 evicted"),
@@ -165,8 +91,6 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     "to_units": [((("a", "b"),), "to a b"), (((),), "to its nodes")],
     "reserved_from": [((("a", "b"), "noon"), "a b from noon")],
     "invalid_row": [((ERROR,), "a row of the rule table is invalid: ValueError: e")],
-    "not_texts": [((["a"], 1), "namespaces ['a'] and unit 1 of a guarantee must be texts")],
-    "invalid_count": [((0, 9), "count 0 of a guarantee must be a number from 0 to 9")],
 }
 """The texts of each function, with its values."""
 
@@ -216,15 +140,72 @@ CONSTANTS = {
         "annotation ultraserver-webhook.io/place has no index: placement needs the number of each pod"
     ),
     "ALL_CLAIMS": "its claims",
+    "template": "ResourceClaimTemplate {}",
+    "device_class": "DeviceClass {}",
+    "no_job_label": (
+        "{} has the gate ultraserver-webhook.io/whole-job but no job label: delete it, so that it is "
+        "recreated"
+    ),
+    "other_placer": (
+        "{} has the gate ultraserver-webhook.io/whole-job, but its annotation has {}: remove the gate"
+    ),
+    "other_gate": "{} waits for another gate as well: {}",
+    "no_devices": "{} requests no {}: create the job with ultraserver-webhook.io/inject: false",
     "NO_WORKERS": "none of its workers exists yet",
+    "missing": "{} of {} workers exist",
+    "high_number": "{} has number {}, but the job was admitted with {} workers",
+    "same_number": "{} and {} have the same number {}",
+    "partial_unit": "{} workers do not fill units of {} nodes",
+    "many_terms": "its workers have {} anti-affinity terms: at most {} are supported",
+    "repels_itself": "its workers' required anti-affinity on {} selects these workers: remove it",
+    "many_demands": "its workers need {} different kinds of node: at most {} are supported",
+    "many_conditions": (
+        "waiting jobs of {} have {} conditions on nodes, and it has {} more: at most {} are compared at a"
+        " time; use fewer, or wait until earlier jobs start"
+    ),
+    "same_pin": "blocks {} and {} are both pinned to {}",
+    "crowded": "{} needs a node in {}, where its block is: {}",
+    "too_few_nodes": "only {} of its nodes are not used by the block",
+    "free": "{} free",
+    "tried_again": "{}; tried again at {:%H:%M:%S} UTC",
+    "refused": "the API server refused to change its pods: {}",
+    "failed": "admitted {} times without getting its nodes",
+    "waits_for": "an admission in its namespace failed: waits until {} has its nodes",
+    "cannot_decide": "a bug keeps the program from deciding on it; see its log: {!r}",
+    "cannot_explain": "the program cannot give the reason, see its log: {!r}",
     "NOT_EVERY_NODE": "not every worker got a node",
     "MOST_NOT_READY": "most nodes are not ready, so nothing is deleted",
     "MOST_WERE_NOT_READY": "most nodes were not ready just now, so nothing is deleted yet",
+    "left_often": "has left failed nodes {} times",
+    "cannot_move": "{}; cannot move yet: {}",
     "ENDING": "its deleted pods have not ended yet",
     "LAUNCHER_FIRST": "its launcher is deleted first",
+    "launcher_again": (
+        "its launcher was deleted {} times, and is there again without the gate ultraserver-"
+        "webhook.io/whole-job"
+    ),
+    "preempted_by": "preempted by {}, which has a higher priority",
+    "preempts": "preempts {}, which has a lower priority",
     "NOT_READY": "not ready",
     "CORDONED": "cordoned",
+    "node_is": "node {} is {}",
     "GONE": "gone",
+    "node_of_unit_gone": "a node of {} is gone",
+    "not_selected": "node {} does not have the label {}={}",
+    "not_in_affinity": "node {} does not match the pods' node affinity",
+    "tainted": "node {} has the taint {}",
+    "too_few_devices": "node {} offers too few devices for {}",
+    "requested_by": "of what {} requests",
+    "full": "node {} does not have enough {}",
+    "filled_by": "{}, and pod {} uses most of it",
+    "held_by": "held by {}",
+    "node_held_by": "node {} is held by {}",
+    "repelled": "kept off by anti-affinity with {}: wait until it ends, or remove the term",
+    "reserved_for": "reserved for {}, which is next",
+    "kept_for": "kept for {} by a guarantee",
+    "kept_free_for": "kept free for {} by a guarantee",
+    "incomplete": "{} of {} nodes present",
+    "mixed": "node {} has no devices of the Neuron DRA driver, and other nodes of the unit have some",
     "BUG": "a bug in this program",
     "STOPPED": "stopped",
     "WITHOUT_CLAIMS": "jobs are placed by their requests, as before Kubernetes 1.34",
@@ -235,19 +216,30 @@ CONSTANTS = {
     "NOT_WHOLE_JOB": "whole-job admission does not place it",
     "CLAIMS_DEVICES": "it claims devices: ask with kubectl ultraserver preview --fit",
     "EMPTY": "the job has no workers",
+    "size_of_question": "a question has 1 to {} bytes",
+    "outdated": "the last decision was made at {:%H:%M:%S} UTC",
+    "answered_just_now": "it answered a question just now: try again in {:.1f} s",
+    "slow_question": "the question has not arrived within {:g} s",
+    "many_workers": "the job has more than {} workers",
+    "long_name": "a name has at most {} characters",
     "ONE_OR_ALL": "name one job as namespace/name, or use --all",
     "INCOMPLETE_SNAPSHOT": "note: the snapshot lacks pods or claims that its user could not list",
+    "not_opened": "{} pods were not admitted",
+    "large_snapshot": (
+        "{}: has more than {} MiB: take a snapshot with `kubectl ultraserver snapshot`, and do not change it"
+    ),
+    "no_decision": "{}: no decision: a bug, or the file was changed: {}",
+    "other_release": "note: the snapshot was taken with release {}",
     "UNITS_OF_TABLE": "the units of the rule table",
+    "not_texts": "namespaces {!r} and unit {!r} of a guarantee must be texts",
+    "invalid_count": "count {!r} of a guarantee must be a number from 0 to {}",
 }
-"""The texts without values."""
+"""The texts without values, and the templates."""
 
 
 def test_every_text_is_compared() -> None:
     """Protects this module from a new function that it does not know."""
-    own = {
-        name for name, each in vars(messages).items() if getattr(each, "__module__", "") == messages.__name__
-    }
-    assert {name for name in own if name.islower()} == {*TEXTS, "fault"}
+    assert texts.functions(messages) == {*TEXTS, "fault"}
     assert FAULTS.keys() == FAULT_TEXTS.keys()
 
 
@@ -277,7 +269,9 @@ def test_the_reference_has_every_code_and_no_other() -> None:
     assert set(WITHOUT_NAMES) == set(Reason) - {Reason.PODS, Reason.UNITS}
 
 
-def test_the_texts_without_values() -> None:
-    names = vars(messages).get("__annotations__", {})
-    own = {name: getattr(messages, name) for name in names if not name.startswith("_")}
-    assert {name: text for name, text in own.items() if isinstance(text, str)} == CONSTANTS
+def test_the_texts_without_values_and_the_templates() -> None:
+    assert texts.written(messages) == CONSTANTS
+
+
+def test_every_template_gets_its_values() -> None:
+    assert not [*texts.miscounted(messages)]
