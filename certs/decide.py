@@ -23,15 +23,7 @@ from enum import Enum
 
 from certs import messages
 from certs.authority import BACKDATE, is_authority, lacking, span
-from certs.inputs import (
-    Inputs,
-    is_valid_authority,
-    last_served,
-    renewal,
-    valid_authorities,
-    verifies,
-    why_refused,
-)
+from certs.inputs import Inputs, is_valid, last_served, renewal, still_valid, verifies, why_refused
 from certs.objects import Bundle
 
 
@@ -83,7 +75,7 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
     held = inputs.authority
     if held.pair is not None:
         ca = held.pair.certificate
-        if is_valid_authority(ca, inputs.now):
+        if is_valid(ca, inputs.now):
             return None
         why = messages.NOT_A_CA
         if is_authority(ca):
@@ -95,7 +87,7 @@ def _no_authority(inputs: Inputs) -> NextStep | None:
         # authorities that are trusted now stay trusted until these leaves are replaced.
         known = held.bundle | inputs.serving.bundle
         known = known.union(*(bundle for hook in inputs.hooks for bundle in hook.bundles))
-    return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(known, inputs.now), broken=True)
+    return NextStep(Action.NEW_AUTHORITY, why, still_valid(known, inputs.now), broken=True)
 
 
 def _old_authority(inputs: Inputs) -> NextStep | None:
@@ -106,11 +98,11 @@ def _old_authority(inputs: Inputs) -> NextStep | None:
         why = messages.ca_due(renewal(signer))
     else:
         return None
-    return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(inputs.bundle | {signer}, inputs.now))
+    return NextStep(Action.NEW_AUTHORITY, why, still_valid(inputs.bundle | {signer}, inputs.now))
 
 
 def _odd_bundle(inputs: Inputs) -> NextStep | None:
-    trusted = valid_authorities(inputs.bundle, inputs.now) | inputs.anchors
+    trusted = still_valid(inputs.bundle, inputs.now) | inputs.anchors
     if trusted == inputs.bundle:
         return None
     why = messages.BUNDLE_LACKS_CA

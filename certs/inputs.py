@@ -114,7 +114,7 @@ class Inputs:
     def anchors(self) -> Bundle:
         """The authorities of the wanted leaf: only these stay trusted when a replacement is complete."""
         if self.serves_provided:
-            return valid_authorities(self.provided.bundle, self.now)
+            return still_valid(self.provided.bundle, self.now)
         return frozenset({self.signer.certificate})
 
     @property
@@ -168,8 +168,8 @@ def verifies(
     leaf: x509.Certificate, intermediates: Iterable[x509.Certificate], bundle: Bundle, now: datetime
 ) -> bool:
     """Returns whether an authority of ``bundle`` signed the leaf, directly or through intermediates."""
-    between = [ca for ca in intermediates if is_valid_authority(ca, now)]
-    roots = valid_authorities(bundle, now)
+    between = [ca for ca in intermediates if is_valid(ca, now)]
+    roots = still_valid(bundle, now)
     tips = [leaf]
     while tips:
         tip = tips.pop()
@@ -180,11 +180,11 @@ def verifies(
     return False
 
 
-def valid_authorities(bundle: Bundle, now: datetime) -> Bundle:
+def still_valid(bundle: Bundle, now: datetime) -> Bundle:
     """Returns the certificates of a bundle that are valid authorities now."""
-    return frozenset(ca for ca in bundle if is_valid_authority(ca, now))
+    return frozenset(ca for ca in bundle if is_valid(ca, now))
 
 
-def is_valid_authority(ca: x509.Certificate, now: datetime) -> bool:
+def is_valid(ca: x509.Certificate, now: datetime) -> bool:
     """Returns whether a certificate is a valid authority now."""
     return is_authority(ca) and in_time(ca, now)

@@ -16,12 +16,10 @@ def problems(inputs: Inputs) -> list[str]:
     problems = []
     if authority.pair is None:
         problems.append(messages.no_ca(authority.problem))
-    why = why_refused(serving, authority.bundle, now)
+    why, pair = why_refused(serving, authority.bundle, now), serving.pair
     if why:
         problems.append(messages.no_leaf(why))
-    elif (
-        not inputs.serves_provided and serving.pair and (missing := lacking(serving.pair.certificate, names))
-    ):
+    elif pair and not inputs.serves_provided and (missing := lacking(pair.certificate, names)):
         problems.append(messages.leaf_lacks(", ".join(missing)))
     problems += inputs.notes
     for hook in inputs.hooks:

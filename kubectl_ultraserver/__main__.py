@@ -209,12 +209,7 @@ def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
 
 
 @main.command("snapshot")
-@click.option(
-    "--hide-names",
-    "hidden",
-    is_flag=True,
-    help="Replace names and label values with numbers, in their order.",
-)
+@click.option("--hide-names", "hidden", is_flag=True, help="Replace names and label values with numbers.")
 @connected
 def snapshot_command(lister: Lister, *, hidden: bool) -> None:
     """Print the input of a decision of whole-job admission as JSON, for a bug report.

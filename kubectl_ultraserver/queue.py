@@ -93,9 +93,7 @@ def queue(
     late = len(starts) < len(wanted) and not goes_on()
     now = Start(fleet.now, exact=True) if known else None
     entries = [
-        _entry(
-            opening.job, FITS, f"fits {few(list(opening.units))}; if it does not start, see its Events", now
-        )
+        _entry(opening.job, FITS, f"fits {few(list(opening.units))}; see its Events if it waits", now)
         for opening in decision.openings
     ]
     entries += [_waiting(decision, waiting, starts) for waiting in decision.waiting]

@@ -5,8 +5,8 @@ import json
 import logging
 import socket
 import traceback
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -43,14 +43,10 @@ LABELS: Final = {"app.kubernetes.io/name": "ultraserver-webhook", "app.kubernete
 _log = logging.getLogger("placement")
 
 option = options_of("ULTRASERVER_PLACEMENT")
+seconds = partial(option, type=float)
 kubeconfig_option = option(
     "--kubeconfig", type=click.Path(path_type=Path), help="Kubeconfig to use. Default: the pod's own account."
 )
-
-
-def seconds(name: str, default: float, text: str) -> Callable[[Any], Any]:
-    """Returns the option for a time in seconds."""
-    return option(f"--{name}-seconds", type=float, default=float(default), help=text)
 
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
@@ -71,10 +67,10 @@ def main() -> None:
     show_default="the host's name",
     help="Name of this replica in the Lease.",
 )
-@seconds("bound", 120, "Seconds after which an admitted job without all its nodes is evicted.")
-@seconds("interval", 10, "Seconds between two decisions if nothing changes.")
-@seconds("failed", 60, "Seconds for which a node fails before a job leaves it.")
-@seconds("default-limit", 86400, "Time limit, in seconds, that is assumed for jobs without one.")
+@seconds("--bound-seconds", default=120.0, help="Seconds until an admitted job that lacks nodes is evicted.")
+@seconds("--interval-seconds", default=10.0, help="Seconds between two decisions if nothing changes.")
+@seconds("--failed-seconds", default=60.0, help="Seconds for which a node fails before a job leaves it.")
+@seconds("--default-limit-seconds", default=86400.0, help="Time limit, in seconds, of jobs without one.")
 @option(
     "--rules",
     type=click.Path(path_type=Path),

@@ -96,10 +96,7 @@ class Units:
     guarantees: tuple[Guarantee, ...] = ()
 
     def __or__(self, other: Self) -> Self:
-        """Returns the union.
-
-        If both have a label, the other's kind is used; the guarantees are the other's.
-        """
+        """Returns the union, with the other's guarantees, and with its kind for a label that both have."""
         kinds = {**self.kinds, **other.kinds}
         return type(self)(kinds, self.devices | other.devices, other.guarantees)
 

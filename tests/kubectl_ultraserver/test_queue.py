@@ -118,7 +118,7 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
     parts = waits("parts", 4, 60)[:3]
     result = queue_of(parts, waits("huge", 16, 50), waits("fits", 4, 1), waits("train", 8, 5), nodes=nodes)
     assert rows(result) == [
-        (1, "team/train", "fits us-02, us-03; if it does not start, see its Events"),
+        (1, "team/train", "fits us-02, us-03; see its Events if it waits"),
         (2, "team/fits", "needs 1 whole UltraServer; 0 free; starts when team/train ends"),
         (None, "team/parts", "3 of 4 workers exist"),
         (None, "team/huge", "needs 4 whole UltraServers; 0 free; at most 2 can become free"),

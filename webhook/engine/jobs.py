@@ -214,10 +214,7 @@ def family_of(table: Table, groups: Sequence[Group]) -> Family:
 
 
 def at_once(groups: Iterable[Group]) -> int:
-    """Returns how many pods of the groups exist at once.
-
-    The pods of `later` groups are created only after the other groups have ended.
-    """
+    """Returns how many pods of the groups exist at once; those of `later` groups follow the others' end."""
     first = later = 0
     for group in groups:
         first, later = (first, later + group.replicas) if group.later else (first + group.replicas, later)

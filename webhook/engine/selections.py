@@ -71,7 +71,7 @@ def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
 
 
 def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[str]:
-    """Yields terms that part the workers of a unit, require other pods, or put two workers on one node."""
+    """Yields terms that split a unit's workers, require other pods, or put several workers on one node."""
     size = shape.node_config
     for kind, at, term, own, others in _terms(job, group, identity):
         parted = {
@@ -109,10 +109,7 @@ def _counts_other_nodes(constraint: Json) -> bool:
 
 
 def _terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
-    """Yields each term of the author with its kind and field.
-
-    The flags are whether it selects all workers, and whether it selects other pods.
-    """
+    """Yields the author's terms with kind and field, and whether one selects all workers, and other pods."""
     ours = {**job.peers(identity), keys.JOB: identity}
     labels = {**map_at(group.template, ("metadata", "labels")), **ours}
     naming = {key for key, value in ours.items() if value in {job.name, identity}}

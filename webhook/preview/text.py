@@ -133,11 +133,9 @@ def shown_pods(pods: Iterable[Preview]) -> Iterator[tuple[Preview, str]]:
 
 
 def _line_about(first: Preview, similar: list[tuple[Preview, Mapping[str, str]]]) -> str:
-    (begin, differences), (end, last) = similar[0], similar[-1]
+    (begin, changed), (end, last) = similar[0], similar[-1]
     parts = f"{len(similar)} parts " if len(similar) > 1 else ""
-    values = (
-        f"{key} {text}" + (f" to {last.get(key)}" if parts else "") for key, text in differences.items()
-    )
+    values = (f"{key} {text}" + (f" to {last.get(key)}" if parts else "") for key, text in changed.items())
     share = begin.seen.share and end.seen.share and begin.seen.share._replace(last=end.seen.share.last)
     return f"{share}: {parts}like {first.seen.share}, with {', '.join(values) or 'no difference'}"
 

@@ -169,10 +169,8 @@ def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
         default = row.default
         for quoted in names(default):
             if quoted not in known:
-                yield (
-                    (*path, "default"),
-                    f"unknown placeholder $({quoted}); the known ones are {listed(known)}",
-                )
+                why = f"unknown placeholder $({quoted}); the known ones are {listed(known)}"
+                yield (*path, "default"), why
             default = known.get(quoted, default)
         if row.function == LEAST and not re.fullmatch("[0-9]{1,18}", default):
             yield (*path, "default"), f"must be a number, such as 0, not {default!r}"
@@ -229,10 +227,8 @@ def _shapes(table: Table) -> Found:
             for part in ("warn", "deny"):
                 for quoted in names(getattr(shape, part)):
                     if quoted not in IN_SHAPES or (quoted == "shape.topologyKey" and not unit):
-                        yield (
-                            (*at, part),
-                            f"unknown placeholder $({quoted}); the known ones are {listed(IN_SHAPES)}",
-                        )
+                        known = listed(IN_SHAPES)
+                        yield (*at, part), f"unknown placeholder $({quoted}); the known ones are {known}"
 
 
 def _sizes(shape: Shape, unit: Unit | None, at: Path) -> Found:
