@@ -82,8 +82,8 @@ class Shape(Row):
         name: The shape's name, which no other shape of the family has.
         workers: A number of workers, ``A to B``, or ``multiple of N``.
         node_config: How many workers share a unit: a number, or ``A to B``: the largest number in this range
-            that divides the job into equal blocks. With 1, each worker is placed by itself, in no unit. A
-            shape with ``deny`` needs no nodeConfig.
+            that divides the job into equal blocks. A nodeConfig of only 1 (not a range) places each worker by
+            itself, in no unit. A shape with ``deny`` needs no nodeConfig.
         together: How strictly workers share a unit: required, preferred or none (default).
         apart: How strictly workers of other jobs stay off the unit: required, preferred or none (default).
         warn: The text of the warning for jobs of this shape.
