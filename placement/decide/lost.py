@@ -168,7 +168,7 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
 
     A cordoned or tainted node is a loss only if a worker has to come back to it.
 
-    ``pods`` are all of the job's with its choice, also those that are being deleted.
+    ``pods`` are all of the job's with its choice, including those that are being deleted.
     """
     workers = [member for member in pods if member.place]
     admitted = [member for member in workers if member.pod.opened and (member.pod.node or member.pin)]
