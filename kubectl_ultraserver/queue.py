@@ -22,6 +22,11 @@ ESTIMATE: Final = (
     "about: an estimate. It assumes that no further jobs come, and that a job without a time limit runs for "
     "as long again as it has run, or for a day if it has not started"
 )
+EXACT: Final = "by: at this time at the latest, if running jobs keep their time limits"
+ORDER: Final = (
+    "order: the highest PRIORITY first, then the largest (age + 10 min) / (SHARE + 0.1). SHARE is the part "
+    "of all nodes that the namespace has. A later job may start first if the reservation permits it"
+)
 ENDLESS: Final = "the jobs or Pods that it waits for have no known end"
 SECONDS: Final = 10.0
 """Seconds after which no further decision begins. A forecast makes up to a hundred decisions."""
@@ -39,6 +44,8 @@ class Entry:
         namespace: Its namespace.
         job: Its namespace and name.
         workers: The number of its workers.
+        priority: Its priority.
+        share: The share of all nodes that its namespace has, from 0 to 1.
         since: The time since which all its workers exist.
         reason: The kind of reason why it waits: `FITS` or a `Reason`; empty if that is not known.
         text: Why it waits.
@@ -51,6 +58,8 @@ class Entry:
     namespace: str
     job: str
     workers: int
+    priority: int
+    share: float
     since: datetime
     reason: str
     text: str
@@ -93,8 +102,8 @@ def queue(
     late = len(starts) < len(wanted) and not goes_on()
     now = Start(fleet.now, exact=True) if known else None
     entries = [
-        _entry(opening.job, FITS, f"fits {few(list(opening.units))}; see its Events if it waits", now)
-        for opening in decision.openings
+        _entry(decision, each.job, FITS, f"fits {few(list(each.units))}; see its Events if it waits", now)
+        for each in decision.openings
     ]
     entries += [_waiting(decision, waiting, starts) for waiting in decision.waiting]
     if not known:
@@ -115,6 +124,8 @@ def queue(
         for waiting in [waiting for waiting in decision.waiting if waiting.job.key in wanted][:1]
         if waiting.shortage and waiting.job.key not in starts and not late
     ]
+    notes += [ORDER] if len(entries) > 1 and not fleet.unseen else []
+    notes += [EXACT] if any(entry.start and entry.exact and entry.reason != FITS for entry in entries) else []
     notes += [ESTIMATE] if any(entry.start and not entry.exact for entry in entries) else []
     notes += [LATE] if late else []
     notes += [f"{fleet.unseen}; so positions and times are not known"] if fleet.unseen else []
@@ -122,9 +133,10 @@ def queue(
     return Queue(_text(entries, fleet, silent), tuple(entries), tuple(notes))
 
 
-def _entry(job: Job, reason: str, text: str, start: Start | None = None) -> Entry:
+def _entry(decision: Decision, job: Job, reason: str, text: str, start: Start | None = None) -> Entry:
     workers = next((member.place.workers for member in job.workers if member.place), 0)
-    entry = Entry(None, job.key[0], shown(job.key), workers, job.created, reason, text)
+    order = job.priority, decision.shares.by_namespace.get(job.key[0], 0.0), job.created
+    entry = Entry(None, job.key[0], shown(job.key), workers, *order, reason, text)
     return replace(entry, start=start.at, exact=start.exact, units=start.units) if start else entry
 
 
@@ -135,7 +147,7 @@ def _waiting(decision: Decision, waiting: Waiting, starts: Mapping[JobKey, Start
     if start and start.after:
         names = [shown(key) for key in start.after]
         text += f"; starts when {few(names)} end{'s' if len(names) == 1 else ''}"
-    entry = _entry(waiting.job, waiting.reason, text, start)
+    entry = _entry(decision, waiting.job, waiting.reason, text, start)
     held = reservation and reservation.job == waiting.job.key
     return replace(entry, units=reservation.units) if reservation and held else entry
 
@@ -144,11 +156,13 @@ def _why(decision: Decision, waiting: Waiting) -> str:
     """Returns why a job does not fit: which units it needs, and how many of these are free, and for whom."""
     cluster, free = decision.cluster, f"{waiting.free} free"
     if waiting.kept:
-        by = ["kept by guarantees"] if cluster.guarantees.labels else []
+        by = list(waiting.guaranteed)
         if cluster.reservation and cluster.reserved_from(waiting.job):
             by.insert(0, f"reserved for {shown(cluster.reservation.job)}")
         free += f", {'' if waiting.kept == waiting.free else f'{waiting.kept} of them '}{' or '.join(by)}"
-    return waiting.text(free)
+    lost = waiting.shortage.ranking.unfit if waiting.shortage and not waiting.shortage.can_end else {}
+    broken = [f"{unit}: {cause.detail}" for unit, cause in lost.items() if cause.kind != "not selected"]
+    return "; ".join(filter(None, (waiting.text(free), few(broken))))
 
 
 def _help(decision: Decision) -> Iterator[str]:
@@ -181,7 +195,8 @@ def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:
         texts += [f"{few(starting)} fit{'' if len(starting) > 1 else 's'} now"] if starting else []
         if first and first.start:
             when = f"{'by' if first.exact else 'about'} {clock(first.start, fleet.now)} UTC"
-            texts.append(f"{first.job} is next and starts {when}, in {about(first.start - fleet.now)}")
+            which = "is next" if first is waiting[0] else "has the reservation"
+            texts.append(f"{first.job} {which} and starts {when}, in {about(first.start - fleet.now)}")
         elif first:
             texts.append(f"{first.job} is next, and its start time is unknown")
         elif not starting:

@@ -71,14 +71,15 @@ def verified(verdict: Verification) -> Iterator[str]:
 def queued(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[str]:
     """Yields a sentence about the queue, some of its jobs as a table, and notes."""
     yield printable(queue.text)
-    table = [["POSITION", "JOB", "WORKERS", "SINCE", "START", "RESERVED", "REASON"]]
+    table = [["POSITION", "JOB", "WORKERS", "PRIORITY", "SHARE", "SINCE", "START", "RESERVED", "REASON"]]
     for entry in entries:
         start = "blocked" if entry.reason in STUCK else "not known"
         if entry.start:
             word = "by" if entry.exact else "about"
             start = "now" if entry.start <= now else f"{word} {clock(entry.start, now)}"
         reserved = few(list(entry.units))
-        values = (entry.job, str(entry.workers), clock(entry.since, now), start, reserved, entry.text)
+        order = str(entry.priority), f"{entry.share:.0%}", clock(entry.since, now)
+        values = (entry.job, str(entry.workers), *order, start, reserved, entry.text)
         table.append([printable(value) or "-" for value in (str(entry.position or ""), *values)])
     if entries:
         yield ""

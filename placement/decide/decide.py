@@ -121,6 +121,7 @@ class _Round:
             self._remember(),
             self._cluster,
             self._ends,
+            self._shares,
         )
 
     def _consider_all(self) -> tuple[list[Member], list[Job]]:
@@ -129,7 +130,7 @@ class _Round:
         if before and before.units is not self._tuning.units:
             before = None
         belief, members = self._add_pods(before)
-        shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
+        self._shares = shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
         known = jobs_of(members, before.jobs if before else None)
         self._known = Known(self._cluster.topology, self._tuning.units, belief.members, known)
         jobs = [self._with_ended(job) for _, job in known.values()]

@@ -11,7 +11,7 @@ from placement.decide.believe import Member
 from placement.decide.choose import Ranking
 from placement.decide.cluster import Cluster
 from placement.decide.jobs import Job, Jobs, Layout
-from placement.decide.reserve import Admission, Ends
+from placement.decide.reserve import Admission, Ends, Shares
 from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, Units
@@ -257,6 +257,7 @@ class Waiting:
     # are reserved, or kept by a guarantee; and why it cannot use each unit.
     free: int = 0
     kept: int = 0
+    guaranteed: tuple[str, ...] = ()  # for which teams guarantees keep them, each as a text
     units: str = ""
 
     def text(self, free: str = "", *, reserved: bool = False) -> str:
@@ -283,3 +284,4 @@ class Decision:
     memory: Memory
     cluster: Cluster  # the cluster after these admissions
     ends: Ends
+    shares: Shares  # before these admissions

@@ -19,8 +19,8 @@ LISTED: Final = 4
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs, each with the reasons why it cannot have units, which many jobs share."""
-    # The causes, how many units are free and how many are kept for others, and whether by a guarantee.
-    by_key: dict[tuple[object, ...], tuple[str, int, int, bool]] = {}
+    # The causes, how many units are free and how many are kept for others, and by which guarantees.
+    by_key: dict[tuple[object, ...], tuple[str, int, int, tuple[str, ...]]] = {}
     for each in waiting:
         if each.shortage is None:
             yield each
@@ -32,12 +32,13 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
             by_unit = list(causes(cluster, ranking, job))
             total = len(ranking.fitting) + len(ranking.unfit)
             kinds = Counter(cause.kind for _, cause in by_unit)
-            kept, others = kinds["guaranteed"], kinds["guaranteed"] + kinds["reserved"]
-            by_key[key] = listed(by_unit), total - len(by_unit) + others, others, kept > 0
-        text, free, others, is_kept = by_key[key]
-        if reason is Reason.UNITS and (reserved or is_kept) and free >= len(job.blocks):
-            reason = Reason.GUARANTEE if is_kept else Reason.RESERVED
-        yield replace(each, reason=reason, free=free, kept=others, units=text)
+            others = kinds["guaranteed"] + kinds["reserved"]
+            kept = dict.fromkeys(cause.detail for _, cause in by_unit if cause.kind == "guaranteed")
+            by_key[key] = listed(by_unit), total - len(by_unit) + others, others, tuple(kept)
+        text, free, others, guaranteed = by_key[key]
+        if reason is Reason.UNITS and (reserved or guaranteed) and free >= len(job.blocks):
+            reason = Reason.GUARANTEE if guaranteed else Reason.RESERVED
+        yield replace(each, reason=reason, free=free, kept=others, guaranteed=guaranteed, units=text)
 
 
 def listed(every: Sequence[tuple[str, Cause]]) -> str:

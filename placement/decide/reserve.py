@@ -25,11 +25,11 @@ class Shares:
 
     def __init__(self, holders: Holders, total: int) -> None:
         nodes = Counter(chain.from_iterable({name for name, _ in jobs} for jobs in holders.values()))
-        self._shares = {name: count / max(total, 1) for name, count in nodes.items()}
+        self.by_namespace = {name: count / max(total, 1) for name, count in nodes.items()}
 
     def urgency(self, namespace: str, age: timedelta) -> float:
         """Returns the age of a job, divided by the share of its namespace; the largest comes first."""
-        share = LEAST_SHARE + self._shares.get(namespace, 0.0)
+        share = LEAST_SHARE + self.by_namespace.get(namespace, 0.0)
         return (max(age, timedelta()) + YOUNG).total_seconds() / share
 
 

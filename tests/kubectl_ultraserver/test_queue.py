@@ -14,7 +14,7 @@ from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE
-from kubectl_ultraserver.queue import ENDLESS, ESTIMATE, LATE, Queue, queue
+from kubectl_ultraserver.queue import ENDLESS, ESTIMATE, EXACT, LATE, ORDER, Queue, queue
 from kubectl_ultraserver.table import Table
 from placement.observe.model import units_of
 from tests.docs.blocks import blocks_of
@@ -75,7 +75,23 @@ def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_unit
     first, second = result.entries
     assert (first.start, first.exact, first.units) == (NOW + HOUR / 2, True, ("us-02", "us-03"))
     assert (second.start, second.exact, second.units, second.reason) == (NOW + HOUR, False, (), "reserved")
-    assert result.notes == (ESTIMATE,)
+    assert result.notes == (ORDER, EXACT, ESTIMATE)
+
+
+def test_priority_and_share_explain_the_order_and_a_later_job_may_have_the_reservation() -> None:
+    busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m"), runs("c", 3, namespace="third")]
+    urgent = waits("urgent", 4, 1, "other")
+    for each in urgent:
+        each["spec"]["priority"] = 1000
+    result = queue_of(*busy, waits("train", 12, 30), waits("more", 4, 40, "other"), urgent)
+    assert [(entry.job, entry.priority, entry.share) for entry in result.entries] == [
+        ("other/urgent", 1000, 8 / 12),
+        ("team/train", 0, 0.0),
+        ("other/more", 0, 8 / 12),
+    ]
+    assert "; team/train has the reservation and starts " in result.text
+    assert ORDER in result.notes
+    assert ORDER not in queue_of(*busy, urgent).notes
 
 
 def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
@@ -121,7 +137,11 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
         (1, "team/train", "fits us-02, us-03; see its Events if it waits"),
         (2, "team/fits", "needs 1 whole UltraServer; 0 free; starts when team/train ends"),
         (None, "team/parts", "3 of 4 workers exist"),
-        (None, "team/huge", "needs 4 whole UltraServers; 0 free; at most 2 can become free"),
+        (
+            None,
+            "team/huge",
+            "needs 4 whole UltraServers; 0 free; at most 2 can become free; us-01: node n1-0 is cordoned",
+        ),
     ]
     assert (
         result.text
@@ -134,11 +154,24 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
     assert queue_of() == Queue("No job waits.", ())
 
 
+def test_a_blocked_job_names_the_broken_nodes_and_not_the_units_that_it_does_not_select() -> None:
+    nodes = {node.name: node for node in changed(THREE, n1_0={"cordoned": True})}
+    pinned = waits("pinned", 4, 30)
+    for each in pinned:
+        each["spec"]["nodeSelector"] = {SERVER_4: "us-01"}
+    (entry,) = queue_of(pinned, nodes=nodes).entries
+    assert entry.text == (
+        "needs 1 whole UltraServer; 0 free; at most 0 can become free; us-01: node n1-0 is cordoned"
+    )
+
+
 def test_units_that_are_free_for_others_only_are_counted() -> None:
     guaranteed = Table(units=units_of([], [{"namespaces": "vision", "unit": SERVER_4, "count": 2}]))
     jobs = [waits("first", 4, 30), waits("second", 4, 20), waits("large", 8, 10)]
     _, second, large = queue_of(*jobs, table=guaranteed).entries
-    assert second.text == "needs 1 whole UltraServer; 2 free, kept by guarantees; starts when team/first ends"
+    assert second.text.startswith(
+        "needs 1 whole UltraServer; 2 free, kept free for vision by a guarantee; starts "
+    )
     assert large.text.startswith(
         "needs 2 units of neuron.amazonaws.com/ultraserver-server-id-4, and vision are"
     )
@@ -188,7 +221,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr(cli, "connect_as_user", lambda *_: (made, "team-a"))
     monkeypatch.setattr("kubectl_ultraserver.listing.datetime", SimpleNamespace(now=lambda _: NOW))
     jobs = [
-        runs("long", 1, limit="2h"),
+        runs("long", 1, limit="2h", namespace="team-c"),
         runs("eval", 2, limit="90m", namespace="team-b"),
         waits("train", 8, 30, "team-a"),
         waits("huge", 16, 25, "team-a"),
@@ -228,6 +261,8 @@ def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
         "namespace": "team-a",
         "job": "team-a/train",
         "workers": 8,
+        "priority": 0,
+        "share": 0.0,
         "since": "2026-11-21T11:30:00Z",
         "reason": "units",
         "text": "needs 2 whole UltraServers; 1 free; starts when team-b/eval ends",
