@@ -188,9 +188,9 @@ class Ranking:
         ranked: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
         for unit in self.possible():
             end = self._end(unit, ends)
-            if end is None or cluster.repelled(unit.nodes, job, always=True):
-                continue
             holders = [holder for name in unit.names for holder in cluster.holders.get(name, ())]
+            if end is None or cluster.repelled(unit.nodes, job, ending=holders):
+                continue
             own = end.assumed and any(holder[0] == namespace for holder in holders)
             fills = (
                 not jobless_nodes.isdisjoint(unit.names)

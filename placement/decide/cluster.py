@@ -200,16 +200,18 @@ class Cluster:
                         return holder
         return None
 
-    def repelled(self, nodes: Collection[Node], job: Job, *, always: bool = False) -> Cause | None:
+    def repelled(
+        self, nodes: Collection[Node], job: Job, ending: Collection[JobKey] | None = None
+    ) -> Cause | None:
         """Returns the cause if anti-affinity keeps workers of the job off the nodes; otherwise None.
 
-        With ``always``, only anti-affinity of pods without a job, which may stay forever, and of its
-        namespace.
+        With ``ending``, the jobs that will have ended, only by anti-affinity that may stay: of pods without a
+        job, and of other jobs of its namespace.
         """
         if not (self.repelling.namespaces or job.apart):
             return None
         for whose in self.repelling.off(nodes, job):
-            if is_pod(whose) or not always or whose[0] == job.key[0]:
+            if ending is None or is_pod(whose) or (whose[0] == job.key[0] and whose not in ending):
                 return Cause("repelled", messages.repelled(shown(whose)))
         return None
 

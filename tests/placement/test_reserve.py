@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from common.times import duration
-from contract.keys import TIME_LIMIT
+from contract.keys import JOB, SERVER_4, TIME_LIMIT
 from placement.decide.plan import Decision, Memory
 from placement.decide.topology import Topology
-from placement.observe.model import Pod
+from placement.observe.model import Apart, Expression, Pod
 from placement.observe.read import read_pod
 from tests.placement.stored import worker
 from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bound, decide, job, on, placed, servers, waiting
@@ -70,6 +70,17 @@ def test_the_units_that_become_free_first_are_reserved(ran: Any, limits: Any, un
     decision = ask(*there, old(workers=8 if there else 20), *([] if there else [running(4, SECOND)]))
     assert reserved(decision) == (f"team.old {units}" if units and there else "")
     assert "old" in waiting(decision)
+
+
+def test_jobs_of_its_own_namespace_are_no_reason_against_their_units() -> None:
+    """The terms of the table keep workers off all other jobs, until these have ended."""
+    labels = (Expression(JOB, "Exists", ()), Expression(JOB, "NotIn", ("team.old",)))
+    others = Apart(SERVER_4, labels, spaces=())
+    own: dict[str, Any] = {"namespace": "team"}
+    first, second = running(1, HOUR, 2 * HOUR, **own), running(2, HOUR, 3 * HOUR, **own)
+    there = [[replace(pod, labels={JOB: pod.job}) for pod in pods] for pods in (first, second)]
+    there += [running(unit, HOUR, 9 * HOUR) for unit in (3, 4)]
+    assert reserved(ask(*there, old(apart=(others,)))) == "team.old 1 2"
 
 
 def test_a_job_starts_on_reserved_units_if_it_ends_before_the_reservation_begins() -> None:
