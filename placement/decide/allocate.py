@@ -120,12 +120,11 @@ class Allocator:
         self, job: Job, blocks: Sequence[Members], failure: Failure | None, *, reserves: bool
     ) -> dict[int, str]:
         """Returns free units for whole blocks, by the numbers of the blocks."""
-        ranking = self._ranking(job)
+        cluster, ranking = self._cluster, self._ranking(job)
         avoided = failure.units if failure else ()
         wanted = len(blocks)
         units, free = ranking.take(job, wanted, avoided, self._doubtful)
         if not units:
-            cluster = self._cluster
             if excess := cluster.guarantees.excess(job):
                 raise UnplacedError(excess, reason=Reason.NODES)
             possible = len(ranking.possible(wanted))
@@ -137,9 +136,10 @@ class Allocator:
         by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
             by_block[pods[0].block] = unit.id
-            self._cluster.hold_unit(unit, job.key, job.place, pods[0].demand, pods[0].block)
+            cluster.hold_unit(unit, job.key, job.place, pods[0].demand, pods[0].block)
+            whole = cluster.topology.whole(job.place.unit, unit)
             for other in self._rankings.values():
-                other.touched(unit.nodes)
+                other.touched(whole.nodes)
         return by_block
 
     def _ranking(self, job: Job) -> Ranking:

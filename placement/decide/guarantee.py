@@ -135,7 +135,7 @@ class Guarantees:
         for label in self.labels:
             room = self._room(label, self._team(job.key[0], label))
             is_short = room.names and room.spare < self._needed(job, label) <= self._level(label).units
-            for name in unit.names:
+            for name in sorted(unit.names):
                 if guarantee := room.closed.get(name):
                     return Cause("guaranteed", messages.kept_for(guarantee.team))
                 if is_short and name in room.free:

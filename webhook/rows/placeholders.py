@@ -183,34 +183,27 @@ def _fill(
 ) -> Json:
     """Returns a copy of a tree, filled in; parent and key identify the nodes above placeholders."""
     copied = [node.copy()]
-    spliced: dict[int, bool] = {}  # by the index of a list, whether elements were inserted
+    spliced: dict[int, None] = {}  # the indices of lists that have placeholders for elements
     for parent, key in copies:
         copied[parent][key] = inner = copied[parent][key].copy()
         copied.append(inner)
     for parent, key, fill in fills:
         value = copied[parent][key] = fill(values)
         if isinstance(key, int) and (value is ABSENT or isinstance(value, list)):
-            items = [] if value is ABSENT else value
-            copied[parent][key : key + 1] = items
-            spliced[parent] = bool(items) or spliced.get(parent, False)
+            copied[parent][key : key + 1] = [] if value is ABSENT else value
+            spliced[parent] = None
         elif value is ABSENT:
             del copied[parent][key]
-    for at, inserted in spliced.items():
+    for at in spliced:
+        named: dict[str | int, Json] = {}
+        for item in copied[at]:  # the first with a name counts, as in a merge; other values may be equal, too
+            name = (item.get("mountPath") or item.get("name")) if isinstance(item, dict) else None
+            named.setdefault(name or len(named), item)
         parent, key = copies[at - 1]
-        if inserted:
-            copied[parent][key] = _first_of_each_name(copied[at])
-        elif not copied[at]:
+        copied[parent][key] = [*named.values()]
+        if not named:
             del copied[parent][key]
     return copied[0]
-
-
-def _first_of_each_name(items: list[Json]) -> list[Json]:
-    """Returns a list without elements whose name or mount path an earlier one has, as in a merge."""
-    named: dict[str | int, Json] = {}
-    for item in items:
-        name = (item.get("mountPath") or item.get("name")) if isinstance(item, dict) else None
-        named.setdefault(name or len(named), item)
-    return [*named.values()]
 
 
 @lru_cache(maxsize=4096)

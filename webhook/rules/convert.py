@@ -75,7 +75,7 @@ def lost(text: Text, new: str) -> Iterator[str]:
     rules = {row["name"]: row for row in document_of(new, text[0]).value.get("rules", ())}
     for row in old.get("rules", ()):
         name = row["name"]
-        if name in JOINED:
+        if name in JOINED and "extends" in old:
             yield f"rule {name} is a part of {IN_JOB} now"
         elif name not in rules:
             yield f"rule {name} is dropped: there is no such rule that could be {_with_mode(row)['mode']}"

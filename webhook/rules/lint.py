@@ -66,13 +66,13 @@ def _doubtful_family(family: Family, at: Path) -> Found:
     sharing = [row for row in family.shapes if family.unit(row) and row.apart != "required"]
     apart = any(row.apart == "required" for row in family.shapes)
     for index, shape in enumerate(family.shapes if sharing else ()):
-        if apart and shape in sharing:
+        if apart and shape in sharing and not shape.deny:
             why = f"shape {shape.name} shares its units, and other shapes of {family.name} do not"
             yield (
                 (*at, "shapes", index),
                 f"{why}: write `apart: required`, or other jobs get the rest of a unit",
             )
-        elif shape.node_config.most == 1 and not apart:
+        elif shape.node_config.most == 1 and not (apart or shape.deny):
             why = f"pins workers to nodes, which a job of shape {sharing[0].name} on the same unit may get"
             way_out = f"use a range such as 1 to {sharing[0].node_config.most}"
             yield (*at, "shapes", index, "nodeConfig"), f"{why}; {way_out}"

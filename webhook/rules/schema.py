@@ -139,8 +139,8 @@ MESSAGES = {
 FORMS = {
     r"\S": "words that say why",
     "multiple of": "'A to B' or 'multiple of N'",
-    " to ": "'A to B'",
     "up to": "'up to N'",
+    " to ": "'A to B'",
     "=*+": "a name without spaces, =, * and +",
     "~[01]": "a JSON pointer, such as /spec/replicas",
     ")?v[": "GROUP/VERSION/Kind, such as batch/v1/Job",
