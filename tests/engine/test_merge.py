@@ -248,3 +248,11 @@ def test_a_list_in_a_list_extends_it_by_what_has_another_name() -> None:
     sources = [{"configMapRef": {"name": name}} for name in "ab"]
     filled = {"volumeMounts": [ours], "envFrom": sources}
     assert fill({"x.at": "/etc/mpi", "x.sshMounts": ABSENT, "x.sshEnvFrom": sources}) == filled
+
+
+def test_two_placeholders_with_one_value_are_one_mount() -> None:
+    """Kubernetes refuses a Pod with one path twice; a job may have its keys at that of the host file."""
+    mounts = [{"mountPath": "/etc/mpi"}, {"mountPath": "$(x.at)"}, "$(x.sshMounts)"]
+    fill = filling({"volumeMounts": mounts})
+    assert fill
+    assert fill({"x.at": "/etc/mpi", "x.sshMounts": ABSENT}) == {"volumeMounts": [{"mountPath": "/etc/mpi"}]}
