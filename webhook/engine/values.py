@@ -20,35 +20,33 @@ class Values:
 
     @computed
     def every(self) -> dict[str, Json]:
-        """The values by placeholder, after the job has its shape and identity."""
-        return placeholder_values(self.job)
+        """The value of each placeholder that rules use and for which the job has a value.
 
+        The job must have its shape and identity.
 
-def placeholder_values(job: Job) -> dict[str, Json]:
-    """Returns the value of every placeholder that rules use and for which this job has a value.
-
-    Raises:
-        WrongTypeError: A field to which a placeholder refers is not text.
-    """
-    values: dict[str, Json] = {"job.namespace": job.namespace}
-    if job.workload.takes_nodes:
-        values |= {"job.workers": str(job.workers), "job.nodes": str(job.nodes)}
-        values |= {"job.name": job.name} if job.name else {}
-    if job.shape:
-        values |= _of_a_candidate(job, job.shape)
-    elif job.place:
-        block = job.block
-        values |= {"place.unit": job.place.unit} | ({"place.block": block} if block is not None else {})
-    for placeholder, name in job.table.fields_of[job.workload.name].items():
-        values[placeholder] = job.field(name)
-    for role, placeholders in job.table.roles_of[job.workload.name].items():
-        if groups := job.of.get(role):
-            values |= of_template(groups[0], placeholders)
-            # A rule that uses the instance type is skipped for pods that select other machines.
-            quoted = f"{role}.instanceType" in job.table.quoted_of[job.workload.name]
-            if quoted and (types := job.instance_types(role)):
-                values[f"{role}.instanceType"] = types[0]
-    return values
+        Raises:
+            WrongTypeError: A field to which a placeholder refers is not text.
+        """
+        job = self.job
+        values: dict[str, Json] = {"job.namespace": job.namespace}
+        if job.workload.takes_nodes:
+            values |= {"job.workers": str(job.workers), "job.nodes": str(job.nodes)}
+            values |= {"job.name": job.name} if job.name else {}
+        if job.shape:
+            values |= _of_a_candidate(job, job.shape)
+        elif job.place:
+            block = job.block
+            values |= {"place.unit": job.place.unit} | ({"place.block": block} if block is not None else {})
+        for placeholder, name in job.table.fields_of[job.workload.name].items():
+            values[placeholder] = job.field(name)
+        for role, placeholders in job.table.roles_of[job.workload.name].items():
+            if groups := job.of.get(role):
+                values |= of_template(groups[0], placeholders)
+                # A rule that uses the instance type is skipped for pods that select other machines.
+                of_type = f"{role}.instanceType"
+                if of_type in job.table.quoted_of[job.workload.name] and (types := job.instance_types(role)):
+                    values[of_type] = types[0]
+        return values
 
 
 def labels_of_units(job: Job) -> dict[str, Json]:

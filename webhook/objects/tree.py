@@ -160,18 +160,19 @@ def digest(value: Json) -> str:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
         data = canonical(value).encode("utf-8", "surrogatepass")
-    return _digest_of_short(data) if len(data) < SHORT else hashlib.sha256(data).hexdigest()[:10]
-
-
-@lru_cache(maxsize=1024)
-def _digest_of_short(data: bytes) -> str:
-    """Returns the digest of a short text. Most of what rules add is the same in many jobs."""
-    return hashlib.sha256(data).hexdigest()[:10]
+    return _cached_hash(data) if len(data) < SHORT else _hash(data)
 
 
 def digest_of_text(text: str) -> str:
     """Returns the digest of a value with this canonical text."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return _hash(text.encode("utf-8", "surrogatepass"))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:10]
+
+
+_cached_hash: Final = lru_cache(maxsize=1024)(_hash)  # most of what rules add is the same in many jobs
 
 
 def quick(value: Json) -> bytes | None:
