@@ -90,9 +90,13 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
 def _mistyped(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
     """Yields fields of a job outside its pod templates whose values have the wrong type."""
     for at, value in nodes(get(obj, ("spec",)), ("spec",)):
-        inside = (template for template in templates if at[: len(template)] == template)
-        if at[-1] in SCALARS and value is not None and not any(inside):
+        if at[-1] in SCALARS and value is not None and not _is_within(at, templates):
             yield from ((at, why) for _, why in refused(value, SCALARS[at[-1]]))
+
+
+def _is_within(at: Path, templates: Collection[Path]) -> bool:
+    """Returns whether a path leads into a pod template; not for a Pod, which is its own template."""
+    return any(template and at[: len(template)] == template for template in templates)
 
 
 def unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:

@@ -15,7 +15,7 @@ from webhook.objects.tree import Path
 from webhook.rows.families import Family, Unit
 from webhook.rows.placeholders import JOB, MARKS, names
 from webhook.rows.shapes import Shape
-from webhook.rows.table import Table
+from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import DEVICES, LEAST, MIN, WORKER, Workload
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_policies import guarantee_problems, policy_problems
@@ -45,15 +45,10 @@ def problems_of(table: Table) -> Found:
 def doubtful(table: Table) -> Found:
     """Yields rows that are valid and probably not meant, such as a family without a shape for some sizes."""
     for index, rule in enumerate(table.rules):
-        if rule.placer is Placer.WHOLE_JOB and not (rule.match.numbered and rule.match.numbered.value):
-            why = "whole-job admission cannot admit Pods without numbers, and they would wait forever"
-            yield ("rules", index, "placer"), f"{why}: add `numbered: true` to match"
-        for key in ("warn", "deny") if rule.match.workers and "job.nodes" not in rule.quotes else ():
-            if "job.workers" in names(getattr(rule, key)):
-                why = "`workers` counts a launcher that runs ranks, too, and $(job.workers) does not"
-                yield ("rules", index, key), f"{why}: quote $(job.nodes) in its place"
+        yield from _doubtful_rule(rule, ("rules", index))
     for index, family in enumerate(table.families):
         if family in table.on:
+            yield from _sharing_and_apart(family, ("families", index))
             yield from _doubtful_family(family, ("families", index))
     for index, workload in enumerate(table.workloads):
         for number, group in enumerate(workload.groups):
@@ -62,20 +57,35 @@ def doubtful(table: Table) -> Found:
                 yield ("workloads", index, "groups", number), f"its Pods have no `number`, so {lost}"
 
 
-def _doubtful_family(family: Family, at: Path) -> Found:
+def _doubtful_rule(rule: Rule, at: Path) -> Found:
+    if rule.placer is Placer.WHOLE_JOB and not (rule.match.numbered and rule.match.numbered.value):
+        why = "whole-job admission cannot admit Pods without numbers, and they would wait forever"
+        yield (*at, "placer"), f"{why}: add `numbered: true` to match"
+    if rule.match.workers and "job.nodes" not in rule.quotes:
+        for key in ("warn", "deny"):
+            if "job.workers" in names(getattr(rule, key)):
+                why = "`workers` counts a launcher that runs ranks, too, and $(job.workers) does not"
+                yield (*at, key), f"{why}: quote $(job.nodes) in its place"
+
+
+def _sharing_and_apart(family: Family, at: Path) -> Found:
+    """Yields shapes that share units in a family that does not, or that pin workers in one that does."""
     sharing = [row for row in family.shapes if family.unit(row) and row.apart != "required"]
     apart = any(row.apart == "required" for row in family.shapes)
     for index, shape in enumerate(family.shapes if sharing else ()):
-        if apart and shape in sharing and not shape.deny:
+        if shape.deny:
+            continue
+        if apart and shape in sharing:
             why = f"shape {shape.name} shares its units, and other shapes of {family.name} do not"
-            yield (
-                (*at, "shapes", index),
-                f"{why}: write `apart: required`, or other jobs get the rest of a unit",
-            )
-        elif shape.node_config.most == 1 and not (apart or shape.deny):
+            way_out = "write `apart: required`, or other jobs get the rest of a unit"
+            yield (*at, "shapes", index), f"{why}: {way_out}"
+        elif shape.node_config.most == 1 and not apart:
             why = f"pins workers to nodes, which a job of shape {sharing[0].name} on the same unit may get"
             way_out = f"use a range such as 1 to {sharing[0].node_config.most}"
             yield (*at, "shapes", index, "nodeConfig"), f"{why}; {way_out}"
+
+
+def _doubtful_family(family: Family, at: Path) -> Found:
     most = int(max(shape.node_config.most for shape in family.shapes))
     sizes = [size for size in range(1, 2 * most + 2) if not any(shape.size(size) for shape in family.shapes)]
     if sizes:
