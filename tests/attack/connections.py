@@ -90,7 +90,7 @@ def half_open(peers: Peers, count: int, rate: float) -> None:
 
 
 def trickling(peers: Peers, count: int) -> None:
-    """Requests of which a byte is sent from time to time; a connection that ends is made again."""
+    """Requests of which a byte is sent from time to time; a connection that ends is opened again."""
     request = post(review(job("slow", 2000)))
     threads = 4
 

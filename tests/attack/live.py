@@ -71,7 +71,7 @@ def review(obj: Any, uid: str = "live", **request: Any) -> bytes:
 
 
 class Client:
-    """One connection to the server, made again when the server has closed it between two requests."""
+    """One connection to the server, opened again when the server has closed it between two requests."""
 
     def __init__(self, port: int, context: ssl.SSLContext, seconds: float = PATIENCE_SECONDS) -> None:
         self.connection = http.client.HTTPSConnection("127.0.0.1", port, context=context, timeout=seconds)
@@ -195,7 +195,7 @@ class Live:
             self.over.wait(0.3)
 
     def spares(self) -> None:
-        """Connections that finish TLS and carry nothing; made again when the server closes them."""
+        """Connections that finish TLS and carry nothing; opened again when the server closes them."""
         held: list[Any] = []
         while not self.over.wait(0.2):
             for sock in [sock for sock in held if closed(sock)]:

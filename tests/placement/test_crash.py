@@ -62,7 +62,7 @@ def test_what_a_plan_names_is_held_for_its_job() -> None:
 
 @pytest.mark.parametrize("workers", [8, 3])
 def test_a_plan_does_not_count_for_workers_that_came_later(workers: int) -> None:
-    """Their unit may be why they are made again."""
+    """Their unit may be why they are created again."""
     pods = job("a", workers)
     place, nodes = pods[0].place, servers(3)
     assert place

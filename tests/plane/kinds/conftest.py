@@ -135,6 +135,6 @@ def _namespace(plane: ControlPlane, labels: dict[str, str]) -> Iterator[Kubectl]
         inside.delete(",".join(MAKERS))
         return not any(inside.get_json(kind)["items"] for kind in MAKERS)
 
-    # Before their Pods, or they would be made again.
+    # Before their Pods, or they would be created again.
     until(without_makers, "the end of what makes Pods", every=0.5)
     end(inside, "pods")
