@@ -1,4 +1,4 @@
-"""The keys and the placement annotation, which webhook, placement and plugin share in stored objects.
+"""Defines the labels and annotations by which the webhook, the placement program and the plugin cooperate.
 
-All packages import this one, and it imports none of them.
+Every package may import this one, and it imports no other package.
 """

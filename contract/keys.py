@@ -1,47 +1,48 @@
-"""All labels, annotations and gates of this project, and those of others that several programs read."""
+"""Names all labels, annotations and scheduling gates of this project, and shared names of other projects."""
 
 from typing import Final
 
 PREFIX: Final = "ultraserver-webhook.io/"
 
 INJECT: Final = PREFIX + "inject"
-"""Label or annotation on the job: ``false`` opts out, ``true`` opts in."""
+"""Label or annotation on a job: ``true`` opts the job in, ``false`` opts it out."""
 
 ON: Final = frozenset({"true", "enabled"})
 OFF: Final = frozenset({"false", "disabled"})
+"""The values of `INJECT`: `ON` opts in, `OFF` opts out."""
 
 NODE_CONFIG: Final = PREFIX + "node-config"
-"""Annotation on the job: its node config, ``"4"``, ``"2"`` or ``"1"``."""
+"""Annotation on a job: how many UltraServer nodes form one unit, ``"4"``, ``"2"`` or ``"1"``."""
 
 JOB: Final = PREFIX + "job"
-"""Label on workers: the job, unique in the cluster; never copied.
+"""Label on a worker: identifies its job in the cluster. The webhook computes it; a user's value is ignored.
 
-On pods that take no node it is an annotation, because (anti-)affinity selects the pods with the label.
+A pod that takes no node has an annotation instead, because affinity terms select the pods with the label.
 """
 
 PLACE: Final = PREFIX + "place"
-"""Placement annotation, on workers: their placer, and what it needs to know."""
+"""Annotation on a worker: who chooses its node, and by what facts. `contract.place` describes the format."""
 
 OPENED: Final = PREFIX + "opened"
-"""Annotation on a Pod of an admitted job: when placement pinned it, and a plan."""
+"""Annotation on a Pod of an admitted job: when the Pod was pinned, and the units for the other blocks."""
 
 TIME_LIMIT: Final = PREFIX + "time-limit"
-"""Annotation on the job, and on its workers: how long it runs at most, ``30m``, ``4h`` or ``2d``."""
+"""Annotation on a job and its workers: the job's maximum run time, such as ``30m``, ``4h`` or ``2d``."""
 
 ON_NODE_FAILURE: Final = PREFIX + "on-node-failure"
-"""Annotation on the job, and on its Pods: ``wait``, ``move`` or ``restart`` when one of its nodes fails."""
+"""Annotation on a job and its Pods: what follows when a node fails, ``wait``, ``move`` or ``restart``."""
 
 FOR_AUTHORS: Final = (INJECT, NODE_CONFIG, TIME_LIMIT, ON_NODE_FAILURE)
-"""The keys that the author of a job may set on it."""
+"""The keys that a user may set on a job."""
 
 LABELS_FOR_AUTHORS: Final = frozenset({INJECT, NODE_CONFIG})
-"""Those that may be labels; all may be annotations."""
+"""The keys that a user may set as labels. A user may set every key of `FOR_AUTHORS` as an annotation."""
 
 GATE: Final = PREFIX + "whole-job"
-"""Scheduling gate: the Pod waits for placement."""
+"""Scheduling gate on a Pod that waits until the placement program admits its job."""
 
 BLOCK: Final = PREFIX + "block"
-"""Label on a worker: its block in the job."""
+"""Label on a worker: its block. The workers of a job that share one unit form a block."""
 
 LOOSE: Final = PREFIX + "loose"
 """Label on a Pod that uses devices and belongs to no job, and therefore keeps jobs off its UltraServer."""
@@ -50,42 +51,42 @@ INIT_SCRIPT: Final = PREFIX + "init-script"
 """Annotation on a launcher's Pod: the script that its init containers run."""
 
 ADDED: Final = PREFIX + "added"
-"""Annotation on a pod template: what the webhook added to it."""
+"""Annotation on a pod template: the record of what the webhook added to the template."""
 
 ADDED_TO_POD: Final = PREFIX + "added-to-pod"
-"""Annotation on a Pod: what the webhook added to this Pod."""
+"""Annotation on a Pod: the record of what the webhook added to this Pod and not to its template."""
 
 TRUSTED_SINCE: Final = PREFIX + "trusted-since"
-"""Annotation on the certificate authority's Secret: the time since which every caBundle holds its bundle."""
+"""Annotation on the Secret of the certificate authority: time since which each caBundle has the bundle."""
 
 STORED_AT: Final = PREFIX + "stored-at"
-"""Annotation on the serving Secret: when its leaf certificate was stored.
+"""Annotation on the Secret with the serving certificate: when that certificate was stored.
 
-A certificate that the user provides is older than that.
+If the user provides the certificate, it was issued before that.
 """
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-"""The node label that pins a pod of node config 1; every kubelet sets it."""
+"""The node label by which a worker with node config 1 is pinned to its node. Every kubelet sets it."""
 
 ULTRASERVER: Final = "neuron.amazonaws.com/ultraserver-"
 SERVER_4: Final = ULTRASERVER + "server-id-4"
 SERVER_2: Final = ULTRASERVER + "server-id-2"
 NODE_IDS: Final = {SERVER_4: ULTRASERVER + "node-id-4", SERVER_2: ULTRASERVER + "node-id-2"}
-"""The label with a node's number in its UltraServer, for each label with a server id."""
+"""Maps the label with an UltraServer's id to the label with the node's number in that UltraServer."""
 
 NO_SERVER: Final = "0000000000000000"
-"""The server id of a node that is in no working UltraServer; its node id is then ``NO_NODE``."""
+"""The UltraServer's id on a node that is in no working UltraServer. The node's number is then `NO_NODE`."""
 NO_NODE: Final = "-1"
 
 NEURON: Final = "aws.amazon.com/neuron"
 DEVICES: Final = frozenset({NEURON, f"{NEURON}core", f"{NEURON}device"})
-"""Resources of the Neuron device plugin: a pod that requests one of them uses a part of a node."""
+"""The resources of the Neuron device plugin. A pod that requests one of them uses a part of a node."""
 
 DRIVER: Final = "neuron.aws.com"
-"""The Neuron DRA driver, whose devices pods get through device claims."""
+"""The name of the Neuron DRA driver, whose devices a pod gets through a device claim."""
 
 LONGEST_LABEL: Final = 63
 """Maximum length of a label value (Kubernetes, "Labels and Selectors")."""
 
 TRAINING: Final = "training.kubeflow.org/"
-"""Prefix of the labels of mpi-operator and training-operator on a job's pods."""
+"""Prefix of the labels that mpi-operator and training-operator set on a job's pods."""

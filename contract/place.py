@@ -1,6 +1,7 @@
-"""The placement annotation, which admission writes once on a pod template for the placer of the job's pods.
+"""Reads and writes the placement annotation, ``ultraserver-webhook.io/place``, for the placer of a job.
 
-It is ``ultraserver-webhook.io/place``, and consists of words ``KEY=VALUE`` in this order, for example::
+The webhook writes it on a pod template when the job is created. The value consists of words ``KEY=VALUE`` in
+the order of this table, for example::
 
     placer=gate workers=8 size=4 unit=neuron.amazonaws.com/ultraserver-server-id-4
     index=labels/training.kubeflow.org/replica-index
@@ -8,13 +9,14 @@ It is ``ultraserver-webhook.io/place``, and consists of words ``KEY=VALUE`` in t
 ==========  ========================================================================================
 ``placer``  who chooses the nodes: ``affinity`` (the scheduler, by affinity terms), ``kueue``, ``gang`` (the
             scheduler, by the user's PodGroup), or ``gate`` (the placement program)
-``workers``  the number of workers
-``size``    the number of nodes in a unit: the node config
+``workers``  the number of workers in the job
+``size``    the number of workers that share one unit: the node config
 ``unit``    the node label whose value the nodes of a unit share
-``index``   where to find a pod's number, from 0: a sum such as ``labels/KEY*4+labels/OTHER+1``; ``env/NAME``
-            is the plain value of a container's variable, ``name`` the number at the end of the pod's name;
-            missing if the pods have no number
-``group``   ``labels/KEY``, the label of pods that tells the groups of one object apart; missing if it is one
+``index``   how to compute a pod's number in the job, from 0: a sum such as ``labels/KEY*4+env/NAME+1``.
+            ``labels/KEY`` is the value of a label, ``env/NAME`` the value of a container's variable, and
+            ``name`` the number at the end of the pod's name. Missing if the pods have no number
+``group``   ``labels/KEY``: the pod label that distinguishes the groups of one object. Missing if the object
+            has one group
 ==========  ========================================================================================
 """
 
@@ -28,17 +30,18 @@ from typing import Any, Final
 from contract import keys
 
 MOST_WORKERS: Final = 100_000
-"""More workers than any cluster has nodes; a larger number is an error."""
+"""Maximum number of workers in a job. No cluster has this many nodes, so a larger number is an error."""
 
 MOST_TERMS: Final = 4
-"""Maximum number of terms of an index."""
+"""Maximum number of terms in the sum of an index."""
 
 LONGEST: Final = 2000
-"""Maximum length of a placement annotation, as many are cached."""
+"""Maximum length of a placement annotation. It is limited because `parse` caches the annotations."""
 
 NAME: Final = "name"
 LABEL: Final = "labels/"
 ENV: Final = "env/"
+"""The sources of a number: the end of a pod's name, and the prefixes for a label and for a variable."""
 
 _NUMBER: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _LAST_NUMBER: Final = re.compile(r"-([0-9]{1,6})$", re.ASCII)
@@ -46,7 +49,7 @@ _KEYS: Final = ("placer", "workers", "size", "unit", "index", "group")
 
 
 class ContractError(ValueError):
-    """A pod's placement annotation, or its number, cannot be read; the message says why."""
+    """A pod's placement annotation or number cannot be read. The message gives the reason."""
 
 
 class Placer(StrEnum):
@@ -58,16 +61,19 @@ class Placer(StrEnum):
     WHOLE_JOB = "whole-job"
 
 
-_WRITTEN: Final = {Placer.SCHEDULER: "affinity", Placer.WHOLE_JOB: "gate"}
-"""What is written in this release, so that the release before reads it; both words are read."""
+_OLD_WORDS: Final = {Placer.SCHEDULER: "affinity", Placer.WHOLE_JOB: "gate"}
+"""Words of the previous release. This release still writes them, because the previous one reads no others."""
 
-PLACERS: Final = {**{each.value: each for each in Placer}, **{word: each for each, word in _WRITTEN.items()}}
-"""Each placer by its word, and by that of release 0.2.0."""
+PLACERS: Final = {
+    **{item.value: item for item in Placer},
+    **{word: item for item, word in _OLD_WORDS.items()},
+}
+"""The placer for each word of this release and of the previous one, 0.2.0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A number of a pod, from its ``name``, ``labels/KEY`` or ``env/NAME``, times a factor."""
+    """One term of an index: a pod's number from ``name``, ``labels/KEY`` or ``env/NAME``, times a factor."""
 
     source: str
     factor: int = 1
@@ -75,11 +81,11 @@ class Term:
     def __str__(self) -> str:
         return self.source if self.factor == 1 else f"{self.source}*{self.factor}"
 
-    def of(self, pod: Mapping[str, Any]) -> int:
+    def value(self, pod: Mapping[str, Any]) -> int:
         """Returns the value of the term for a pod.
 
         Raises:
-            ContractError: The pod has no such number.
+            ContractError: The pod has no number in this place.
         """
         metadata = pod["metadata"]
         if self.source == NAME:
@@ -88,32 +94,32 @@ class Term:
                 raise ContractError("there is no number at the end of the pod's name")
             return int(number[1]) * self.factor
         kind, _, key = self.source.partition("/")
-        what = "variable" if f"{kind}/" == ENV else "label"
-        text = _variable(pod, key) if what == "variable" else (metadata.get("labels") or {}).get(key)
+        noun = "variable" if f"{kind}/" == ENV else "label"
+        text = _variable(pod, key) if noun == "variable" else (metadata.get("labels") or {}).get(key)
         if not isinstance(text, str) or not _NUMBER.fullmatch(text):
             value = text[:40] if isinstance(text, str) else text
-            raise ContractError(f"{what} {key[:80]} is {value!r}: it must be the pod's number, from 0")
+            raise ContractError(f"{noun} {key[:80]} is {value!r}: it must be the pod's number, from 0")
         return int(text) * self.factor
 
 
 def _variable(pod: Mapping[str, Any], name: str) -> object:
-    """Returns the plain value of a variable in the first container that has it; it may be of any type.
+    """Returns the value of a variable in the first container that has it. The value may have any type.
 
-    If a container has two variables of one name, the last one is used, as by the kubelet.
+    If a container has two variables with this name, the last one is used, because the kubelet also uses it.
     """
     spec = pod.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
     for container in containers if isinstance(containers, list) else ():
         variables = container.get("env") if isinstance(container, dict) else None
-        for each in reversed(variables) if isinstance(variables, list) else ():
-            if isinstance(each, dict) and each.get("name") == name:
-                return each.get("value")
+        for variable in reversed(variables) if isinstance(variables, list) else ():
+            if isinstance(variable, dict) and variable.get("name") == name:
+                return variable.get("value")
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Where to find a pod's number among the workers of its job, from 0: the sum of terms and offset."""
+    """Computes a pod's number among the workers of its job, from 0: the sum of the terms and the offset."""
 
     terms: tuple[Term, ...]
     offset: int = 0
@@ -124,11 +130,11 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The words of a placement annotation, as in the table above.
+    """The content of a placement annotation. The docstring of this module describes each attribute.
 
     Attributes:
         index: None if the pods have no number.
-        group: The label's key; empty if the object is one group.
+        group: The key of the label, without ``labels/``; empty if the object has one group.
     """
 
     placer: Placer
@@ -141,7 +147,7 @@ class Place:
     def __str__(self) -> str:
         group = self.group and LABEL + self.group
         values = (
-            _WRITTEN.get(self.placer, self.placer),
+            _OLD_WORDS.get(self.placer, self.placer),
             self.workers,
             self.size,
             self.unit,
@@ -151,93 +157,94 @@ class Place:
         return " ".join([f"{key}={value}" for key, value in zip(_KEYS, values, strict=True) if value != ""])
 
     def number(self, pod: Mapping[str, Any]) -> int | None:
-        """Returns the number of a pod, or of its ``metadata`` and ``spec``; None without an index.
+        """Returns the number of a pod among the workers of its job; None without an index.
+
+        Only ``metadata`` and ``spec`` of the pod are read.
 
         Raises:
-            ContractError: The pod has no number although there is an index.
+            ContractError: There is an index, but the pod has no number.
         """
         if self.index is None:
             return None
-        return sum(term.of(pod) for term in self.index.terms) + self.index.offset
+        return sum(term.value(pod) for term in self.index.terms) + self.index.offset
 
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Place:
-    """Returns the content of a placement annotation; all pods of a job share one.
+    """Returns the content of a placement annotation. Cached, because all pods of a job have the same text.
 
     Raises:
-        ContractError: It cannot be read.
+        ContractError: The annotation cannot be read.
     """
     words = [word.partition("=") for word in text[:LONGEST].split(" ")]
     values = {key: value for key, _, value in words}
-    known = values.keys() <= {*_KEYS} and all(values.values())
-    if len(text) > LONGEST or len(values) < len(words) or not known:  # the cache keeps no errors
+    has_known_words = values.keys() <= {*_KEYS} and all(values.values())
+    if len(text) > LONGEST or len(values) < len(words) or not has_known_words:  # lru_cache caches no errors
         raise _unreadable(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
     if values.get("placer") not in PLACERS:
         placer = values.get("placer", "")[:40]
         raise _unreadable(f"placer is {placer!r}: it must be one of {', '.join(PLACERS)}")
     if "unit" not in values:
-        raise _unreadable("unit is missing: the node label that makes units")
+        raise _unreadable("unit is missing: it must be the node label whose value the nodes of a unit share")
     return Place(
         PLACERS[values["placer"]],
-        _count(values, "workers"),
-        _count(values, "size"),
+        _parse_count(values, "workers"),
+        _parse_count(values, "size"),
         values["unit"],
-        _index(values["index"]) if "index" in values else None,
-        _label(values["group"]) if "group" in values else "",
+        _parse_index(values["index"]) if "index" in values else None,
+        _parse_label(values["group"]) if "group" in values else "",
     )
 
 
 def read(metadata: Mapping[str, Any]) -> Place | None:
-    """Returns the placement annotation of a pod or a pod template; None if it does not belong to a worker.
+    """Returns the placement annotation in the metadata of a pod or pod template; None for one without it.
 
     Raises:
-        ContractError: It cannot be read.
+        ContractError: The annotation cannot be read.
     """
     text = (metadata.get("annotations") or {}).get(keys.PLACE)
     return None if text is None else parse(str(text))
 
 
 def job(metadata: Mapping[str, Any], group: str = "") -> str:
-    """Returns the job of a pod: its label or annotation, and the value of the label that tells groups apart.
+    """Returns the id of a pod's job, from its job label or annotation; empty if that is missing or invalid.
 
-    Returns:
-        Empty if the pod has none, or if the value is not valid for a label.
+    If ``group`` names the label that distinguishes the groups of one object, its value is a part of the id.
     """
     labels = metadata.get("labels") or {}
-    name = labels.get(keys.JOB) or (metadata.get("annotations") or {}).get(keys.JOB, "")
-    if len(name) > keys.LONGEST_LABEL or "/" in name:
+    job_id = labels.get(keys.JOB) or (metadata.get("annotations") or {}).get(keys.JOB, "")
+    if len(job_id) > keys.LONGEST_LABEL or "/" in job_id:
         return ""
-    return f"{name}/{labels.get(group, '')}" if group and name else name
+    return f"{job_id}/{labels.get(group, '')}" if group and job_id else job_id
 
 
-def _count(values: Mapping[str, Any], key: str) -> int:
-    text = values.get(key, "")
-    if not _NUMBER.fullmatch(text) or not 1 <= int(text) <= MOST_WORKERS:
-        raise _unreadable(f"{key} is {text[:40]!r}: it must be a whole number from 1")
-    return int(text)
+def _parse_count(values: Mapping[str, Any], key: str) -> int:
+    number = values.get(key, "")
+    if not _NUMBER.fullmatch(number) or not 1 <= int(number) <= MOST_WORKERS:
+        raise _unreadable(f"{key} is {number[:40]!r}: it must be a whole number from 1")
+    return int(number)
 
 
-def _index(text: str) -> Index:
+def _parse_index(text: str) -> Index:
     parts = text.split("+")
     offset = int(parts.pop()) if _NUMBER.fullmatch(parts[-1]) else 0
     if not 1 <= len(parts) <= MOST_TERMS:
         raise _unreadable(f"index has {len(parts)} terms: it must have 1 to {MOST_TERMS}")
-    return Index(tuple(map(_term, parts)), offset)
+    return Index(tuple(map(_parse_term, parts)), offset)
 
 
-def _term(text: str) -> Term:
-    source, times, factor = text.partition("*")
-    named = source == NAME or (source.startswith((LABEL, ENV)) and not source.endswith("/"))
-    if not named or (times and not _NUMBER.fullmatch(factor)):
+def _parse_term(text: str) -> Term:
+    source, asterisk, factor = text.partition("*")
+    is_source = source == NAME or (source.startswith((LABEL, ENV)) and not source.endswith("/"))
+    if not is_source or (asterisk and not _NUMBER.fullmatch(factor)):
         raise _unreadable(
-            f"index has the term {text[:50]!r}: it must be 'name', 'labels/KEY' or 'env/NAME', or that times"
-            " a number"
+            f"index has the term {text[:50]!r}: it must be 'name', 'labels/KEY' or 'env/NAME'; '*NUMBER'"
+            " may follow"
         )
-    return Term(source, int(factor) if times else 1)
+    return Term(source, int(factor) if asterisk else 1)
 
 
-def _label(source: str) -> str:
+def _parse_label(source: str) -> str:
     """Returns the key of a label."""
     key = source.removeprefix(LABEL)
     if key == source or not key:

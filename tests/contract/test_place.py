@@ -72,7 +72,11 @@ def test_the_words_of_a_place() -> None:
             for text in ("many", "0", "-4", "٤", "9" * 1500, str(MOST_WORKERS + 1), "1_0")
         ),
         ("size=4", "size=0", "size is '0': it must be a whole number from 1"),
-        (f"unit={SERVER_4} ", "", "unit is missing: the node label that makes units"),
+        (
+            f"unit={SERVER_4} ",
+            "",
+            "unit is missing: it must be the node label whose value the nodes of a unit share",
+        ),
         *(
             (f"index=labels/{REPLICA}", f"index={text}", f"index has the term '{text[:80]}'")
             for text in ("name*", "name*-1", "name*x")

@@ -20,8 +20,8 @@ from webhook.admission.review import Review, encode
 from webhook.engine import Outcome, evaluate, update
 from webhook.engine.messages import MOST_MESSAGES, Message, bounded
 from webhook.objects import tree
-from webhook.objects.merge import LONGEST_TERMS
-from webhook.objects.takeback import FLOOR, PER_CHARACTER, Budget, OverBudgetError
+from webhook.objects.merge import MOST_SELECTOR_TERMS
+from webhook.objects.takeback import MINIMUM_UNITS, UNITS_PER_CHARACTER, Budget, OverBudgetError
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
@@ -136,7 +136,8 @@ def test_the_answer_is_no_longer_than_a_small_multiple_of_the_request(name: str)
 
 
 @pytest.mark.parametrize(
-    "count", [1, 101, 500, *(pytest.param(count, marks=pytest.mark.soak) for count in (2000, LONGEST_TERMS))]
+    "count",
+    [1, 101, 500, *(pytest.param(count, marks=pytest.mark.soak) for count in (2000, MOST_SELECTOR_TERMS))],
 )
 def test_a_job_of_many_node_terms_is_read_back_as_it_was(count: int) -> None:
     job = terms([{"matchExpressions": [{"key": f"k{n}", "operator": "Exists"}]} for n in range(count)])
@@ -153,7 +154,7 @@ def test_a_job_of_many_node_terms_is_read_back_as_it_was(count: int) -> None:
 
 def test_more_node_terms_than_can_be_stored_are_refused_with_the_way_out() -> None:
     (denial,) = evaluate(TABLE, requested(terms([{"matchExpressions": [{}]}] * 100_000))).denials
-    assert denial.startswith("100000 terms are more than the 2000 that may each get a requirement")
+    assert denial.startswith("100000 terms are more than 2000, so no requirement can be added")
     assert denial.endswith(".".join(NODE_TERMS))
 
 
@@ -188,10 +189,10 @@ def test_a_plain_job_costs_few_calls() -> None:
 
 def test_a_budget_grows_with_the_object_and_is_spent_once() -> None:
     budget = Budget({"a": "x" * 1000})
-    budget.spend(FLOOR)
-    budget.spend(PER_CHARACTER * 1000)
+    budget.spend(MINIMUM_UNITS)
+    budget.spend(UNITS_PER_CHARACTER * 1000)
     with pytest.raises(OverBudgetError):
-        budget.spend(PER_CHARACTER * 10)
+        budget.spend(UNITS_PER_CHARACTER * 10)
 
 
 def test_messages_are_bounded_in_length_and_number() -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from webhook.objects.lists import ADDED_TO, EXPRESSIONS, IDENTITY, TERMS, Kind, kind
+from webhook.objects.lists import APPENDABLE, EXPRESSIONS, IDENTITY_KEYS, TERMS, ListKind, list_kind
 from webhook.objects.merge import Conflict, Merge, OnConflict
-from webhook.objects.patch import patched
+from webhook.objects.patch import compute_patch
 from webhook.objects.takeback import Budget, take_back
 from webhook.objects.tree import WrongTypeError, digest
 from webhook.rows.placeholders import ABSENT, filling
@@ -189,13 +189,13 @@ def below(key: str, items: list[Any]) -> Any:
 @pytest.mark.parametrize("key", WHOLE)
 def test_one_value_keeps_the_order_that_is_wanted(key: str) -> None:
     wanted = below(key, ["bash", "-c", "NEW", "init", "wait"])
-    assert patched(below(key, ["bash", "-c", "OLD", "init", "wait"]), {(): wanted})[0] == wanted
-    assert patched(below(key, ["wait", "init", "NEW", "-c", "bash"]), {(): wanted})[0] == wanted
+    assert compute_patch(below(key, ["bash", "-c", "OLD", "init", "wait"]), {(): wanted})[0] == wanted
+    assert compute_patch(below(key, ["wait", "init", "NEW", "-c", "bash"]), {(): wanted})[0] == wanted
 
 
 @pytest.mark.parametrize("key", WHOLE)
 def test_one_value_is_replaced_whole(key: str) -> None:
-    _, (operation,) = patched(below(key, ["a", "b", "c"]), {(): below(key, ["a", "c", "d"])})
+    _, (operation,) = compute_patch(below(key, ["a", "b", "c"]), {(): below(key, ["a", "c", "d"])})
     assert operation == {"op": "replace", "path": f"/spec/{key}", "value": ["a", "c", "d"]}
 
 
@@ -219,17 +219,17 @@ def test_nothing_is_taken_out_of_one_value(key: str) -> None:
 def test_what_was_taken_back_and_added_again_stays_at_its_place(key: str) -> None:
     ours, theirs = {"name": "ours"}, {"name": "theirs"}
     received = below(key, [ours, theirs])
-    stored, patch = patched(received, {(): below(key, [theirs, dict(ours)])})
+    stored, patch = compute_patch(received, {(): below(key, [theirs, dict(ours)])})
     assert stored is received
     assert patch == []
 
 
 def test_no_list_is_two_things() -> None:
-    assert not ADDED_TO & IDENTITY.keys()
-    assert TERMS not in ADDED_TO | IDENTITY.keys()
+    assert not APPENDABLE & IDENTITY_KEYS.keys()
+    assert TERMS not in APPENDABLE | IDENTITY_KEYS.keys()
     for name in EXPRESSIONS:
-        assert kind(("affinity", TERMS, 0, name)) is Kind.ITEMS
-        assert kind(("labelSelector", name)) is Kind.VALUE
+        assert list_kind(("affinity", TERMS, 0, name)) is ListKind.ITEMS
+        assert list_kind(("labelSelector", name)) is ListKind.VALUE
 
 
 def test_what_a_job_does_not_have_is_left_out_of_a_list_and_of_a_map() -> None:

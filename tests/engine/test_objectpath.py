@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from webhook.objects.paths import object_path
+from webhook.objects.paths import parse_path
 from webhook.objects.tree import drop, get, put
 
 JOBS = {
@@ -13,25 +13,25 @@ JOBS = {
 
 
 def test_a_list_element_is_selected_by_its_key_wherever_it_stands() -> None:
-    place = object_path("/jobs[name=workers]/n")
+    place = parse_path("/jobs[name=workers]/n")
     assert [*place.find_all(JOBS)] == [("jobs", 1, "n")]
     assert place.value(JOBS) == 2
-    assert object_path("/jobs[name=workers]/n").value({"jobs": JOBS["jobs"][1:]}) == 2
+    assert parse_path("/jobs[name=workers]/n").value({"jobs": JOBS["jobs"][1:]}) == 2
 
 
 def test_a_truth_value_is_selected_by_its_text() -> None:
-    assert object_path("/jobs[controller=true]/name").value(JOBS) == "workers"
+    assert parse_path("/jobs[controller=true]/name").value(JOBS) == "workers"
 
 
 @pytest.mark.parametrize("obj", [{}, {"jobs": None}, {"jobs": {}}, {"jobs": [1, None, []]}, [], None, 3])
 def test_a_missing_element_is_no_path(obj: Any) -> None:
-    assert not [*object_path("/jobs[name=workers]/n").find_all(obj)]
-    assert object_path("/jobs[name=workers]/n").value(obj) is None
+    assert not [*parse_path("/jobs[name=workers]/n").find_all(obj)]
+    assert parse_path("/jobs[name=workers]/n").value(obj) is None
 
 
 def test_escaped_keys_and_the_whole_object() -> None:
-    assert object_path("/a~1b/c~0d").value({"a/b": {"c~d": 4}}) == 4
-    assert object_path("").value(JOBS) is JOBS
+    assert parse_path("/a~1b/c~0d").value({"a/b": {"c~d": 4}}) == 4
+    assert parse_path("").value(JOBS) is JOBS
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_escaped_keys_and_the_whole_object() -> None:
 )
 def test_a_path_that_cannot_exist_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason.replace("[", r"\[")):
-        object_path(text)
+        parse_path(text)
 
 
 def test_putting_into_a_list_shares_what_did_not_change() -> None:
-    (path,) = object_path("/jobs[name=workers]/n").find_all(JOBS)
+    (path,) = parse_path("/jobs[name=workers]/n").find_all(JOBS)
     changed = put(JOBS, path, 5)
     assert get(changed, path) == 5
     assert get(JOBS, path) == 2

@@ -14,8 +14,8 @@ from tests.engine.strategies import JSON, jobs, without_claims, without_void
 from tests.helpers import examples
 from webhook.engine import Outcome, Request, evaluate
 from webhook.engine.outcome import Verdict
-from webhook.objects.lists import element
-from webhook.objects.patch import patched
+from webhook.objects.lists import identity
+from webhook.objects.patch import compute_patch
 from webhook.objects.tree import same
 from webhook.rules.load import load_default
 
@@ -56,7 +56,7 @@ def assert_kept(before: Any, after: Any, path: tuple[str, ...]) -> None:
                 (
                     other
                     for other in rest
-                    if element(item, path) == element(other, path) or _term_of(item, other)
+                    if identity(item, path) == identity(other, path) or _term_of(item, other)
                 ),
                 None,
             )
@@ -112,7 +112,7 @@ def test_an_exported_job_that_is_renamed_moved_and_resized_gets_its_own_terms(
 @examples(20)
 @given(JSON, JSON)
 def test_operations_lead_from_any_tree_to_any_other(before: Any, after: Any) -> None:
-    stored, patch = patched({"it": before}, {(): {"it": after}})
+    stored, patch = compute_patch({"it": before}, {(): {"it": after}})
     assert same(stored, {"it": after})
     assert same(jsonpatch.apply_patch({"it": before}, patch), stored)
 

@@ -14,9 +14,9 @@ from tests.rules.tables import EXTENDS
 from webhook.engine import Request, evaluate
 from webhook.engine.outcome import Verdict
 from webhook.objects.merge import Merge
-from webhook.objects.putback import fragment, put_back
+from webhook.objects.putback import as_fragment, put_back
 from webhook.objects.record import Record, read, strip, write
-from webhook.objects.takeback import Budget, Taken, take_back
+from webhook.objects.takeback import Budget, Removal, take_back
 from webhook.objects.tree import Json, canonical, digest, get, put, same
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
@@ -144,7 +144,7 @@ def put_back_of(mine: Json, *fragments: Json) -> tuple[Json, Json]:
 
 def test_what_amended_a_container_of_the_user_is_an_amendment_again() -> None:
     path = ("spec", "containers", "[main]", "tty")
-    assert fragment(Taken(path, value=True, element=False)) == {
+    assert as_fragment(Removal(path, value=True, in_list=False)) == {
         "spec": {"containers": [{"name": "main", "tty": True}]}
     }
 

@@ -19,7 +19,7 @@ from testbed.plane.webhook import RunningWebhook
 from tests.engine.strategies import jobs
 from webhook.engine import Request, evaluate
 from webhook.engine.outcome import Verdict
-from webhook.objects.lists import ADDED_TO, IDENTITY, TERMS
+from webhook.objects.lists import APPENDABLE, IDENTITY_KEYS, TERMS
 from webhook.objects.tree import Json
 from webhook.rules.load import load_default
 
@@ -69,9 +69,9 @@ def test_lists_are_merged_by_the_keys_of_the_schema(tools: Path) -> None:
                 whole.add(path[-1])
     # A template has none of these: the API server refuses them in it.
     del by_key["ephemeralContainers"]
-    assert by_key == IDENTITY
-    assert not whole & IDENTITY.keys()
-    assert whole >= {*ADDED_TO, TERMS}
+    assert by_key == IDENTITY_KEYS
+    assert not whole & IDENTITY_KEYS.keys()
+    assert whole >= {*APPENDABLE, TERMS}
 
 
 @pytest.fixture(scope="module")

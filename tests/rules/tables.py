@@ -141,7 +141,7 @@ WHOLE_NUMBERS = Draft202012Validator.TYPE_CHECKER.redefine("integer", lambda _, 
 PUBLISHED = extend(Draft202012Validator, type_checker=WHOLE_NUMBERS)(bundled())
 UNSAYABLE = (
     "the second number must be",
-    "can never be there",
+    "can never exist",
     "selects no list element",
     "cannot be read",
     "cannot contain the placeholder of another value",

@@ -8,7 +8,7 @@ import pytest
 
 import webhook.ruletests.run
 from tests.rules.packaged import TABLES, cases, components, documented
-from webhook.objects.tree import nodes, put
+from webhook.objects.tree import put, walk
 from webhook.rows.conditions import Condition
 from webhook.rows.table import Match, Rule
 from webhook.rows.written import Range
@@ -127,7 +127,7 @@ def mutants(rule: Rule) -> Iterator[tuple[str, Rule]]:
     yield from ((what, replace(rule, match=match)) for what, match in matches(rule.match))
     if rule.add:
         yield "adds nothing", replace(rule, add={})
-    for path, value in nodes(rule.add):
+    for path, value in walk(rule.add):
         if not isinstance(value, dict | list):
             new = "changed" if isinstance(value, str) else value + 1
             yield f"add {'/'.join(map(str, path))}", replace(rule, add=put(rule.add, path, new))

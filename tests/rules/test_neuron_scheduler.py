@@ -195,7 +195,7 @@ PROBLEMS: dict[str, tuple[str, Expected]] = {
             (
                 8,
                 "rules[0].match.template[/spec/containers/0/image]",
-                "/spec/containers/0/image can never be there",
+                "/spec/containers/0/image can never exist",
             )
         ],
     ),

@@ -141,13 +141,13 @@ NEVER: dict[str, tuple[str, Expected]] = {
             (
                 7,
                 "workloads[0].groups[0].template",
-                "/spec/replicatedJobs/0/template can never be there: 0 is the position",
+                "/spec/replicatedJobs/0/template can never exist: 0 is the position",
             )
         ],
     ),
     "replicas by a position": (
         WORKLOAD + "    groups: [{role: worker, takesNodes: true, template: /t, replicas: [2, /jobs/1/n]}]\n",
-        [(7, "workloads[0].groups[0].replicas[1]", "/jobs/1/n can never be there")],
+        [(7, "workloads[0].groups[0].replicas[1]", "/jobs/1/n can never exist")],
     ),
     "a field with a broken selection": (
         WORKLOAD + GROUP + "    fields: {queue: {path: '/jobs[0]', default: x}}\n",

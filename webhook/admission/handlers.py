@@ -81,7 +81,7 @@ def _lacking(outcome: Outcome) -> list[Operation]:
     kinds, which then look like the user's. An existing record is from mutation, or the guard refuses it.
     """
     operations = outcome.operations
-    return [step for step in operations if step["op"] != "replace" or not record.is_at(step["path"])]
+    return [step for step in operations if step["op"] != "replace" or not record.is_record(step["path"])]
 
 
 def _records(table: Table, obj: Json) -> list[record.Record]:

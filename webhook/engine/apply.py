@@ -33,8 +33,8 @@ class Progress:
         additions: What the rules added to each template, for its record.
         fired: Names of the rules that fired.
         clean: Names of those whose additions conflicted with no value of the job.
-        setters: By the path of what rules set, as in `Merge.places`, the last such rule; None if the request
-            does not ask for it.
+        setters: The last rule that set a value, by path as in `Merge.set_paths`; None if the request does not
+            ask for it.
     """
 
     reason: str = ""
@@ -138,13 +138,13 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
         if several or "job.place" in rule.quotes:
             values = {**values, **match.values_of(group)}
         merge = Merge(path, rule.on_conflict, progress.additions.setdefault(path, {}), rule.before)
-        merge.places = None if progress.setters is None else []
+        merge.set_paths = None if progress.setters is None else []
         fragment = rule.fragment(values) if rule.fragment else rule.add
         after[path] = merge.apply(progress.templates[path], fragment)
         if merge.conflicts or merge.missing or merge.refused:
             conflicting.append(merge)
         if progress.setters is not None:
-            progress.setters |= {path + place: rule.name for place in merge.places or ()}
+            progress.setters |= {path + place: rule.name for place in merge.set_paths or ()}
     progress.templates |= after
     if rule.warn or rule.unplaced:
         _warn(match, progress)
@@ -192,8 +192,8 @@ def _conflicts(rule: Rule, merge: Merge) -> Iterator[Message]:
 
 def _difference(conflict: Conflict) -> str:
     """Returns how the user's choice differs, without whole containers."""
-    theirs, ours = conflict.theirs, conflict.ours
-    if isinstance(theirs, dict) and isinstance(ours, dict):
-        keys = sorted(k for k in theirs.keys() | ours.keys() if not same(theirs.get(k), ours.get(k)))
+    user, rule = conflict.user_value, conflict.rule_value
+    if isinstance(user, dict) and isinstance(rule, dict):
+        keys = sorted(k for k in user.keys() | rule.keys() if not same(user.get(k), rule.get(k)))
         return f"{conflict.path} differs from the webhook's in {few(keys, MOST_KEYS)}"
-    return f"{conflict.path} is {shown(theirs, 40)}, not {shown(ours, 40)}"
+    return f"{conflict.path} is {shown(user, 40)}, not {shown(rule, 40)}"

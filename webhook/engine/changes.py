@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from common.pointers import pointer
 from webhook.engine.outcome import Change
-from webhook.objects.lists import Kind, kind, paired, step
+from webhook.objects.lists import ListKind, list_kind, pair, step
 from webhook.objects.tree import Json, Path, same
 
 LONGEST_PATH = 500
@@ -26,7 +26,7 @@ class _Comparison:
         self._setters, self._parents = setters, parents
 
     def of(self, old: Json, new: Json, at: Path, place: Path, rule: str | None) -> Iterator[Change]:
-        """Yields the changes at a path; ``place`` is it as in `Merge.places`, ``rule`` set its parent."""
+        """Yields the changes at a path; ``place`` is it as in `Merge.set_paths`, ``rule`` set its parent."""
         if old is new:
             return
         rule = self._setters.get(place, rule)
@@ -44,7 +44,7 @@ class _Comparison:
             return True
         if sum(len(str(part)) for part in at) > LONGEST_PATH:
             return True
-        if isinstance(new, list) and kind(at) is Kind.VALUE:
+        if isinstance(new, list) and list_kind(at) is ListKind.VALUE:
             return True
         if place in self._parents:
             return False
@@ -62,12 +62,12 @@ class _Comparison:
     def _list(
         self, old: list[Json], new: list[Json], at: Path, place: Path, rule: str | None
     ) -> Iterator[Change]:
-        pairs = paired(new, old, at)
+        pairs = pair(new, old, at)
         gone = sorted(set(range(len(old))).difference(pairs))
         differences = [Change(pointer((*at, index)), old[index], None, None) for index in gone]
-        for index, (item, pair) in enumerate(zip(new, pairs, strict=True)):
-            before = None if pair is None else old[pair]
-            inner = (*place, "" if kind(at) is Kind.TERMS else step(item, at))
+        for index, (item, counterpart) in enumerate(zip(new, pairs, strict=True)):
+            before = None if counterpart is None else old[counterpart]
+            inner = (*place, "" if list_kind(at) is ListKind.TERMS else step(item, at))
             differences += self.of(before, item, (*at, index), inner, rule)
         # Elements that only moved are a change of the list, because their order may matter.
         if not differences and pairs != [*range(len(old))]:

@@ -20,7 +20,7 @@ from webhook.engine.script import with_script
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import Values
 from webhook.objects import record
-from webhook.objects.patch import Operation, patched
+from webhook.objects.patch import Operation, compute_patch
 from webhook.objects.tree import Json, Path, WrongTypeError, get, same, shown
 from webhook.rows.policies import Mode, Off
 from webhook.rows.table import Table
@@ -60,7 +60,7 @@ def _evaluate_with(table: Table, off: Off, request: Request) -> Outcome:
         if not progress.denials:
             if kind == "v1/Pod":
                 progress.templates = with_script(request.object, progress.templates, table.script)
-            after, operations = patched(request.object, progress.templates)
+            after, operations = compute_patch(request.object, progress.templates)
     except (JobError, WrongTypeError) as error:
         progress = Progress(reason="invalid job", denials=[message("invalid-job", error)])
     return Outcome(

@@ -16,10 +16,10 @@ from webhook.objects.templates import (
     Selection,
     admits,
     chosen_types,
+    is_requested,
     main_container,
     matches,
     selection,
-    takes,
 )
 from webhook.objects.tree import Json, Path, as_list, get, map_at, maps_at
 from webhook.rows.conditions import Devices, ranges
@@ -186,7 +186,7 @@ class Group:
     def node_reason_of(self, family: Family) -> str | None:
         """Returns the same for the machines of a family."""
         for name, whole in family.whole_node.items():
-            if takes(self.amounts, name, whole.at_least, whole.at_most):
+            if is_requested(self.amounts, name, whole.at_least, whole.at_most):
                 return f"ask for {name}"
         claims = self.claims_of(family)
         for claim in () if any(claim.shared for claim in claims) else claims:

@@ -14,7 +14,7 @@ from contract.place import ContractError, Place, Placer, read
 from webhook.engine.groups import Group
 from webhook.engine.outcome import Fault
 from webhook.objects.templates import admits, matches
-from webhook.objects.tree import Json, get, map_at, quick, text_of
+from webhook.objects.tree import Json, get, map_at, text_of, try_dumps
 from webhook.rows.conditions import Devices
 from webhook.rows.families import Family, Fitted
 from webhook.rows.table import Table
@@ -83,7 +83,7 @@ class Job:
     @computed
     def text(self) -> bytes | None:
         """The object as JSON (`quick`), to skip a search: a word that is not in it is in no field."""
-        return quick(self.object)
+        return try_dumps(self.object)
 
     def field(self, name: str) -> str:
         """Returns the text of a workload's field, which is read once."""

@@ -9,7 +9,7 @@ from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault, RuleOutcome, State
 from webhook.engine.values import Values, labels_of_units, of_template
-from webhook.objects.templates import has_volume, mounts_otherwise
+from webhook.objects.templates import has_volume, mounts_other_volume
 from webhook.objects.tree import Json
 from webhook.rows.table import LAST_STAGE, Match, Rule
 
@@ -41,7 +41,7 @@ class MatchingRule(NamedTuple):
         if free := self.rule.match.mount_free:
             mount = self.mount
             for group in self.groups:
-                if mounts_otherwise(group.template, free.container or group.main.get("name"), mount):
+                if mounts_other_volume(group.template, free.container or group.main.get("name"), mount):
                     at = cut(mount["mountPath"])
                     return f"the {self.rule.match.role} mounts another volume than {mount['name']} at {at}"
         return None

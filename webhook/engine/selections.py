@@ -8,7 +8,7 @@ from common.pointers import field_name
 from contract import keys
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
-from webhook.objects.templates import REQUIRED, listed, matches
+from webhook.objects.templates import REQUIRED, matches, values_of
 from webhook.objects.tree import Json, Path, map_at, maps_at, text_of
 from webhook.rows.families import Fitted
 from webhook.rows.workloads import WORKER
@@ -62,11 +62,11 @@ def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
 
 def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
     """Returns whether expressions and a selector permit as many values of a label as pods need units."""
-    wanted = [{*listed([item])} for item in expressions if item.get("operator") == "In"]
+    wanted = [{*values_of([item])} for item in expressions if item.get("operator") == "In"]
     wanted += [{selected}] if isinstance(selected, str) else []
     if any(item.get("operator") == "DoesNotExist" for item in expressions):
         return not wanted and not units
-    barred = [keys.NO_SERVER, *listed(expressions, "NotIn")]
+    barred = [keys.NO_SERVER, *values_of(expressions, "NotIn")]
     return not wanted or len(set.intersection(*wanted).difference(barred)) >= max(units, 1)
 
 
@@ -129,7 +129,7 @@ def _expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
     for key, value in map_at(term, ("labelSelector", "matchLabels")).items():
         yield key, "In", [value]
     for item in maps_at(term, ("labelSelector", "matchExpressions")):
-        yield str(item.get("key")), item.get("operator"), [*listed([item], item.get("operator"))]
+        yield str(item.get("key")), item.get("operator"), [*values_of([item], item.get("operator"))]
 
 
 def _meets(name: str, value: Json, operator: Json, values: list[Json]) -> bool:

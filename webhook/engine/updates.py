@@ -16,8 +16,8 @@ from webhook.engine.messages import Message, bounded, coded, message
 from webhook.engine.outcome import JobError, Outcome, Request
 from webhook.engine.reading import build_job, groups_of, injection, kind_of
 from webhook.objects import record
-from webhook.objects.patch import patched
-from webhook.objects.paths import object_path
+from webhook.objects.patch import compute_patch
+from webhook.objects.paths import parse_path
 from webhook.objects.putback import put_back
 from webhook.objects.takeback import Budget, OverBudgetError, take_back
 from webhook.objects.templates import main_container
@@ -34,7 +34,7 @@ COPIED: Final = ("image", "imagePullPolicy", "resources", "securityContext")
 
 STARTED: Final = ("status", "startTime")
 """A field that the operator sets when it first sees an object that is not suspended."""
-STOPPED: Final = object_path("/status/conditions[type=Suspended]/status")
+STOPPED: Final = parse_path("/status/conditions[type=Suspended]/status")
 """A condition that the operator sets when it has deleted the pods of a job that was suspended later."""
 
 
@@ -114,7 +114,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
             return _resized(table, request, templates, states.keeps)
         warnings.append(message("size-kept"))
     budget = Budget(new)
-    after, patch = patched(
+    after, patch = compute_patch(
         new, {path: put_back(was, get(new, path), path, budget) for _, path, was in templates}
     )
     reason = "put back what the update removed" if patch else "the update removes no addition"
@@ -148,7 +148,7 @@ def _resized(table: Table, request: Request, templates: list[_Template], kept_ro
     outcome = evaluate(table, replace(request, object=bare))
     if outcome.denials:
         return replace(outcome, after=new)
-    after, operations = patched(new, {path: get(outcome.after, path) for _, path, _ in templates})
+    after, operations = compute_patch(new, {path: get(outcome.after, path) for _, path, _ in templates})
     spec = ("spec",)
     launcher_is_outdated = any(
         role == kept_role and not same(get(was, spec), get(after, (*path, *spec)))

@@ -1,1 +1,1 @@
-"""JSON objects as values: reading, changing, merging and patching them, and the record of what was merged."""
+"""Reads, changes, merges and patches JSON objects, and records what was merged into them."""

@@ -1,7 +1,7 @@
-"""The lists of a pod template: which of them may be compared or merged by element, and how.
+"""Defines how the elements of each list in a pod template are identified, for patch, merge and record.
 
-Patch, merge and record use this. For a list that is not named here, such as command and args, Kubernetes
-treats the list as one value, and so does the engine: it never reorders, merges or compares its parts.
+Kubernetes treats any other list, such as ``command`` and ``args``, as one value. Therefore the engine never
+reorders such a list, merges into it, or compares its elements.
 """
 
 from collections import deque
@@ -12,16 +12,16 @@ from typing import Final
 from webhook.objects.tree import Json, canonical
 
 
-class Kind(Enum):
+class ListKind(Enum):
     """How the elements of a list relate to each other."""
 
-    BY_KEY = "elements are the same one where their keys are equal"
+    BY_KEY = "each element is identified by its keys, such as its name"
     ITEMS = "each element is identified by its content; the webhook appends elements"
-    TERMS = "alternatives, each of which the webhook adds to; their order is the author's"
-    VALUE = "one value"
+    TERMS = "the elements are alternatives; the webhook adds to every element and keeps their order"
+    VALUE = "the whole list is one value"
 
 
-IDENTITY: Final[dict[str, tuple[str, ...]]] = {
+IDENTITY_KEYS: Final[dict[str, tuple[str, ...]]] = {
     "containers": ("name",),
     "initContainers": ("name",),
     "volumes": ("name",),
@@ -36,15 +36,15 @@ IDENTITY: Final[dict[str, tuple[str, ...]]] = {
     "hostAliases": ("ip",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
-"""The keys that identify an element of a list: the list map keys of the Pod API.
+"""The keys that identify an element, by the name of the list: the list map keys of the Pod API.
 
 Source: ``x-kubernetes-list-map-keys`` in the OpenAPI of Kubernetes 1.36.
 """
 
 DEFAULTS: Final = {"protocol": "TCP"}
-"""The API's defaults for these keys."""
+"""The values that the API server sets for missing keys of `IDENTITY_KEYS`."""
 
-ADDED_TO: Final = frozenset(
+APPENDABLE: Final = frozenset(
     {
         "tolerations",
         "requiredDuringSchedulingIgnoredDuringExecution",
@@ -56,61 +56,61 @@ ADDED_TO: Final = frozenset(
         "drop",
     }
 )
-"""Lists that are atomic in the API, but whose elements are independent of each other: a rule appends to them.
+"""Lists whose elements have no keys and do not depend on each other, so that a rule may append elements.
 
-These are affinity terms, tolerations, and the capabilities and groups of security contexts.
+They are affinity terms, tolerations, and the capabilities and groups of security contexts.
 """
 
 CONTAINERS: Final = ("containers", "initContainers")
 
 TERMS: Final = "nodeSelectorTerms"
-"""The elements are ORed, so a requirement is met only if every element has it."""
+"""The list of node selector terms. A node needs to match only one, so a rule adds its requirement to all."""
 
 EXPRESSIONS: Final = ("matchExpressions", "matchFields")
-"""The lists of a node selector term; elsewhere a list of this name is part of a selector, and one value."""
+"""The two lists of a node selector term. In a label selector, a list with this name is one value."""
 
 
-def kind(path: Sequence[str | int]) -> Kind:
-    """Returns the kind of the list at a path, which depends on its key and, for expressions, on the term."""
+def list_kind(path: Sequence[str | int]) -> ListKind:
+    """Returns the kind of the list at a path, by its key and, for expressions, by the list of its term."""
     key = path[-1] if path else ""
-    if key in IDENTITY:
-        return Kind.BY_KEY
+    if key in IDENTITY_KEYS:
+        return ListKind.BY_KEY
     if key == TERMS:
-        return Kind.TERMS
-    if key in ADDED_TO or (key in EXPRESSIONS and len(path) > 2 and path[-3] == TERMS):  # noqa: PLR2004
-        return Kind.ITEMS
-    return Kind.VALUE
+        return ListKind.TERMS
+    if key in APPENDABLE or (key in EXPRESSIONS and len(path) > 2 and path[-3] == TERMS):  # noqa: PLR2004
+        return ListKind.ITEMS
+    return ListKind.VALUE
 
 
-def element(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
-    """Returns what identifies an element of a list, changed or not: its keys, or its whole content."""
-    keys = IDENTITY.get(str(path[-1]), ()) if path else ()
+def identity(item: Json, path: Sequence[str | int]) -> tuple[str, ...]:
+    """Returns what identifies an element of the list at a path: the values of its keys, or its content."""
+    keys = IDENTITY_KEYS.get(str(path[-1]), ()) if path else ()
     if keys and isinstance(item, dict) and keys[0] in item:
         return tuple([canonical(item.get(key, DEFAULTS.get(key))) for key in keys])
     return "says", canonical(item)
 
 
 def step(item: Json, path: Sequence[str | int]) -> str:
-    """Returns an element of a list as a part of a path that stays valid when elements move."""
+    """Returns the part of a path that selects an element of a list, and that stays valid if elements move."""
     if path[-1] in CONTAINERS and isinstance(item, dict):
         return f"[{item.get('name')}]"
-    return f"[{','.join(element(item, path))}]"
+    return f"[{','.join(identity(item, path))}]"
 
 
-def paired(items: list[Json], others: list[Json], path: Sequence[str | int]) -> list[int | None]:
-    """Returns the index of each item's counterpart in another state of the list; each index is used once.
+def pair(items: list[Json], old_items: list[Json], path: Sequence[str | int]) -> list[int | None]:
+    """Returns, for each item, the index of the same item in the old list; None for a new item.
 
-    An alternative has its position as identity, because one more alternative would widen the choice. The time
-    is proportional to the length of the lists, which are the user's, and not to its square.
+    No index occurs twice. Alternatives are identified by their position if their number is unchanged. The
+    time is proportional to the length of the lists, because the user decides how long they are.
     """
-    if kind(path) is Kind.TERMS and len(items) == len(others):
+    if list_kind(path) is ListKind.TERMS and len(items) == len(old_items):
         return [*range(len(items))]
-    shorter = min(len(items), len(others))
-    start = next((i for i in range(shorter) if items[i] is not others[i]), shorter)
-    end = next((i for i in range(shorter - start) if items[-1 - i] is not others[-1 - i]), shorter - start)
+    shorter = min(len(items), len(old_items))
+    start = next((i for i in range(shorter) if items[i] is not old_items[i]), shorter)
+    end = next((i for i in range(shorter - start) if items[-1 - i] is not old_items[-1 - i]), shorter - start)
     free: dict[tuple[str, ...], deque[int]] = {}
-    for index in range(start, len(others) - end):
-        free.setdefault(element(others[index], path), deque()).append(index)
-    rest = (free.get(element(item, path)) if free else None for item in items[start : len(items) - end])
-    middle = (places.popleft() if places else None for places in rest)
-    return [*range(start), *middle, *range(len(others) - end, len(others))]
+    for index in range(start, len(old_items) - end):
+        free.setdefault(identity(old_items[index], path), deque()).append(index)
+    queues = (free.get(identity(item, path)) if free else None for item in items[start : len(items) - end])
+    middle = (queue.popleft() if queue else None for queue in queues)
+    return [*range(start), *middle, *range(len(old_items) - end, len(old_items))]

@@ -1,4 +1,4 @@
-"""Merges a fragment into a pod template by Kubernetes identity: it adds, and never replaces a list."""
+"""Merges a rule's fragment into a pod template, and identifies list elements as Kubernetes does."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -6,36 +6,36 @@ from enum import StrEnum
 from typing import Final
 
 from common.pointers import field_name, pointer
-from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY, Kind, kind, step
+from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY_KEYS, ListKind, list_kind, step
 from webhook.objects.tree import Json, Path, as_list, as_map, digest, get, same, shared, with_entry
 
 OTHER_CONTAINERS: Final[dict[str | int, str]] = {
     "containers": "initContainers",
     "initContainers": "containers",
 }
-"""Lists that share one set of names."""
+"""The other list of containers, for each. A name may occur in only one of the two lists."""
 
-UNSAID: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
-"""A template's default values: the API server writes these into Pods, and into templates of its own kinds,
-before it calls webhooks (``SetDefaults_PodSpec``), and writes them again if they are removed."""
+API_DEFAULTS: Final[dict[Path, str]] = {("spec", "schedulerName"): "default-scheduler"}
+"""Default values that the API server writes into Pods, and into templates of its own kinds, before it calls
+webhooks (``SetDefaults_PodSpec``). The user did not choose them."""
 
-LONGEST_TERMS: Final = 2000
-"""Maximum number of node selector terms of a job to which a rule adds.
+MOST_SELECTOR_TERMS: Final = 2000
+"""Maximum number of node selector terms to which a rule may add an expression.
 
-Each gets the rule's expression, some eighty characters, and ten digits in the record: with more, the record
-approaches the 256 KiB that Kubernetes allows for the annotations of a Pod, and the job etcd's 1.5 MiB.
+Each term grows by about eighty characters, and the record by ten digits for each term. With more terms, the
+record could exceed the 256 KiB that Kubernetes allows for annotations, and the job the 1.5 MiB of etcd.
 """
 
 
 Additions = dict[str, str | list[str]]
-"""The additions: by pointer of a map entry the digest of its value, by pointer of a list those of elements.
+"""What was added, by JSON pointer: the digest of a map entry, or the digests of the elements of a list.
 
-After the digest of a Pod's variable there is, after a space, the value that it replaced.
+If a Pod's variable was replaced, a space and the old value follow its digest.
 """
 
 
 class OnConflict(StrEnum):
-    """What happens if the user has chosen another value."""
+    """What a rule does if the user has chosen another value."""
 
     KEEP = "keep"
     OVERRIDE = "override"
@@ -44,23 +44,27 @@ class OnConflict(StrEnum):
 
 @dataclass(frozen=True)
 class Conflict:
-    """A position with another value of the user's."""
+    """A field to which the user and the rule give different values."""
 
     path: str
-    theirs: Json
-    ours: Json
+    user_value: Json
+    rule_value: Json
 
 
 @dataclass
 class Merge:
-    """Merges one fragment into a template; collects the additions and the conflicts.
+    """Merges one fragment into a template, and collects the additions and the conflicts.
 
     Attributes:
         at: The path of the template in the object, for messages.
-        on_conflict: Whether the user's choice stays.
-        additions: Receives the additions.
-        before: Names; an added element goes before the first element with one of them.
-        places: Receives the paths in the template of all that is set, elements by `lists.step`, unless None.
+        on_conflict: What to do if the user has chosen another value.
+        additions: The dictionary to which additions are written.
+        before: Names of elements. An element is added before the first one that has one of these names.
+        missing: Messages about parts of the fragment that cannot be added.
+        refused: Messages about lists that are too long.
+        whole: The whole template.
+        set_paths: The paths in the template of the values that are set, with `lists.step` for elements; None
+            if the caller does not need them.
     """
 
     at: Path
@@ -71,145 +75,148 @@ class Merge:
     missing: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     whole: Json = None
-    places: list[Path] | None = None
+    set_paths: list[Path] | None = None
 
     @property
     def is_clean(self) -> bool:
         """Whether the template now has the whole fragment."""
         return not self.missing and (not self.conflicts or self.on_conflict is OnConflict.OVERRIDE)
 
-    def apply(self, theirs: Json, ours: Json, path: Path = ()) -> Json:
-        """Returns the template, or a map at a path in it, with the fragment; the same if it has all of it.
+    def apply(self, old: Json, fragment: Json, path: Path = ()) -> Json:
+        """Returns the template, or a map at a path in it, with the fragment; the old map if nothing is added.
 
         Raises:
             WrongTypeError: The template has a type that Kubernetes does not allow.
         """
-        old = theirs if isinstance(theirs, dict) else {} if theirs is None else as_map(theirs, self.at + path)
-        self.whole = self.whole if path else theirs
+        old_map = old if isinstance(old, dict) else {} if old is None else as_map(old, self.at + path)
+        self.whole = self.whole if path else old
         changes = {}
-        for key, value in ours.items():
-            before, place = old.get(key), (*path, key)
-            of_map = isinstance(value, dict) and (value or before is not None)
-            new = (self.apply if of_map else self._value)(before, value, place)
-            if new is not before:
-                changes[key] = new
-        return {**old, **changes} if changes or theirs is None else theirs
+        for key, value in fragment.items():
+            old_value, inner_path = old_map.get(key), (*path, key)
+            is_map = isinstance(value, dict) and (value or old_value is not None)
+            new_value = (self.apply if is_map else self._merge_value)(old_value, value, inner_path)
+            if new_value is not old_value:
+                changes[key] = new_value
+        return {**old_map, **changes} if changes or old is None else old
 
-    def _value(self, theirs: Json, ours: Json, path: Path) -> Json:
-        of = kind(path) if isinstance(ours, list) else Kind.VALUE
-        if of is not Kind.VALUE:
-            return (self._terms if of is Kind.TERMS else self._list)(theirs, ours, path)
-        if theirs is not None and same(theirs, ours):
-            return theirs
-        if theirs is None or theirs == UNSAID.get(path):
-            self.additions[pointer(path)] = digest(ours)
-            if self.places is not None:
-                self._placed(path)
-            return ours
-        return self._settle(theirs, ours, path)
+    def _merge_value(self, user_value: Json, rule_value: Json, path: Path) -> Json:
+        kind = list_kind(path) if isinstance(rule_value, list) else ListKind.VALUE
+        if kind is not ListKind.VALUE:
+            return (self._merge_terms if kind is ListKind.TERMS else self._merge_list)(
+                user_value, rule_value, path
+            )
+        if user_value is not None and same(user_value, rule_value):
+            return user_value
+        if user_value is None or user_value == API_DEFAULTS.get(path):
+            self.additions[pointer(path)] = digest(rule_value)
+            if self.set_paths is not None:
+                self._store_path(path)
+            return rule_value
+        return self._keep_or_replace(user_value, rule_value, path)
 
-    def _list(self, theirs: Json, ours: list[Json], path: Path) -> Json:
-        result = old = [] if theirs is None else as_list(theirs, self.at + path)
-        keys = IDENTITY.get(str(path[-1]), ())
-        for item in ours:
+    def _merge_list(self, user_list: Json, rule_list: list[Json], path: Path) -> Json:
+        result = old_list = [] if user_list is None else as_list(user_list, self.at + path)
+        keys = IDENTITY_KEYS.get(str(path[-1]), ())
+        for item in rule_list:
             index = _find(result, item, keys) if result else None
             if index is None:
-                if path[-1] in OTHER_CONTAINERS and (problem := self._unfit(item, path)):
+                if path[-1] in OTHER_CONTAINERS and (problem := self._why_not_added(item, path)):
                     self.missing.append(problem)
                 else:
-                    end = self._end(result) if self.before else len(result)
-                    result = [*result[:end], item, *result[end:]]
-                    self._note(pointer(path), item)
-                    if self.places is not None:
-                        self._placed(path, item)
+                    position = self._insertion_index(result) if self.before else len(result)
+                    result = [*result[:position], item, *result[position:]]
+                    self._record(pointer(path), item)
+                    if self.set_paths is not None:
+                        self._store_path(path, item)
                 continue
-            if self.before and index > self._end(result):
+            if self.before and index > self._insertion_index(result):
                 last = " or ".join(self.before)
                 self.missing.append(f"move {item['name']!r} before {last} in {field_name(self.at + path)}")
             if not same(result[index], item):
-                new = self._element(result[index], item, path)
+                new = self._merge_element(result[index], item, path)
                 if new is not result[index]:
                     result = [*result[:index], new, *result[index + 1 :]]
-        return theirs if result is old else result
+        return user_list if result is old_list else result
 
-    def _end(self, items: list[Json]) -> int:
-        """Returns the index at which to add an element. No call per element: the list is the user's."""
-        for at, item in enumerate(items):
+    def _insertion_index(self, items: list[Json]) -> int:
+        """Returns the index at which to add an element. Makes no call for each item, as there may be many."""
+        for index, item in enumerate(items):
             if item.__class__ is dict and "name" in item and item["name"] in self.before:
-                return at
+                return index
         return len(items)
 
-    def _unfit(self, item: Json, path: Path) -> str:
+    def _why_not_added(self, item: Json, path: Path) -> str:
         """Returns why a container cannot be added; empty if it can."""
         if _is_amendment(item, path):
             return f"{field_name(self.at + path)} has no {item['name']!r} to amend"
-        # Kubernetes has one set of names for both lists; two equal names make an invalid Pod.
+        # A name may occur in only one of the two lists; otherwise the Pod is invalid.
         other = OTHER_CONTAINERS[path[-1]]
         items = get(self.whole, (*path[:-1], other))
-        taken = isinstance(items, list) and _find(items, item, ("name",)) is not None
-        if not taken:
+        is_taken = isinstance(items, list) and _find(items, item, ("name",)) is not None
+        if not is_taken:
             return ""
         return f"{field_name(self.at + path)} cannot have {item['name']!r}, a name that is taken in {other}"
 
-    def _element(self, theirs: Json, ours: Json, path: Path) -> Json:
-        place = (*path, f"[{ours.get('name', next(iter(ours.values())))}]")
-        if _is_amendment(ours, path):
-            return self.apply(theirs, ours, place)
+    def _merge_element(self, user_value: Json, rule_value: Json, path: Path) -> Json:
+        inner_path = (*path, f"[{rule_value.get('name', next(iter(rule_value.values())))}]")
+        if _is_amendment(rule_value, path):
+            return self.apply(user_value, rule_value, inner_path)
         if self.on_conflict is OnConflict.OVERRIDE:
-            self._placed(path, ours)
-            if not self.at and path[-1] == "env" and isinstance(value := theirs.get("value"), str):
-                self._note(pointer(path), ours, f" {value}")  # a Pod may be sent again, without the rule
-        return self._settle(theirs, ours, place)
+            self._store_path(path, rule_value)
+            if not self.at and path[-1] == "env" and isinstance(value := user_value.get("value"), str):
+                self._record(pointer(path), rule_value, f" {value}")  # for a later update of the Pod
+        return self._keep_or_replace(user_value, rule_value, inner_path)
 
-    def _settle(self, theirs: Json, ours: Json, path: Path) -> Json:
-        self.conflicts.append(Conflict(field_name(self.at + path), theirs, ours))
+    def _keep_or_replace(self, user_value: Json, rule_value: Json, path: Path) -> Json:
+        self.conflicts.append(Conflict(field_name(self.at + path), user_value, rule_value))
         if self.on_conflict is not OnConflict.OVERRIDE:
-            return theirs
-        self._placed(path)
-        return ours
+            return user_value
+        self._store_path(path)
+        return rule_value
 
-    def _terms(self, theirs: Json, ours: list[Json], path: Path) -> Json:
-        old = as_list(theirs, self.at + path)
-        if len(old) > LONGEST_TERMS:
+    def _merge_terms(self, user_terms: Json, rule_terms: list[Json], path: Path) -> Json:
+        terms = as_list(user_terms, self.at + path)
+        if len(terms) > MOST_SELECTOR_TERMS:
             self.refused.append(
-                f"{len(old)} terms are more than the {LONGEST_TERMS} that may each get a requirement: "
+                f"{len(terms)} terms are more than {MOST_SELECTOR_TERMS}, so no requirement can be added: "
                 "combine them, for example into one expression with operator In, or opt out: "
                 f"{field_name(self.at + path)}"
             )
-            return theirs
-        expressions = [(name, item) for name in EXPRESSIONS for item in ours[0].get(name) or ()]
+            return user_terms
+        expressions = [(name, item) for name in EXPRESSIONS for item in rule_terms[0].get(name) or ()]
         # A term without requirements selects no node; an added requirement would make it select some.
-        place = pointer(path)
-        new = [self._term(term, expressions, path, place) if _selects(term) else term for term in old]
-        if not old:
-            new = [self._term({}, expressions, path, place)]
-        return theirs if shared(old, new) is old else new
+        key = pointer(path)
+        result = [self._add_to(term, expressions, path, key) if _selects(term) else term for term in terms]
+        if not terms:
+            result = [self._add_to({}, expressions, path, key)]
+        return user_terms if shared(terms, result) is terms else result
 
-    def _term(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path, place: str) -> Json:
-        at = self.at + path
+    def _add_to(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path, key: str) -> Json:
+        """Returns a node selector term with the expressions; ``key`` is the pointer in the record."""
+        terms_path = self.at + path
         for name, expression in expressions:
-            old = as_list(as_map(term, at).get(name), (*at, name))
-            if not old or not any(same(item, expression) for item in old):
-                # Taking back leaves no empty list, so the compared value has none either.
-                self._note(place, [term if old else with_entry(term, name, None), expression])
-                if self.places is not None:
-                    self._placed((*path, "", name), expression)
-                term = {**term, name: [*old, expression]}
+            items = as_list(as_map(term, terms_path).get(name), (*terms_path, name))
+            if not items or not any(same(item, expression) for item in items):
+                # `take_back` leaves no empty list, so the digest is that of a term without one.
+                self._record(key, [term if items else with_entry(term, name, None), expression])
+                if self.set_paths is not None:
+                    self._store_path((*path, "", name), expression)
+                term = {**term, name: [*items, expression]}
         return term
 
-    def _placed(self, path: Path, item: Json = None) -> None:
-        """Stores that the value at a path, or an element of the list there, is the fragment's."""
-        if self.places is not None:
-            self.places.append(path if item is None else (*path, step(item, path)))
+    def _store_path(self, path: Path, item: Json = None) -> None:
+        """Stores the path of a value, or of an element in the list there, that comes from the fragment."""
+        if self.set_paths is not None:
+            self.set_paths.append(path if item is None else (*path, step(item, path)))
 
-    def _note(self, place: str, value: Json, replaced: str = "") -> None:
-        noted = self.additions.setdefault(place, [])
-        if isinstance(noted, list):
-            noted.append(digest(value) + replaced)
+    def _record(self, list_pointer: str, value: Json, replaced: str = "") -> None:
+        digests = self.additions.setdefault(list_pointer, [])
+        if isinstance(digests, list):
+            digests.append(digest(value) + replaced)
 
 
 def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
-    # From the end: of two equal names the last is used, and operators append theirs.
+    # Searches from the end: Kubernetes uses the last of two equal names, and operators append variables.
     for index in reversed(range(len(items))):
         item = items[index]
         if keys and isinstance(item, dict):
@@ -224,12 +231,12 @@ def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
 
 
 def _is_amendment(item: Json, path: Path) -> bool:
-    """Returns whether a container changes an existing one: then it has no image."""
+    """Returns whether a container of a fragment changes an existing container: it then has no image."""
     return path[-1] in OTHER_CONTAINERS and "image" not in item
 
 
 def _selects(term: Json) -> bool:
-    """Returns whether a node selector term can match: one without requirements matches no node (core/v1)."""
+    """Returns whether a node selector term can match a node. A term without requirements cannot (core/v1)."""
     if isinstance(term, dict):
         return bool(term.get("matchExpressions") or term.get("matchFields"))
     return term is not None

@@ -1,97 +1,99 @@
-"""Computes the object to be stored, and the RFC 6902 operations for it, from received and desired trees."""
+"""Computes the object to store, and its JSON patch (RFC 6902), from the received object and new templates."""
 
 from collections.abc import Mapping
 from operator import is_
 from typing import Any, Final
 
 from common.pointers import pointer
-from webhook.objects.lists import Kind, kind, paired
+from webhook.objects.lists import ListKind, list_kind, pair
 from webhook.objects.tree import Json, Path, canonical, get, put, same
 
 Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
 
 FEW: Final = 16
-"""Operations on the elements of one list that are assumed to be shorter than the list."""
+"""Up to this number of operations on a list, their length is not compared with that of the list."""
 
-FRAME: Final = 30
-"""Characters of an operation without its path and value."""
+OVERHEAD: Final = 30
+"""Approximate number of characters in an operation without its path and value."""
 
-_Step = tuple[str, Path, Json]
-"""An operation before its pointer is written: a list that is replaced as a whole needs no others."""
+_Edit = tuple[str, Path, Json]
+"""An operation as name, path and value. Its JSON pointer is written only if the operation is used."""
 
 
-def patched(received: Json, templates: Mapping[Path, Json]) -> tuple[Json, list[Operation]]:
-    """Returns the object to be stored, and the operations that make it from the received one, in order.
+def compute_patch(received: Json, templates: Mapping[Path, Json]) -> tuple[Json, list[Operation]]:
+    """Returns the object to store, and the operations that turn the received object into it, in order.
 
-    The object has the desired templates, except that a list with the same elements keeps the received order.
-    An evaluation removes its own earlier additions and adds them again at the end; without this exception, a
-    list to which another webhook has appended would be reordered, with a patch that has no use.
+    The object has the new templates at their paths. It differs from them in one way: a list that has the same
+    elements in another order keeps the received order. The reason is that an evaluation removes the webhook's
+    earlier additions and appends them again. If another webhook has appended elements after them, the patch
+    would only reorder the list.
 
-    Shared subtrees cost nothing, so the cost is proportional to the change. A list is replaced as a whole if
-    the operations on its elements would be longer than the list.
-
-    Nothing except the templates, which are given by their paths, is changed.
+    Subtrees that both trees share cost nothing, so the time is proportional to the change. A list is replaced
+    as a whole if the operations on its elements would be longer than the list.
     """
     after = received
-    steps: list[_Step] = []
+    edits: list[_Edit] = []
     for path, desired in templates.items():
-        after = put(after, path, _value(get(received, path), desired, path, steps))
+        after = put(after, path, _diff_value(get(received, path), desired, path, edits))
     return after, [
         {"op": op, "path": pointer(path)} | ({} if op == "remove" else {"value": value})
-        for op, path, value in steps
+        for op, path, value in edits
     ]
 
 
-def _value(old: Json, new: Json, path: Path, steps: list[_Step]) -> Json:
+def _diff_value(old: Json, new: Json, path: Path, edits: list[_Edit]) -> Json:
     if old is new:
         return old
     if isinstance(old, dict) and isinstance(new, dict):
-        return _map(old, new, path, steps)
-    if isinstance(old, list) and isinstance(new, list) and kind(path) is not Kind.VALUE:
-        return _list(old, new, path, steps)
+        return _diff_map(old, new, path, edits)
+    if isinstance(old, list) and isinstance(new, list) and list_kind(path) is not ListKind.VALUE:
+        return _diff_list(old, new, path, edits)
     if same(old, new):
         return old
-    steps.append(("replace", path, new))
+    edits.append(("replace", path, new))
     return new
 
 
-def _map(old: dict[str, Json], new: dict[str, Json], path: Path, steps: list[_Step]) -> Json:
-    before, after = len(steps), dict(new)
+def _diff_map(old: dict[str, Json], new: dict[str, Json], path: Path, edits: list[_Edit]) -> Json:
+    edit_count, after = len(edits), dict(new)
     if not old.keys() <= new.keys():
-        steps += (("remove", (*path, key), None) for key in old if key not in new)
+        edits += (("remove", (*path, key), None) for key in old if key not in new)
     for key, value in new.items():
         if key in old:
-            after[key] = _value(old[key], value, (*path, key), steps)
+            after[key] = _diff_value(old[key], value, (*path, key), edits)
         else:
-            steps.append(("add", (*path, key), value))
-    return old if len(steps) == before else after
+            edits.append(("add", (*path, key), value))
+    return old if len(edits) == edit_count else after
 
 
-def _list(old: list[Json], new: list[Json], path: Path, steps: list[_Step]) -> Json:
+def _diff_list(old: list[Json], new: list[Json], path: Path, edits: list[_Edit]) -> Json:
     if len(old) < len(new) <= len(old) + FEW and all(map(is_, old, new)):  # most lists are only appended to
-        steps += (("add", (*path, "-"), item) for item in new[len(old) :])
+        edits += (("add", (*path, "-"), item) for item in new[len(old) :])
         return new
-    places = paired(new, old, path)
-    inner: list[_Step] = []
+    origins = pair(new, old, path)
+    element_edits: list[_Edit] = []
     after = [
-        item if place is None else _value(old[place], item, (*path, index), inner)
-        for index, (item, place) in enumerate(zip(new, places, strict=True))
+        item if origin is None else _diff_value(old[origin], item, (*path, index), element_edits)
+        for index, (item, origin) in enumerate(zip(new, origins, strict=True))
     ]
-    kept = [place for place in places if place is not None]
-    if not inner and len(kept) == len(old) == len(new):
+    kept = [origin for origin in origins if origin is not None]
+    if not element_edits and len(kept) == len(old) == len(new):
         return old
-    # Removes elements without a counterpart first, from the end, so that the indices before them stay valid.
-    gone = sorted(set(range(len(old))).difference(kept), reverse=True)
-    count = len(gone) + len(inner) + len(after) - len(kept)
-    shorter = count > FEW and count * (FRAME + len(pointer(path))) > len(canonical(after))
-    # Elements in another order, or new ones between old ones, take more than a few operations.
-    if shorter or places != [*sorted(kept), *[None] * (len(places) - len(kept))]:
+    # Elements are removed first, from the end of the list, so that the indices of the others stay valid.
+    removed_indices = sorted(set(range(len(old))).difference(kept), reverse=True)
+    size = len(removed_indices) + len(element_edits) + len(after) - len(kept)
+    is_shorter = size > FEW and size * (OVERHEAD + len(pointer(path))) > len(canonical(after))
+    # If elements moved, or if new elements are between old ones, the list is replaced.
+    if is_shorter or origins != [
+        *sorted(kept),
+        *[None] * (len(origins) - len(kept)),
+    ]:
         if same(old, after):
             return old
-        steps.append(("replace", path, after))
+        edits.append(("replace", path, after))
         return after
-    steps += (("remove", (*path, index), None) for index in gone)
-    steps += inner
-    steps += (("add", (*path, "-"), item) for item in after[len(kept) :])
+    edits += (("remove", (*path, index), None) for index in removed_indices)
+    edits += element_edits
+    edits += (("add", (*path, "-"), item) for item in after[len(kept) :])
     return after

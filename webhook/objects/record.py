@@ -1,8 +1,8 @@
-"""The record of additions, stored on the pod template itself, so that exactly these can be removed later.
+"""Reads and writes the record of the webhook's additions, an annotation on the pod template.
 
-A job that is exported, renamed or resized and applied again has the old terms. The record distinguishes them
-from a user's by content, with any later version of the table; a term that a user has changed is the user's.
-A forged record can only remove parts of its own job.
+If a user exports a job, renames or resizes it, and applies it again, the job has the webhook's old additions.
+The record identifies them by their content, so that they can be removed with any later version of the table.
+An addition that a user has changed belongs to the user. A forged record can only remove parts of its own job.
 """
 
 import json
@@ -18,13 +18,16 @@ from webhook.objects.takeback import Budget, OverBudgetError, take_back
 from webhook.objects.tree import Json, drop, get, map_at, maps_at, put, shared
 
 KEYS = (keys.ADDED, keys.ADDED_TO_POD)
-"""The annotations with records. They name the table's revision, so they change with the table."""
-_ENDS = tuple(pointer((key,)) for key in KEYS)
+"""The annotations that contain a record. A record has the table's revision, so it changes with the table."""
+_POINTER_ENDS = tuple(pointer((key,)) for key in KEYS)
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
-_PLACING = (keys.JOB, keys.PLACE, keys.OPENED)
-MARKS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _PLACING))
-"""The marks of a job and of the nodes that its pods hold: always computed, never taken from the object."""
+_MARK_KEYS = (keys.JOB, keys.PLACE, keys.OPENED)
+MARKS = (JOB_LABEL, *((*ANNOTATIONS, key) for key in _MARK_KEYS))
+"""The paths of marks: labels and annotations that say to which job and nodes a pod belongs.
+
+The webhook computes marks, and ignores those that a user wrote.
+"""
 GATES = ("spec", "schedulingGates")
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))
@@ -36,7 +39,7 @@ class Record:
 
     Attributes:
         table: The revision of the table.
-        uid: The uid of the review, for a job that had no name.
+        uid: The uid of the first review, for a job that had no name.
         added: See ``merge.Additions``; pointers are relative to the template.
     """
 
@@ -45,9 +48,9 @@ class Record:
     added: Mapping[str, str | list[str]] = field(default_factory=dict)
 
 
-def is_at(place: str) -> bool:
-    """Returns whether a JSON pointer is that of a record."""
-    return place.endswith(_ENDS)
+def is_record(place: str) -> bool:
+    """Returns whether a JSON pointer points to a record."""
+    return place.endswith(_POINTER_ENDS)
 
 
 def read(template: Json, key: str = keys.ADDED) -> Record | None:
@@ -73,7 +76,7 @@ def _is_entry(key: str, value: Json) -> bool:
 def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     """Returns the template with a record on it."""
     raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
-    # Either of two equal terms may have had the expression, so they are stored in no order.
+    # Digests of node selector terms are sorted: of two equal terms, either may have had the expression.
     added = {
         place: sorted(digests) if place.endswith(f"/{TERMS}") else digests
         for place, digests in record.added.items()
@@ -82,7 +85,7 @@ def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
 
 
 def _text(raw: dict[str, Json]) -> str:
-    """Returns ASCII, because a forged uid may be half of a surrogate pair, which no response can contain."""
+    """Returns a record as ASCII, because no response can contain half a surrogate pair of a forged uid."""
     try:
         return orjson.dumps(raw).decode("ascii")
     except (orjson.JSONEncodeError, UnicodeDecodeError):
@@ -90,9 +93,9 @@ def _text(raw: dict[str, Json]) -> str:
 
 
 def marks(template: Json) -> dict[str, Json]:
-    """Returns the marks of a template, with the gate that belongs to them, by their pointers."""
-    written = {pointer(path): value for path in MARKS if (value := get(template, path)) is not None}
-    return written | ({pointer((*GATES, f"[{keys.GATE}]")): keys.GATE} if is_gated(template) else {})
+    """Returns the marks of a template, and the gate of whole-job admission, by their JSON pointers."""
+    values = {pointer(path): value for path in MARKS if (value := get(template, path)) is not None}
+    return values | ({pointer((*GATES, f"[{keys.GATE}]")): keys.GATE} if is_gated(template) else {})
 
 
 def is_gated(template: Json) -> bool:
@@ -105,20 +108,21 @@ def without_gate(template: Json) -> Json:
     gates = get(template, GATES)
     if not isinstance(gates, list):
         return template
-    kept = shared(gates, [gate for gate in gates if get(gate, ("name",)) != keys.GATE])
-    return put(template, GATES, kept) if kept or kept is gates else drop(template, GATES)
+    other_gates = shared(gates, [gate for gate in gates if get(gate, ("name",)) != keys.GATE])
+    return put(template, GATES, other_gates) if other_gates or other_gates is gates else drop(template, GATES)
 
 
 def strip(
     template: Json, record: Record | None, budget: Budget, key: str = keys.ADDED
 ) -> tuple[Json, bool, dict[str, Json]]:
-    """Returns the template as its author wrote it: without what the record names, the record, and marks.
+    """Returns the template as the user wrote it: without the recorded additions, the record, and marks.
 
-    Marks are removed even if no record names them. On a Pod they come from the template and stay.
+    Marks are removed even if the record does not name them. A Pod keeps its marks, because they come from its
+    template.
 
     Returns:
-        The template, whether the record is valid (one that costs more than the budget is not), and the marks
-        that no record names.
+        The template; whether there is a record that costs no more than the budget; and the marks that the
+        record does not name.
     """
     valid = record is not None
     if record:
@@ -127,7 +131,7 @@ def strip(
         except OverBudgetError:
             valid = False
     if not (template.get("metadata") or GATES[-1] in map_at(template, GATES[:-1])):
-        return template, valid, {}  # true for most new jobs
+        return template, valid, {}  # which most new jobs are
     template = drop(template, (*ANNOTATIONS, key))
     if key != keys.ADDED:
         return template, valid, {}

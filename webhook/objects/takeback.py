@@ -1,8 +1,9 @@
-"""Removes the additions that a record names, in one walk from the leaves up, within a budget of work.
+"""Removes the additions that a record names, within a budget of work.
 
-Taking back is the only part of an evaluation whose cost a user could choose, because the record has the
-positions and digests to compare. So it is paid for in units, in proportion to the object's size, and a record
-that costs more is not the webhook's (ADR 0002). There is no clock: an object always costs the same.
+This is the only part of an evaluation whose cost a user could choose, because the record decides how many
+digests are compared. Therefore an evaluation may use a number of units in proportion to the object's size. A
+record that costs more cannot be the webhook's (ADR 0002). Units depend on no clock: an object always costs
+the same.
 """
 
 from collections import Counter
@@ -11,25 +12,25 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from common.pointers import parse_pointer
-from webhook.objects.lists import EXPRESSIONS, Kind, kind
+from webhook.objects.lists import EXPRESSIONS, ListKind, list_kind
 from webhook.objects.tree import Json, canonical, digest_of_text, is_empty, shared, with_entry
 
-FLOOR: Final = 1 << 16
-"""Units of every evaluation: ordinary jobs need fewer, so that their size need not be computed."""
+MINIMUM_UNITS: Final = 1 << 16
+"""Units of every evaluation. Ordinary jobs need fewer, so that their size need not be computed."""
 
-PER_CHARACTER: Final = 12
-"""Units for each character of the object as JSON.
+UNITS_PER_CHARACTER: Final = 12
+"""Further units for each character of the object as JSON.
 
-A genuine record costs at most two for lists and maps: an added element is digested once, and once more as
-a part of an added container. A node selector term costs one for each expression that a table added, and four
-for the search that ends without a match, or eight if it also has fields: enough for four to eight expressions
-of a table in a job that consists of terms only.
+A genuine record costs at most two units for a character of a list or map: an added element is digested once
+alone, and once as a part of an added container. A character of a node selector term costs one unit for each
+expression that the table added. It costs four more for the search that ends without a match, or eight if the
+term has fields, too. So the units suffice for four to eight expressions in a job that has only such terms.
 """
 
-LAST = 4
-"""Expressions at the end of each list of a node selector term that may have been added.
+LAST_EXPRESSIONS = 4
+"""Number of expressions, from the end of a list in a node selector term, that are compared with the record.
 
-Additions are at the end, except for a few that another webhook may have appended after them.
+The webhook appends its expressions. Another webhook may have appended a few more.
 """
 
 
@@ -38,171 +39,176 @@ class OverBudgetError(Exception):
 
 
 class Budget:
-    """The units left to one evaluation. One unit is a digested character, or an examined element."""
+    """The units that one evaluation may still use. A digested character or an examined element costs one."""
 
     def __init__(self, obj: Json) -> None:
         """Stores the object; computes its size only after the first units are spent."""
-        self.left = FLOOR
+        self.units_left = MINIMUM_UNITS
         self._unmeasured: Json = obj
 
     def spend(self, units: int) -> None:
-        """Takes units away.
+        """Subtracts units.
 
         Raises:
-            OverBudgetError: There are not enough left.
+            OverBudgetError: There are fewer units.
         """
-        self.left -= units
-        if self.left < 0 and self._unmeasured is not None:
-            self.left += PER_CHARACTER * len(canonical(self._unmeasured))
+        self.units_left -= units
+        if self.units_left < 0 and self._unmeasured is not None:
+            self.units_left += UNITS_PER_CHARACTER * len(canonical(self._unmeasured))
             self._unmeasured = None
-        if self.left < 0:
+        if self.units_left < 0:
             raise OverBudgetError
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class Removal:
     """A value that was removed from a template.
 
     Attributes:
-        path: The path of a map entry, or of an element's list; ``[NAME]`` selects an element by its name.
-        value: The entry's value, or the element; for a node selector term only the expression.
-        element: Whether it was in a list.
+        path: The path of the map entry, or of the list of the element; ``[NAME]`` selects one by its name.
+        value: The value of the entry, or the element; for a node selector term, only the expression.
+        in_list: Whether the value was an element of a list.
     """
 
     path: tuple[str, ...]
     value: Json
-    element: bool
+    in_list: bool
 
 
 @dataclass
-class _Place:
-    """A position that a record names, or a parent of one."""
+class _Position:
+    """A position in a template that a record names, or a parent of such a position."""
 
-    wanted: str | list[str] | None = None
-    below: dict[str, "_Place"] = field(default_factory=dict)
+    digests: str | list[str] | None = None
+    children: dict[str, "_Position"] = field(default_factory=dict)
 
 
 def take_back(
-    template: Json, added: Mapping[str, str | list[str]], budget: Budget, taken: list[Taken] | None = None
+    template: Json,
+    added: Mapping[str, str | list[str]],
+    budget: Budget,
+    removals: list[Removal] | None = None,
 ) -> Json:
-    """Returns the template without unchanged additions; the same object if it has none.
+    """Returns the template without the additions that no user has changed; the same object if it has none.
 
-    The additions are as in ``merge.Additions``; ``taken`` receives the removed values in order.
+    ``added`` has the format of ``merge.Additions``. The removed values are appended to ``removals``.
 
     Raises:
         OverBudgetError: The work costs more than the budget.
     """
-    root = _Place()
-    for pointer, wanted in added.items():
-        place = root
+    root = _Position()
+    for pointer, digests in added.items():
+        position = root
         for part in parse_pointer(pointer):
-            place = place.below.setdefault(part, _Place())
-        place.wanted = wanted
-    return _Walk(budget, [] if taken is None else taken).value(template, root, ())
+            position = position.children.setdefault(part, _Position())
+        position.digests = digests
+    return _Remover(budget, [] if removals is None else removals).visit(template, root, ())
 
 
-class _Walk:
-    """Visits each position once, the inner ones first: an added element may have later additions."""
+class _Remover:
+    """Visits each position once, inner ones first, because an added element may contain later additions."""
 
-    def __init__(self, budget: Budget, taken: list[Taken]) -> None:
-        self._budget, self._taken = budget, taken
+    def __init__(self, budget: Budget, removals: list[Removal]) -> None:
+        self._budget, self._removals = budget, removals
 
-    def value(self, node: Json, place: _Place, path: tuple[str, ...]) -> Json:
-        if place.below and isinstance(node, dict):
-            node = self._map(node, place, path)
-        elif place.below and isinstance(node, list) and kind(path) is Kind.BY_KEY:
-            node = self._elements(node, place, path)
-        if isinstance(place.wanted, str):
-            if self._digest(node) != place.wanted:
+    def visit(self, node: Json, position: _Position, path: tuple[str, ...]) -> Json:
+        if position.children and isinstance(node, dict):
+            node = self._visit_map(node, position, path)
+        elif position.children and isinstance(node, list) and list_kind(path) is ListKind.BY_KEY:
+            node = self._visit_elements(node, position, path)
+        if isinstance(position.digests, str):
+            if self._digest(node) != position.digests:
                 return node
-            self._taken.append(Taken(path, node, element=False))
+            self._removals.append(Removal(path, node, in_list=False))
             return None
-        if isinstance(place.wanted, list) and isinstance(node, list):
-            return self._list(node, place.wanted, path)
+        if isinstance(position.digests, list) and isinstance(node, list):
+            return self._remove_elements(node, position.digests, path)
         return node
 
-    def _map(self, node: dict[str, Json], place: _Place, path: tuple[str, ...]) -> Json:
-        changed = {}
-        for key, below in place.below.items():
+    def _visit_map(self, node: dict[str, Json], position: _Position, path: tuple[str, ...]) -> Json:
+        changes = {}
+        for key, child in position.children.items():
             if key in node:
-                new = self.value(node[key], below, (*path, key))
-                if new is not node[key]:
-                    changed[key] = new
-        if not changed:
+                new_value = self.visit(node[key], child, (*path, key))
+                if new_value is not node[key]:
+                    changes[key] = new_value
+        if not changes:
             return node
         self._budget.spend(len(node))
-        merged = ((key, changed.get(key, value)) for key, value in node.items())
-        return {key: value for key, value in merged if key not in changed or not is_empty(value)}
+        merged = ((key, changes.get(key, value)) for key, value in node.items())
+        return {key: value for key, value in merged if key not in changes or not is_empty(value)}
 
-    def _elements(self, node: list[Json], place: _Place, path: tuple[str, ...]) -> Json:
-        """Returns a list without additions to its elements; ``[NAME]`` in the path selects one by name."""
+    def _visit_elements(self, node: list[Json], position: _Position, path: tuple[str, ...]) -> Json:
+        """Returns a list without the additions to its elements, which the path selects as ``[NAME]``."""
         self._budget.spend(len(node))
-        # The last one of two with the same name, as in a merge.
+        # If two elements have the same name, the last one is used, as in a merge.
         named = {
             f"[{item['name']}]": index
             for index, item in enumerate(node)
             if isinstance(item, dict) and isinstance(item.get("name"), str)
         }
         result = list(node)
-        for key, below in place.below.items():
+        for key, child in position.children.items():
             if key in named:
                 index = named[key]
-                result[index] = self.value(node[index], below, (*path, key))
+                result[index] = self.visit(node[index], child, (*path, key))
         return shared(node, result)
 
-    def _list(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
-        match kind(path):
-            case Kind.TERMS:
-                return self._terms(node, digests, path)
-            case Kind.VALUE:
+    def _remove_elements(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
+        match list_kind(path):
+            case ListKind.TERMS:
+                return self._remove_expressions(node, digests, path)
+            case ListKind.VALUE:
                 return node
             case _:
-                left = Counter(text.partition(" ")[0] for text in digests)
-                before = dict(text.split(" ", 1) for text in digests if " " in text)
+                counts = Counter(text.partition(" ")[0] for text in digests)
+                old_values = dict(text.split(" ", 1) for text in digests if " " in text)
                 kept = []
                 for item in node:
-                    if not self._take(left, item, path, item):
+                    if not self._take_if_added(counts, item, path, item):
                         kept.append(item)
-                    elif before and isinstance(item, dict) and (digest := self._digest(item)) in before:
-                        kept.append({**item, "value": before.pop(digest)})  # once: a forged value may be long
+                    elif (
+                        old_values and isinstance(item, dict) and (digest := self._digest(item)) in old_values
+                    ):
+                        kept.append({**item, "value": old_values.pop(digest)})  # it may be long: use it once
                 return shared(node, kept)
 
-    def _terms(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
-        """Returns node selector terms without the expressions that were added; each digest counts once.
+    def _remove_expressions(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
+        """Returns node selector terms without the expressions that were added; each digest is used once.
 
-        The last expressions of all terms are removed first, one of each in every round, because a user's term
-        may equal another term of theirs plus an expression of a rule.
+        The last expressions of all terms are removed first, at most one from each term in a round. Otherwise
+        a user's expression could be removed: one of their terms may equal another with a rule's expression.
         """
-        left, bare, first = Counter(digests), list(node), len(self._taken)
-        for back in range(1, 1 + LAST):
-            giving = [index for index, term in enumerate(bare) if isinstance(term, dict)]
-            while giving:
-                giving = [index for index in giving if self._take_from(bare, index, back, left, path)]
-        self._taken[first:] = reversed(self._taken[first:])  # in the order of addition
-        return shared(node, [now for now, was in zip(bare, node, strict=True) if now or not was])
+        counts, terms, first_removal = Counter(digests), list(node), len(self._removals)
+        for distance in range(1, 1 + LAST_EXPRESSIONS):
+            indices = [index for index, term in enumerate(terms) if isinstance(term, dict)]
+            while indices:
+                indices = [i for i in indices if self._remove_expression(terms, i, distance, counts, path)]
+        self._removals[first_removal:] = reversed(self._removals[first_removal:])  # in the order of addition
+        return shared(node, [new for new, old in zip(terms, node, strict=True) if new or not old])
 
-    def _take_from(
-        self, terms: list[Json], index: int, back: int, left: Counter[str], path: tuple[str, ...]
+    def _remove_expression(
+        self, terms: list[Json], index: int, distance: int, counts: Counter[str], path: tuple[str, ...]
     ) -> bool:
-        """Removes the expression at an index from the end, if it is the last addition to the term."""
+        """Removes the expression at a distance from the end of a term, if the record names it."""
         term = terms[index]
         for name in EXPRESSIONS:
             items = term.get(name)
-            if isinstance(items, list) and back <= len(items):
-                place = len(items) - back
-                less = with_entry(term, name, [*items[:place], *items[place + 1 :]])
-                if self._take(left, [less, items[place]], path, {name: [items[place]]}):
-                    terms[index] = less
+            if isinstance(items, list) and distance <= len(items):
+                at = len(items) - distance
+                without = with_entry(term, name, [*items[:at], *items[at + 1 :]])
+                if self._take_if_added(counts, [without, items[at]], path, {name: [items[at]]}):
+                    terms[index] = without
                     return True
         return False
 
-    def _take(self, wanted: Counter[str], value: Json, path: tuple[str, ...], element: Json) -> bool:
-        """Returns whether a value is one of the wanted ones; if so, counts it down and stores its element."""
+    def _take_if_added(self, counts: Counter[str], value: Json, path: tuple[str, ...], element: Json) -> bool:
+        """Returns whether a digest of the value is left; if so, uses it up and stores the removed element."""
         digest = self._digest(value)
-        if wanted[digest] <= 0:
+        if counts[digest] <= 0:
             return False
-        wanted[digest] -= 1
-        self._taken.append(Taken(path, element, element=True))
+        counts[digest] -= 1
+        self._removals.append(Removal(path, element, in_list=True))
         return True
 
     def _digest(self, value: Json) -> str:

@@ -1,4 +1,4 @@
-"""Reads pod templates: containers, resources, volumes, instance types."""
+"""Reads pod templates: their containers, resource requests, volumes and node selection."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,23 +14,26 @@ from webhook.objects.tree import Json, get, map_at, maps_at, same
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 """The key of required terms in each kind of affinity."""
 
-_GLOB: Final = frozenset("*?[")
+_WILDCARDS: Final = frozenset("*?[")
 
 
 def containers(template: Json) -> Iterator[dict[str, Json]]:
-    """Yields every container and init container of a template that is a map."""
+    """Yields the containers and init containers of a template, except values that are not maps."""
     return chain.from_iterable(maps_at(template, ("spec", kind)) for kind in ("containers", "initContainers"))
 
 
 def main_container(template: Json, signs: Collection[str], resources: Collection[str]) -> dict[str, Json]:
-    """Returns the first container with the most signs; without signs, the first one that requests devices."""
-    if len(every := maps_at(template, ("spec", "containers"))) <= 1:
-        return every[0] if every else {}
+    """Returns the container with the most signs; without signs, the one with the most requests for devices.
+
+    Of several such containers, it is the first. Signs are names of variables and of mounted volumes.
+    """
+    if len(items := maps_at(template, ("spec", "containers"))) <= 1:
+        return items[0] if items else {}
     is_sign = (signs or (*resources, "claims")).__contains__
-    return max(every, key=lambda container: sum(map(is_sign, _has(container, signs))))
+    return max(items, key=lambda container: sum(map(is_sign, _names_in(container, signs))))
 
 
-def _has(container: Json, signs: Collection[str]) -> Iterator[Json]:
+def _names_in(container: Json, signs: Collection[str]) -> Iterator[Json]:
     parts = (("env",), ("volumeMounts",)) if signs else (("resources",), ("resources", "limits"))
     for part in parts:
         yield from (
@@ -38,12 +41,12 @@ def _has(container: Json, signs: Collection[str]) -> Iterator[Json]:
         )
 
 
-def takes(amounts: Mapping[str, int], resource: str, least: int, most: float = inf) -> bool:
-    """Returns whether a pod requests at least this amount of a resource; with 0, whether it requests any.
+def is_requested(amounts: Mapping[str, int], resource: str, minimum: int, maximum: float = inf) -> bool:
+    """Returns whether a pod requests a resource in an amount from a minimum, or any amount, to a maximum.
 
-    Amounts are in thousandths, as of `common.quantities.requests`.
+    The pod's amounts are in thousandths, as `common.quantities.requests` returns them.
     """
-    return max(1, 1000 * least) <= amounts.get(resource, 0) <= 1000 * most
+    return max(1, 1000 * minimum) <= amounts.get(resource, 0) <= 1000 * maximum
 
 
 def has_volume(template: Json, names: tuple[str, ...]) -> bool:
@@ -51,8 +54,8 @@ def has_volume(template: Json, names: tuple[str, ...]) -> bool:
     return any(item.get("name") in names for item in maps_at(template, ("spec", "volumes")))
 
 
-def mounts_otherwise(template: Json, container: Json, mount: Json) -> bool:
-    """Returns whether a container mounts another volume at a volume mount's path."""
+def mounts_other_volume(template: Json, container: Json, mount: Json) -> bool:
+    """Returns whether a container mounts another volume at the path of a volume mount."""
     named = (item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container)
     mounts = [
         item
@@ -67,8 +70,8 @@ class Selection:
     """The node selection of a pod template.
 
     Attributes:
-        selector: Its node selector.
-        terms: Its required node affinity, each term as expressions by key; None without such an affinity.
+        selector: The node selector.
+        terms: The terms of the required node affinity, each as expressions by label; None if there is none.
     """
 
     selector: Mapping[str, Json]
@@ -76,9 +79,9 @@ class Selection:
 
 
 def selection(template: Json) -> Selection:
-    """Returns the node selection of a template. Callers read it once, because it can be long."""
-    required = ("spec", "affinity", "nodeAffinity", REQUIRED)
-    terms = get(template, (*required, "nodeSelectorTerms"))
+    """Returns the node selection of a template. A caller should keep it, because it can be long."""
+    affinity_path = ("spec", "affinity", "nodeAffinity", REQUIRED)
+    terms = get(template, (*affinity_path, "nodeSelectorTerms"))
     expressions = tuple(map(_by_key, maps_at(terms, ()))) if isinstance(terms, list) and terms else None
     return Selection(map_at(template, ("spec", "nodeSelector")), expressions)
 
@@ -91,81 +94,81 @@ def _by_key(term: Json) -> Mapping[str, Sequence[Json]]:
     return by_key
 
 
-def chosen_types(wanted: Selection, labels: Sequence[str]) -> Collection[str]:
+def chosen_types(choice: Selection, labels: Sequence[str]) -> Collection[str]:
     """Returns the instance types that a pod's selector or affinity names; none if any type is permitted."""
-    chosen = [value for label in labels if isinstance(value := wanted.selector.get(label), str)]
-    named = ([*chain(*(listed(term.get(label, ())) for label in labels))] for term in wanted.terms or ())
-    terms = [chosen] if chosen else [*named]
-    return dict.fromkeys(chain.from_iterable(terms) if all(terms) else ())
+    types = [value for label in labels if isinstance(value := choice.selector.get(label), str)]
+    lists = ([*chain(*(values_of(term.get(label, ())) for label in labels))] for term in choice.terms or ())
+    alternatives = [types] if types else [*lists]
+    return dict.fromkeys(chain.from_iterable(alternatives) if all(alternatives) else ())
 
 
-def listed(expressions: Sequence[Json], operator: Json = "In") -> Iterator[str]:
-    """Yields the values of the expressions with this operator."""
+def values_of(expressions: Sequence[Json], operator: Json = "In") -> Iterator[str]:
+    """Yields the values of those expressions that have this operator."""
     for item in expressions:
         values = item.get("values")
         if item.get("operator") == operator and isinstance(values, list):
             yield from (value for value in values if isinstance(value, str))
 
 
-def admits(wanted: Selection, labels: Mapping[str, tuple[str, ...]]) -> bool:
-    """Returns whether a template's own node selection admits nodes whose labels can have these values.
+def admits(choice: Selection, labels: Mapping[str, tuple[str, ...]]) -> bool:
+    """Returns whether a node selection admits nodes whose labels can have these values.
 
-    In the values ``*`` and ``?`` are wildcards, as in file names.
+    In the values, ``*`` and ``?`` are wildcards, as in file names.
     """
-    chosen = ((wanted.selector.get(label), values) for label, values in labels.items())
-    if not all(value is None or _among([value], values) for value, values in chosen):
+    pairs = ((choice.selector.get(label), values) for label, values in labels.items())
+    if not all(value is None or _any_matches([value], values) for value, values in pairs):
         return False
-    return wanted.terms is None or any(
-        all(_admits(item, labels[key]) for key, items in term.items() if key in labels for item in items)
-        for term in wanted.terms
+    return choice.terms is None or any(
+        all(_allows(item, labels[key]) for key, items in term.items() if key in labels for item in items)
+        for term in choice.terms
     )
 
 
-def _admits(expression: Json, wanted: tuple[str, ...]) -> bool:
+def _allows(expression: Json, label_values: tuple[str, ...]) -> bool:
     values = expression.get("values")
-    listed = values if isinstance(values, list) else []
+    listed_values = values if isinstance(values, list) else []
     match expression.get("operator"):
         case "In":
-            return _among(listed, wanted)
+            return _any_matches(listed_values, label_values)
         case "NotIn":
-            return any(value not in listed for value in wanted)
+            return any(value not in listed_values for value in label_values)
         case operator:
             return bool(operator != "DoesNotExist")
 
 
 def is_glob(text: str) -> bool:
     """Returns whether a text has wildcards."""
-    return not _GLOB.isdisjoint(text)
+    return not _WILDCARDS.isdisjoint(text)
 
 
-def matches(text: str, allowed: tuple[str, ...]) -> bool:
-    """Returns whether a text is one of the allowed ones; ``*`` and ``?`` are wildcards, as in file names.
+def matches(text: str, patterns: tuple[str, ...]) -> bool:
+    """Returns whether a text matches one of the patterns. ``*`` and ``?`` are wildcards, as in file names.
 
-    A text that begins with ``!`` is excluded; if there are only such texts, all others are allowed.
+    A pattern that begins with ``!`` excludes texts. If all patterns do, every other text matches.
     """
-    return (_known if len(text) < 64 else _matches)(text, allowed)  # noqa: PLR2004 - jobs are alike
+    return (_cached_matches if len(text) < 64 else _matches)(text, patterns)  # noqa: PLR2004
 
 
-def _matches(text: str, allowed: tuple[str, ...]) -> bool:
-    texts, globs, but = _patterns(allowed)
-    if but and matches(text, but):
+def _matches(text: str, patterns: tuple[str, ...]) -> bool:
+    texts, globs, excluded = _split_patterns(patterns)
+    if excluded and matches(text, excluded):
         return False
     if text in texts or (globs and any(map(fnmatchcase, repeat(text), globs))):
         return True
-    return bool(but) and not texts and not globs
+    return bool(excluded) and not texts and not globs
 
 
-_known: Final = lru_cache(maxsize=4096)(_matches)
+_cached_matches: Final = lru_cache(maxsize=4096)(_matches)
 
 
 @lru_cache(maxsize=4096)
-def _patterns(allowed: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
-    """Returns the allowed texts, the allowed globs, and the excluded ones."""
-    plain = [text for text in allowed if not text.startswith("!")]
-    globs = tuple(filter(is_glob, plain))
-    return frozenset(plain), globs, tuple(text[1:] for text in allowed if text.startswith("!"))
+def _split_patterns(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
+    """Returns the plain texts, the globs among them, and the patterns that exclude texts."""
+    permitted = [text for text in patterns if not text.startswith("!")]
+    globs = tuple(filter(is_glob, permitted))
+    return frozenset(permitted), globs, tuple(text[1:] for text in patterns if text.startswith("!"))
 
 
-def _among(values: list[Json], allowed: tuple[str, ...]) -> bool:
-    """Returns whether one of the values is allowed."""
-    return any(isinstance(value, str) and matches(value, allowed) for value in values)
+def _any_matches(values: list[Json], patterns: tuple[str, ...]) -> bool:
+    """Returns whether one of the values is a text that matches a pattern."""
+    return any(isinstance(value, str) and matches(value, patterns) for value in values)

@@ -1,6 +1,6 @@
-"""JSON trees as values: read by path; a change copies the nodes on its path and shares the others.
+"""Reads and changes JSON trees. A change returns a new tree that shares all unchanged parts with the old one.
 
-Sharing makes comparison cheap: unchanged parts of two trees are identical (``is``).
+This makes comparison cheap: the unchanged parts of two trees are the same objects (``is``).
 """
 
 import hashlib
@@ -20,10 +20,10 @@ Json = Any
 """A value as ``json.loads`` returns it. The engine never changes it in place."""
 
 Path = tuple[str | int, ...]
-"""Map keys, and positions in lists."""
+"""The keys of maps and the indices of lists that lead to a value."""
 
-SHORT: Final = 2048
-"""Bytes of a value whose digest is cached."""
+SHORTEST_UNCACHED: Final = 2048
+"""Length in bytes from which the digest of a value is not cached."""
 
 _CANONICAL: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _SHOWN: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
@@ -32,51 +32,51 @@ _SHOWN: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 class WrongTypeError(ValueError):
     """A value of the received object has a type that Kubernetes does not allow there."""
 
-    def __init__(self, path: str, wanted: str, value: Json) -> None:
-        super().__init__(f"{path} must be {wanted}, not {shown(value)}")
+    def __init__(self, path: str, type_name: str, value: Json) -> None:
+        super().__init__(f"{path} must be {type_name}, not {shown(value)}")
 
 
 def map_at(node: Json, path: Sequence[str | int]) -> dict[str, Json]:
-    """Returns the map at a path; an empty one if there is none."""
+    """Returns the map at a path; an empty map if there is no map."""
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
     return node if isinstance(node, dict) else {}
 
 
 def maps_at(node: Json, path: Sequence[str | int]) -> list[dict[str, Json]]:
-    """Returns the maps in the list at a path; none if there is no list."""
+    """Returns the maps in the list at a path; an empty list if there is no list."""
     for part in path:
         node = node.get(part) if isinstance(node, dict) else node and get(node, (part,))
     return [item for item in node if isinstance(item, dict)] if isinstance(node, list) else []
 
 
-def nodes(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
-    """Yields every node of a tree with its path, parents first."""
+def walk(node: Json, path: Path = ()) -> Iterator[tuple[Path, Json]]:
+    """Yields every value in a tree with its path, parents first."""
     yield path, node
     if isinstance(node, dict | list):
         for key, value in node.items() if isinstance(node, dict) else enumerate(node):
-            yield from nodes(value, (*path, key))
+            yield from walk(value, (*path, key))
 
 
 def put(node: Json, path: Sequence[str | int], value: Json) -> Json:
-    """Returns a tree with ``value`` at ``path``; missing parents become maps, list elements must exist.
+    """Returns a tree with ``value`` at ``path``. Missing parents become maps. List elements must exist.
 
     Raises:
         WrongTypeError: A parent is neither a map nor null.
     """
     parents: list[Json] = []
-    for depth, step in enumerate(path):
-        if isinstance(node, list) and isinstance(step, int):
+    for depth, key in enumerate(path):
+        if isinstance(node, list) and isinstance(key, int):
             parents.append(node)
-            node = node[step]
+            node = node[key]
         else:
             parents.append(node if isinstance(node, dict) else as_map(node, tuple(path[:depth])))
-            node = parents[-1].get(str(step))
-    for parent, step in zip(reversed(parents), reversed(path), strict=True):
-        if isinstance(parent, list) and isinstance(step, int):
-            value = parent if value is parent[step] else [*parent[:step], value, *parent[step + 1 :]]
-        elif str(step) not in parent or value is not parent[str(step)]:
-            value = {**parent, str(step): value}
+            node = parents[-1].get(str(key))
+    for parent, key in zip(reversed(parents), reversed(path), strict=True):
+        if isinstance(parent, list) and isinstance(key, int):
+            value = parent if value is parent[key] else [*parent[:key], value, *parent[key + 1 :]]
+        elif str(key) not in parent or value is not parent[str(key)]:
+            value = {**parent, str(key): value}
         else:
             value = parent
     return value
@@ -105,7 +105,7 @@ def is_empty(value: Json) -> bool:
 
 
 def as_map(node: Json, path: Path) -> dict[str, Json]:
-    """Returns the node as a map; an empty one for null.
+    """Returns the node as a map; an empty map for null.
 
     Raises:
         WrongTypeError: The node has another type.
@@ -118,7 +118,7 @@ def as_map(node: Json, path: Path) -> dict[str, Json]:
 
 
 def as_list(node: Json, path: Path) -> list[Json]:
-    """Returns the node as a list; an empty one for null.
+    """Returns the node as a list; an empty list for null.
 
     Raises:
         WrongTypeError: The node has another type.
@@ -147,10 +147,10 @@ def same(a: Json, b: Json) -> bool:
 
 
 def canonical(value: Json) -> str:
-    """Returns a value as text: equal values have equal texts, with any order of keys."""
+    """Returns a value as JSON with sorted keys, so that equal values have equal texts."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode("utf-8", "surrogatepass")
-    except orjson.JSONEncodeError:  # half a surrogate pair, a number beyond 64 bits, deep nesting
+    except orjson.JSONEncodeError:  # as for `try_dumps`
         return _CANONICAL.encode(value)
 
 
@@ -160,11 +160,11 @@ def digest(value: Json) -> str:
         data = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
         data = canonical(value).encode("utf-8", "surrogatepass")
-    return _cached_hash(data) if len(data) < SHORT else _hash(data)
+    return _cached_hash(data) if len(data) < SHORTEST_UNCACHED else _hash(data)
 
 
 def digest_of_text(text: str) -> str:
-    """Returns the digest of a value with this canonical text."""
+    """Returns the digest of the value that has this canonical text."""
     return _hash(text.encode("utf-8", "surrogatepass"))
 
 
@@ -172,11 +172,14 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:10]
 
 
-_cached_hash: Final = lru_cache(maxsize=1024)(_hash)  # most of what rules add is the same in many jobs
+_cached_hash: Final = lru_cache(maxsize=1024)(_hash)  # rules add the same values to many jobs
 
 
-def quick(value: Json) -> bytes | None:
-    """Returns a value as JSON; None for half a surrogate pair, numbers over 64 bits, or too many levels."""
+def try_dumps(value: Json) -> bytes | None:
+    """Returns a value as JSON; None if orjson refuses it.
+
+    It refuses half a surrogate pair, numbers beyond 64 bits, and deep nesting.
+    """
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -184,10 +187,10 @@ def quick(value: Json) -> bytes | None:
 
 
 def text_of(value: Json) -> str:
-    """Returns a text unchanged, any other value as in a message."""
+    """Returns a text unchanged, and any other value as `shown` does."""
     return value if isinstance(value, str) else shown(value)
 
 
 def shown(value: Json, limit: int = 60) -> str:
-    """Returns a value as JSON for a message, printable and cut to a length in characters."""
+    """Returns a value as JSON for a message: printable, and cut after a number of characters."""
     return printable(_SHOWN.encode(value), limit)

@@ -13,7 +13,7 @@ from webhook.documents.templates import unrendered
 from webhook.engine.messages import MOST_MESSAGES
 from webhook.engine.reading import kind_of
 from webhook.objects.paths import ObjectPath, Select
-from webhook.objects.tree import Json, Path, get, nodes, shown
+from webhook.objects.tree import Json, Path, get, shown, walk
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
 from webhook.rules.schema import pod_template, refused
@@ -89,7 +89,7 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
 
 def _mistyped(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
     """Yields fields of a job outside its pod templates whose values have the wrong type."""
-    for at, value in nodes(get(obj, ("spec",)), ("spec",)):
+    for at, value in walk(get(obj, ("spec",)), ("spec",)):
         if at[-1] in SCALARS and value is not None and not _is_within(at, templates):
             yield from ((at, why) for _, why in refused(value, SCALARS[at[-1]]))
 
@@ -101,7 +101,7 @@ def _is_within(at: Path, templates: Collection[Path]) -> bool:
 
 def unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
     """Yields values that must be text and are not, and templates, in a job or the metadata."""
-    for path, value in nodes(obj):
+    for path, value in walk(obj):
         looked_at = (is_job or path[:1] == ("metadata",)) and not PROGRAMS.intersection(path)
         is_text = path[-3:-1] in TEXTS or (path[-3:-2], path[-1:]) == (("env",), ("value",))
         if isinstance(value, str) and looked_at and (template := unrendered(value, is_value=True)):

@@ -6,7 +6,7 @@ from common.texts import cut
 from contract import keys
 from webhook.engine.outcome import Kind, Outcome
 from webhook.engine.reading import kind_of
-from webhook.objects.tree import Json, get, nodes
+from webhook.objects.tree import Json, get, walk
 from webhook.rows.table import Table
 
 # tests/manifests/test_sent.py compares these with manifests/install.yaml.
@@ -45,7 +45,7 @@ def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
 def not_a_job(table: Table, obj: Json) -> str | None:
     """Returns which objects of a kind that creates jobs, such as a CronJob, are sent; None for others."""
     kind, devices = kind_of(obj), {*table.resources}
-    resources = (path[-1] for path, _ in nodes(obj) if path[-3:-1] in _REQUESTS)
+    resources = (path[-1] for path, _ in walk(obj) if path[-3:-1] in _REQUESTS)
     if table.workloads_of(kind) or devices.isdisjoint(resources):
         return None
     return cut(

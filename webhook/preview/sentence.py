@@ -12,7 +12,7 @@ from webhook.engine.candidates import no_device
 from webhook.engine.outcome import JobError, Kind, Outcome, Request
 from webhook.engine.reading import read_job
 from webhook.objects.templates import REQUIRED
-from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, nodes, text_of
+from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, text_of, walk
 from webhook.preview.sent import not_sent, value_of
 from webhook.rows.families import Unit
 from webhook.rows.table import Table
@@ -215,7 +215,7 @@ def _names_node(item: Seen, templates: list[Json]) -> bool:
 def _templates(item: Seen, outcome: Outcome) -> list[Json]:
     """Returns templates with the placement annotation: the stored ones, if Pods were created from them."""
     obj = item.stored if outcome.made else outcome.after
-    return [get(obj, path[:-3]) for path, _ in nodes(obj) if path[-3:] == PLACE]
+    return [get(obj, path[:-3]) for path, _ in walk(obj) if path[-3:] == PLACE]
 
 
 def _place(item: Seen, outcome: Outcome) -> Place | None:
@@ -256,5 +256,5 @@ def _whole(item: Seen, place: Place, templates: list[Json]) -> bool:
 
 def _asks(templates: list[Json], unit: str, *terms: str) -> bool:
     """Returns whether affinity terms of every template name the label of a unit."""
-    affinities = (nodes(get(template, ("spec", "affinity", *terms))) for template in templates)
+    affinities = (walk(get(template, ("spec", "affinity", *terms))) for template in templates)
     return all(any(value == unit for _, value in affinity) for affinity in affinities)

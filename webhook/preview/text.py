@@ -8,7 +8,7 @@ from common.pointers import parse_pointer
 from common.texts import WIDTH, counted, folded, printable
 from contract import keys
 from webhook.engine.outcome import State
-from webhook.objects.tree import nodes, shown, text_of
+from webhook.objects.tree import shown, text_of, walk
 from webhook.preview.lines import unified
 from webhook.preview.report import Preview
 from webhook.preview.sentence import Judgement
@@ -158,7 +158,7 @@ def _texts(pod: Preview) -> Mapping[Any, str]:
     texts: dict[Any, str] = {(pod.seen.share and pod.seen.share.group, str(messages)): ""}
     for change in pod.item["changes"]:
         rule = change["rule"] and change["rule"]["name"]
-        for path, value in nodes(change["after"], parse_pointer(change["path"])):
+        for path, value in walk(change["after"], parse_pointer(change["path"])):
             if keys.ADDED_TO_POD not in path:
                 texts[rule, *path] = "" if isinstance(value, dict | list) else text_of(value)
     return texts

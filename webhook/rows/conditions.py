@@ -16,7 +16,7 @@ from pydantic import Field as Limits
 from common.texts import LONGEST_MESSAGE, cut
 from contract.place import Placer
 from webhook.objects.paths import ObjectPath
-from webhook.objects.templates import Selection, admits, containers, matches, takes
+from webhook.objects.templates import Selection, admits, containers, is_requested, matches
 from webhook.objects.tree import Json, Path, map_at, shown, text_of
 from webhook.rows.families import Family, Fitted
 from webhook.rows.placeholders import names, spliced
@@ -256,7 +256,7 @@ class Requests(OfTemplate[Mapping[str, Range]]):
 
     def failed(self, group: Group, whose: str) -> str | None:
         for name, wanted in self.value.items() if group.amounts else ():
-            if name in group.amounts and takes(group.amounts, name, wanted.at_least, wanted.at_most):
+            if name in group.amounts and is_requested(group.amounts, name, wanted.at_least, wanted.at_most):
                 return None
         return f"the {whose} asks for none of {', '.join(self._resources)}"
 

@@ -10,7 +10,7 @@ from operator import itemgetter, methodcaller
 from typing import Final
 
 from contract import keys
-from webhook.objects.tree import Json, nodes
+from webhook.objects.tree import Json, walk
 
 ABSENT: Final = object()
 """The value of a placeholder for a map or a list that the job does not have."""
@@ -117,13 +117,13 @@ SCRIPTS: Final = ("script.wait", "script.init")
 
 def names(node: Json) -> Iterator[str]:
     """Yields every placeholder in a tree, in order of appearance, with repetitions."""
-    texts = (text for _, text in nodes(node) if isinstance(text, str))
+    texts = (text for _, text in walk(node) if isinstance(text, str))
     return (match[2] for text in texts for match in PATTERN.finditer(text) if not match[1])
 
 
 def elements(node: Json) -> Iterator[str]:
     """Yields the placeholders for lists that are elements of a list, which a job may lack."""
-    for path, text in nodes(node):
+    for path, text in walk(node):
         if path and isinstance(path[-1], int) and (match := PATTERN.fullmatch(str(text))):
             yield from [match[2]] if match[2].partition(".")[2] in SSH_LISTS else []
 
@@ -159,7 +159,7 @@ def filling(node: Json) -> Filling | None:
     if isinstance(node, str):
         return _text(node) if "$(" in node else None
     may_lack = {f"$({name})": methodcaller("get", name, []) for name in elements(node)}
-    texts = ((path, text) for path, text in nodes(node) if isinstance(text, str) and "$(" in text)
+    texts = ((path, text) for path, text in walk(node) if isinstance(text, str) and "$(" in text)
     leaves = [(path, may_lack.get(text) or _text(text)) for path, text in texts]
     ways = dict.fromkeys(path[:end] for path, _ in leaves for end in range(len(path)))
     at = {way: index for index, way in enumerate(ways)}

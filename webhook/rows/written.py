@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, GetPyda
 from pydantic.alias_generators import to_camel
 from pydantic_core import core_schema
 
-from webhook.objects.paths import ObjectPath, object_path
+from webhook.objects.paths import ObjectPath, parse_path
 
 T = TypeVar("T")
 
@@ -100,9 +100,10 @@ Unique = Annotated[
     tuple[T, ...], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)
 ]
 Pointer = Annotated[
-    ObjectPath, written(Annotated[str, Field(pattern=f"^{_POINTER}$", description=_POINTED)], object_path)
+    ObjectPath,
+    written(Annotated[str, Field(pattern=f"^{_POINTER}$", description=_POINTED)], parse_path),
 ]
-TemplatePath = Annotated[ObjectPath, written(Annotated[str, Field(pattern=f"^({_POINTER})?$")], object_path)]
+TemplatePath = Annotated[ObjectPath, written(Annotated[str, Field(pattern=f"^({_POINTER})?$")], parse_path)]
 
 WORDS: Mapping[str, str] = {"Exists": "?*", "DoesNotExist": ""}
 """Operators that stand for a glob: any text, or none."""

@@ -9,7 +9,7 @@ from pydantic.alias_generators import to_camel
 from common.texts import did_you_mean
 from contract import keys
 from webhook.objects.templates import matches
-from webhook.objects.tree import Json, Path, map_at, maps_at, nodes
+from webhook.objects.tree import Json, Path, map_at, maps_at, walk
 from webhook.rows.conditions import Reach
 from webhook.rows.families import Family
 from webhook.rows.placeholders import (
@@ -182,7 +182,7 @@ def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
     messages = {"warn": rule.warn, "deny": rule.deny, "unplaced": rule.unplaced}
     parts = {"match": match, "add": rule.add, **messages}
     in_template = {*UNITS, *(name for name in allowed if name.startswith(("shape.", "family.", "value.")))}
-    for path, text in ((path, text) for path, text in nodes(parts, at) if isinstance(text, str)):
+    for path, text in ((path, text) for path, text in walk(parts, at) if isinstance(text, str)):
         inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
         for quoted in inner:
             known = in_template if path[2:4] == ("match", "template") else allowed
@@ -244,7 +244,7 @@ def _is_without(rows: Rows, rule: Rule, key: str) -> bool:
 
 
 def _fragment(rows: Rows, rule: Rule, at: Path) -> Found:
-    for path, node in nodes(rule.add, (*at, "add")):
+    for path, node in walk(rule.add, (*at, "add")):
         if isinstance(node, dict):
             yield from _map_problems(node, path)
             for key, why in _OWN_LABELS.items():

@@ -83,7 +83,7 @@ def _patch(_: Table, case: Case, outcome: Outcome) -> str:
     actual = [
         step
         for step in comparable(list(outcome.operations))
-        if not record.is_at(step["path"]) and ("value" in step or step["op"] == "remove")
+        if not record.is_record(step["path"]) and ("value" in step or step["op"] == "remove")
     ]
     return "" if case.expect.patch is None else _difference(comparable(case.expect.patch), actual)
 
