@@ -22,12 +22,12 @@ from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, 
 from webhook.preview.report import Preview
 from webhook.preview.run import EMPTY, preview
 from webhook.preview.text import as_diff, details, headline, row, totals
-from webhook.rules.convert import converted, lost
-from webhook.rules.draft import Draft, with_off
+from webhook.rules.convert import changes, converted
+from webhook.rules.draft import Draft, with_off_as_text
 from webhook.rules.explain import explained
-from webhook.rules.lint import doubtful
+from webhook.rules.lint import doubtful_rows
 from webhook.rules.lint_policies import notes
-from webhook.rules.lint_rules import node_configs
+from webhook.rules.lint_rules import unsupported_configs
 from webhook.rules.load import build, draft_of, installed_draft, load_installed, packaged_draft
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
@@ -251,8 +251,8 @@ def _linted(path: Path | None, *, placement: bool) -> dict[str, Any]:
         table = build(draft)
         numbers = {section: len(getattr(table, section)) for section in COUNTED}
         numbers |= {"revision": table.revision}
-        problems = [draft.problem(path, message) for path, message, _ in node_configs(table)]
-        noted = [draft.problem(path, message) for path, message in doubtful(table)]
+        problems = [draft.problem(path, message) for path, message, _ in unsupported_configs(table)]
+        noted = [draft.problem(path, message) for path, message in doubtful_rows(table)]
         noted += notes(draft, table, time.time())
     except TableError as error:
         problems = [*error.problems]
@@ -293,7 +293,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         say(overview(table, width), nl=False)
     else:
-        say(dump_yaml(with_off(draft.raw)), nl=False)
+        say(dump_yaml(with_off_as_text(draft.raw)), nl=False)
 
 
 def _no_row(draft: Draft, name: str) -> str:
@@ -356,7 +356,7 @@ def convert(file: Path) -> None:
     old = read_text(file, file)
     new = converted(old)
     say(new, nl=False)
-    for text in lost(old, new):
+    for text in changes(old, new):
         say(f"note: {text}", err=True)
     try:
         build(draft_of([("the printed table", new)], str(file), packaged_draft(placement=True)))

@@ -21,7 +21,7 @@ from webhook.preview.fit import ask
 from webhook.preview.page import error_page
 from webhook.preview.views import preview_blueprint
 from webhook.rows.table import Table
-from webhook.rules.source import TableSource, Written, problem_of, table_of
+from webhook.rules.source import TableSource, TableTexts, load_error, table_of
 from webhook.server import Application, Listener, TlsFiles
 from webhook.serving.longwork import LongWork, result_of
 from webhook.serving.worker import WsgiApp
@@ -110,7 +110,7 @@ def preview_apps(
     return [create_app(preview_blueprint(source, allowed_hosts, asks), render_error=error_page)]
 
 
-def load_changed(work: Work, written: Written) -> Table:
+def load_changed(work: Work, written: TableTexts) -> Table:
     """Returns the table of changed files after another process has checked it; a thread builds it.
 
     Raises:
@@ -118,7 +118,7 @@ def load_changed(work: Work, written: Written) -> Table:
         UnusableError: The table is invalid, or its check takes too much.
     """
     try:
-        problem: str = work(0, problem_of, written)
+        problem: str = work(0, load_error, written)
     except FailedError as error:
         message = f"{written.path} cannot be checked: {error}"
         raise UnusableError(message, time.time() + RETRY_SECONDS) from error

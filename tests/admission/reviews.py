@@ -101,5 +101,5 @@ def _tls_files() -> TlsFiles:
 def state_of(table: Table) -> CurrentState:
     """Returns the state of a server that has a table in use."""
     state = current_state()
-    state.tables.watched.value = (state.tables.written(), table)
+    state.tables.watched.value = (state.tables.texts(), table)
     return state

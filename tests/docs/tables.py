@@ -16,7 +16,7 @@ from tests.docs.blocks import REPOSITORY
 from webhook.rows.policies import Mode
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
-from webhook.rules.explain import every
+from webhook.rules.explain import keys_by_path
 from webhook.rules.load import load_default, load_installed
 from webhook.rules.schema import bundled
 from webhook.rules.show import adds, when
@@ -246,7 +246,7 @@ def _described(row: Mapping[str, Any]) -> bool:
 
 def _keys_of(name: str, row: Mapping[str, Any]) -> Iterator[str]:
     names = [key for key, part in row["properties"].items() if "description" in part]
-    paths = every()
+    paths = keys_by_path()
     above = {at.rpartition(".")[0]: [] for at in paths}
     for at, key in paths.items():
         above[at.rpartition(".")[0]].append(key)

@@ -51,7 +51,7 @@ REFUSED = {
     ),
     "time of every effect": (
         spec(tolerations=[{"key": "a", "operator": "Exists", "tolerationSeconds": 3}]),
-        "add that, or remove tolerationSeconds",
+        "add this effect, or remove tolerationSeconds",
     ),
     "gate": (spec(schedulingGates=[{"name": "whole job"}]), "is not the name of a gate"),
     "gate of a domain": (spec(schedulingGates=[{"name": "A.b/c"}]), "is not the name of a gate"),
@@ -69,7 +69,7 @@ REFUSED = {
     ),
     "two sources": (
         spec(volumes=[{"name": "a", "emptyDir": {}, "hostPath": {"path": "/a"}}]),
-        "can have one source only, not emptyDir, hostPath: keep one",
+        "can have only one source, not emptyDir, hostPath: keep one",
     ),
     "two sources of a variable": (
         container(
@@ -83,7 +83,7 @@ REFUSED = {
                 }
             ]
         ),
-        "can have one source only, not configMapKeyRef, fieldRef",
+        "can have only one source, not configMapKeyRef, fieldRef",
     ),
     "value and source": (
         container(

@@ -35,7 +35,7 @@ RELEASE = "61684e23369530e2b72a7f2ba1622156889b0023"
 OUTCOMES = Path(__file__).parent / "outcomes-0.2.0.json"
 """By a digest of a request one of what 0.2.0's tables did with it, before there were families."""
 
-OLD = EXTENDS.replace("v1alpha2", "v1alpha1")
+OLD_VERSION = EXTENDS.replace("v1alpha2", "v1alpha1")
 FILES = {
     "packaged": [],
     "hyperpod": ["10-hyperpod", "15-kueue"],
@@ -161,7 +161,7 @@ rules:
 
 
 def test_what_a_person_wrote_stays_with_its_comments_and_machines_become_a_family() -> None:
-    text = converted((SOURCE, OLD + MINE))
+    text = converted((SOURCE, OLD_VERSION + MINE))
     head, _, rest = text.partition("# Which jobs.")
     assert head == EXTENDS + '# Ours.\nvalues: {waitSeconds: "60"}  # a minute\n\n'
     assert rest.startswith("\ncandidates:\n  elsewhere:\n")
@@ -179,8 +179,8 @@ def test_what_a_person_wrote_stays_with_its_comments_and_machines_become_a_famil
 @pytest.mark.parametrize(
     "text",
     [
-        f"{{{OLD.strip().replace(chr(10), ', ')}, candidates: {{instanceTypes: [a]}}}}",
-        OLD
+        f"{{{OLD_VERSION.strip().replace(chr(10), ', ')}, candidates: {{instanceTypes: [a]}}}}",
+        OLD_VERSION
         + "candidates: {requests: &two [a, b], instanceTypes: [a]}\n"
         + "rules: [{name: job-label, replaces: *two}]\n",
     ],
@@ -194,7 +194,9 @@ def test_a_flag_of_a_field_becomes_a_function() -> None:
     fields = (
         "{a: /a, b: {path: /b, parent: true, counted: false}, c: {path: /c, default: 1Gi, smaller: true}}"
     )
-    row = parsed(converted((SOURCE, f"{OLD}workloads: [{{name: mine, fields: {fields}}}]\n")))["workloads"][0]
+    row = parsed(converted((SOURCE, f"{OLD_VERSION}workloads: [{{name: mine, fields: {fields}}}]\n")))[
+        "workloads"
+    ][0]
     directory, least = (
         {"path": "/b", "function": "dirname"},
         {"path": "/c", "default": "1Gi", "function": "min"},
@@ -206,7 +208,7 @@ def test_what_was_said_of_a_pods_number_is_one_key() -> None:
     index = "[{source: name, times: 2}, {source: labels/a}, {source: env/B}]"
     group = f"{{role: worker, template: /t, index: {index}, continues: true, numbers: /n, otherwise: helper}}"
     updates = "{suspend: /s, active: /status/replicaStatuses}"
-    text = f"{OLD}workloads: [{{name: mine, groups: [{group}], updates: {updates}}}]\n"
+    text = f"{OLD_VERSION}workloads: [{{name: mine, groups: [{group}], updates: {updates}}}]\n"
     row = parsed(converted((SOURCE, text)))["workloads"][0]
     assert row["updates"] == {"suspend": "/s"}
     number = {
@@ -224,7 +226,7 @@ def test_conditions_that_are_gone_are_conditions_on_the_template() -> None:
         "{workload: [job, indexed-job, mpijob], role: worker, named: true, volume: [v, w], "
         "template: {/spec/a: b}}"
     )
-    text = f"{OLD}rules: [{{name: mine, reason: r, match: {match}, warn: w $(job.name)}}]\n"
+    text = f"{OLD_VERSION}rules: [{{name: mine, reason: r, match: {match}, warn: w $(job.name)}}]\n"
     assert parsed(converted((SOURCE, text)))["rules"][0]["match"] == {
         "workload": ["job", "mpijob"],
         "role": "worker",
@@ -238,33 +240,36 @@ def test_conditions_that_are_gone_are_conditions_on_the_template() -> None:
 def test_a_rule_in_the_place_of_another_switches_that_off() -> None:
     replaces = "replaces: [nodes-with-server-id, gone]"
     rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"
-    assert parsed(converted((SOURCE, f"{OLD}rules: [{rule}]\n")))["rules"] == [
+    assert parsed(converted((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
         {"name": "nodes-with-server-id", "mode": "off"},
         {"name": "mine", "reason": "r", "match": {"role": "worker"}, "warn": "w"},
     ]
 
 
 def test_a_rule_that_is_gone_may_be_off() -> None:
-    assert parsed(converted((SOURCE, OLD + "rules: [{name: wait-hostfilename, mode: off}]\n")))["rules"] == []
+    assert (
+        parsed(converted((SOURCE, OLD_VERSION + "rules: [{name: wait-hostfilename, mode: off}]\n")))["rules"]
+        == []
+    )
 
 
 def test_two_rules_that_are_one_now_may_both_be_off() -> None:
     rows = ", ".join(f"{{name: kueue-level-unset-{of}, mode: off}}" for of in ("required", "preferred"))
-    text = converted((SOURCE, f"{OLD}rules: [{rows}]\n"))
+    text = converted((SOURCE, f"{OLD_VERSION}rules: [{rows}]\n"))
     assert 'mode: "off"' in text
     assert parsed(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
 
 
 def test_off_means_the_same_with_and_without_quotes() -> None:
     required, preferred = (f"name: kueue-level-unset-{of}, mode:" for of in ("required", "preferred"))
-    text = converted((SOURCE, f"{OLD}rules: [{{{required} off}}, {{{preferred} 'off'}}]\n"))
+    text = converted((SOURCE, f"{OLD_VERSION}rules: [{{{required} off}}, {{{preferred} 'off'}}]\n"))
     assert parsed(text)["rules"] == [{"name": "kueue-level-unset-in-job", "mode": "off"}]
 
 
 def test_a_rule_in_the_place_of_two_that_are_one_now_switches_that_off() -> None:
     replaces = "replaces: [kueue-level-unset-required, kueue-level-unset-preferred]"
     rule = f"{{name: mine, reason: r, match: {{role: worker}}, warn: w, {replaces}}}"
-    assert parsed(converted((SOURCE, f"{OLD}rules: [{rule}]\n")))["rules"] == [
+    assert parsed(converted((SOURCE, f"{OLD_VERSION}rules: [{rule}]\n")))["rules"] == [
         {"name": "kueue-level-unset-in-job", "mode": "off"},
         {"name": "mine", "reason": "r", "match": {"role": "worker"}, "warn": "w"},
     ]
@@ -278,41 +283,41 @@ def test_the_file_of_whole_job_admission_is_refused_because_the_packaged_table_h
 
 REFUSED = {
     "workloads: [{name: a, groups: [{role: worker, otherwise: idle}]}]": (
-        "otherwise is always helper now, not idle: remove it"
+        "otherwise is now always helper, not idle: remove it"
     ),
     "shapes: [{name: four-node, topologyKey: example.com/four}]": (
         "shape multi-node has units of 4 nodes by neuron.amazonaws.com/ultraserver-server-id-4, and "
-        "others by example.com/four: use the same label in both, or write two families"
+        "other shapes by example.com/four: use the same label in both, or write two families"
     ),
     "shapes: [{name: alone, workers: 3, nodeConfig: 1, topologyKey: zone, together: preferred}]": (
-        "shape alone keeps single nodes together or apart by zone: give it a unit"
+        "shape alone keeps single nodes together or apart by zone: use a nodeConfig of"
     ),
-    "shapes: [{name: a, workers: 3, nodeConfig: 3}]": "shape a has units of 3 nodes by no label, and others",
+    "shapes: [{name: a, workers: 3, nodeConfig: 3}]": "shape a has units of 3 nodes by no label, and other",
     "shapes: [{workers: 3}]": "mine.yaml:4: shapes[0]: name is missing: add it",
     "rules: [{name: a, mode: off}, {reason: r, match: {role: worker}}]": "rules[1]: name is missing: add it",
     "workloads: [{kinds: [example.com/v1/Gang]}]": "workloads[0]: name is missing: add it",
     "rules: [{name: a, reason: r, match: {role: worker}, warn: w, replaces: kueue-level-unset-preferred}]": (
-        "kueue-level-unset-in-job, and rule a replaces kueue-level-unset-preferred: let it replace both"
+        "kueue-level-unset-in-job, and rule a replaces only kueue-level-unset-preferred: replace both"
     ),
     "rules: [{name: init-in-job-image, mode: off}]": (
-        "rule init-in-job-image left jobs to the AWS document's own rule, which `extends: aws-document` has"
+        "rule init-in-job-image has no variant of the AWS document any more"
     ),
     "rules: [{name: driver-sets-mode, mode: off}]": "rule driver-sets-mode is not in the packaged table any",
     "rules: [{name: kueue-own-pair, mode: off}]": "rule kueue-own-pair is not in the packaged table any",
     "rules: [{name: wait-as-mpirun, mode: off}]": "rule wait-as-mpirun is not in the packaged table any",
     "rules: [{name: a, reason: r, match: {role: worker, every: true}, replaces: job-label}]": (
-        "rule a replaces job-label for some jobs only: change job-label's match, and remove replaces"
+        "rule a replaces job-label only for some jobs: exclude these jobs in match of job-label"
     ),
     "rules: [{name: a, match: {workload: indexed-job, role: worker}}]": (
-        "rule a is for some Jobs only, and the workload job is for Indexed ones, too: match job, with "
+        "rule a is only for some Jobs, and the workload job now includes Indexed Jobs: match job"
     ),
-    "rules: [{name: a, match: {workload: job, role: worker}}]": "rule a is for some Jobs only",
-    "rules: [{name: a, match: {workload: '!indexed-job', role: worker}}]": "rule a is for some Jobs only",
-    "workloads: [{name: indexed-job, updates: always}]": "workload indexed-job is a part of job now",
+    "rules: [{name: a, match: {workload: job, role: worker}}]": "rule a is only for some Jobs",
+    "rules: [{name: a, match: {workload: '!indexed-job', role: worker}}]": "rule a is only for some Jobs",
+    "workloads: [{name: indexed-job, updates: always}]": "workload indexed-job is now a part of job",
     "rules: [{name: a, match: {role: worker, named: true}, warn: w}]": (
-        "rule a has the condition named, which is gone: remove it (a rule that uses $(job.name) does not"
+        "rule a has the condition `named`, which this version does not have: remove it. A rule that"
     ),
-    "rules: [{name: a, match: {named: false}, warn: $(job.name)}]": "rule a has the condition named",
+    "rules: [{name: a, match: {named: false}, warn: $(job.name)}]": "rule a has the condition `named`",
     "candidates: []": "mine.yaml:4: candidates: 0.2.0 does not accept this value",
     "\nshapes:\n  - {name: four-node}\n  - {name: a, workers: 3}": (
         "mine.yaml:7: shapes[1]: nodeConfig is missing: add it"
@@ -325,8 +330,8 @@ REFUSED = {
         "rule jobs-in-order is a copy from 30-placement.yaml, whose rules are packaged now: remove the row"
     ),
     "rules: [{name: kueue-level-unset-preferred, mode: off}]": (
-        "rules kueue-level-unset-required and kueue-level-unset-preferred are one rule now, "
-        "kueue-level-unset-in-job: change both alike"
+        "rules kueue-level-unset-required and kueue-level-unset-preferred are now one rule, "
+        "kueue-level-unset-in-job: change both in the same way"
     ),
 }
 
@@ -334,14 +339,14 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_a_table_that_cannot_be_converted_is_refused_with_the_remedy(text: str) -> None:
     with pytest.raises(TableError) as refused:
-        converted((SOURCE, OLD + text))
+        converted((SOURCE, OLD_VERSION + text))
     assert REFUSED[text] in str(refused.value)
 
 
 def test_the_command_names_what_is_lost_and_what_does_not_load(tmp_path: Path) -> None:
     """Protects from a pipeline that replaces a table by one that does less, or that no webhook loads."""
     (file := tmp_path / "mine.yaml").write_text(
-        OLD
+        OLD_VERSION
         + "rules:\n  - {name: no-such-row, mode: off}\n  - {name: kueue-level-unset-required, mode: off}\n"
         "  - {name: kueue-level-unset-preferred, mode: off}\n"
         "  - {name: mine, reason: r, match: {role: worker}, warn: w,\n"
@@ -350,14 +355,14 @@ def test_the_command_names_what_is_lost_and_what_does_not_load(tmp_path: Path) -
     done = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert done.exit_code == 0
     assert done.stderr.splitlines() == [
-        "note: rule no-such-row is dropped: there is no such rule that could be off",
-        "note: rule kueue-level-unset-required is a part of kueue-level-unset-in-job now",
-        "note: rule kueue-level-unset-preferred is a part of kueue-level-unset-in-job now",
-        "note: replaces: unpaired of rule mine is dropped: there is no such rule",
+        "note: rule no-such-row is removed: the packaged table does not have it",
+        "note: rule kueue-level-unset-required is now a part of rule kueue-level-unset-in-job",
+        "note: rule kueue-level-unset-preferred is now a part of rule kueue-level-unset-in-job",
+        "note: replaces: unpaired of rule mine is removed: there is no rule unpaired",
         "note: rule together-preferred is off, because rule mine replaces it",
     ]
     file.write_text(
-        OLD + "rules: [{name: mine, reason: r, match: {role: worker, shape: {name: s}}, warn: w}]\n"
+        OLD_VERSION + "rules: [{name: mine, reason: r, match: {role: worker, shape: {name: s}}, warn: w}]\n"
     )
     done = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert (done.exit_code, done.stdout) == (1, converted((SOURCE, file.read_text())))
@@ -366,15 +371,15 @@ def test_the_command_names_what_is_lost_and_what_does_not_load(tmp_path: Path) -
 
 def test_the_command_prints_a_table_that_loads_and_refuses_what_is_none_of_0_2_0(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
-    file.write_text(OLD + MINE, encoding="utf-8")
+    file.write_text(OLD_VERSION + MINE, encoding="utf-8")
     done = CliRunner().invoke(main, ["rules", "lint", str(file)])
-    assert "`ultraserver-webhook rules convert FILE` writes it in that of this version" in done.output
+    assert "`ultraserver-webhook rules convert FILE` prints the table in the form" in done.output
     done = CliRunner().invoke(main, ["rules", "convert", str(file)])
-    assert (done.exit_code, done.stdout) == (0, converted((SOURCE, OLD + MINE)))
+    assert (done.exit_code, done.stdout) == (0, converted((SOURCE, OLD_VERSION + MINE)))
     file.write_text(done.stdout, encoding="utf-8")
     assert CliRunner().invoke(main, ["rules", "show", "--rules", str(file)]).exit_code == 0
     done = CliRunner().invoke(main, ["rules", "lint", str(file)])
-    assert "families[0].shapes[1].nodeConfig: 18 is not a node config of the init script" in done.output
+    assert "families[0].shapes[1].nodeConfig: the init script of rule" in done.output
     done = CliRunner().invoke(main, ["rules", "convert", str(file)])
     assert done.exit_code == 2
-    assert "is not a table of 0.2.0" in done.output
+    assert "this is not a table of release 0.2.0" in done.output

@@ -4,7 +4,7 @@ import pytest
 
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, SOURCE
-from webhook.rules.explain import every, explained
+from webhook.rules.explain import explained, keys_by_path
 
 BELOW = {"candidates", "workloads", "rules", "policies", "rules.match"}
 """Keys of which the keys below are the example."""
@@ -55,7 +55,7 @@ def test_the_type_and_the_default_are_words_and_the_keys_below_follow(path: str,
 
 
 def test_every_key_of_a_rule_has_an_example_that_a_table_may_have() -> None:
-    keys = {at: key for at, key in every().items() if at.startswith("rules.") and at.count(".") == 1}
+    keys = {at: key for at, key in keys_by_path().items() if at.startswith("rules.") and at.count(".") == 1}
     assert [at for at, key in keys.items() if not key.example and at not in BELOW] == []
     for name in ("onConflict", "mode", "unplaced", "quiet", "before", "deny"):
         row = f"{{name: job-label, warn: w, {keys[f'rules.{name}'].example}}}"

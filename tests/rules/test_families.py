@@ -221,5 +221,5 @@ def test_a_family_is_switched_on_with_the_label_of_its_units_alone() -> None:
 
 
 def test_a_family_is_not_switched_on_without_the_label_of_its_units() -> None:
-    with pytest.raises(TableError, match="label: is empty: set the node label that your nodes have"):
+    with pytest.raises(TableError, match="label: is empty: write the node label of your units"):
         load_text(f"{EXTENDS}{ON}}}]\n", SOURCE)

@@ -71,7 +71,7 @@ def test_a_rule_may_need_one_of_an_earlier_file_and_none_of_a_later_one(tmp_path
     needing = ROW.format("b") + "    needs: a\n"
     assert own(load_installed(written(tmp_path / "x", **{"1": ROW.format("a"), "2": needing}))) == ["a", "b"]
     messages = problems(written(tmp_path / "y", **{"1": needing, "2": ROW.format("a")}))
-    assert messages == ["1.yaml:9: rules[0].needs: must name rules that come before this one, not 'a'"]
+    assert messages == ["1.yaml:9: rules[0].needs: must name rules that come before this rule, not 'a'"]
 
 
 def test_an_error_names_its_file_and_line(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_only_the_first_may_be_a_whole_table() -> None:
     assert own(load_texts(texts, "table")) == ["a"]
     # One without the optional sections, too.
     assert own(load_texts([("1.yaml", WHOLE), texts[1]], "table")) == ["a"]
-    with pytest.raises(TableError, match=r"^2.yaml:1: only the first file of a table may be without"):
+    with pytest.raises(TableError, match=r"^2.yaml:1: add `extends: default`: without it, this file would"):
         load_texts([("1.yaml", EXTENDS), ("2.yaml", whole)], "table")
 
 
@@ -119,9 +119,9 @@ def test_a_directory_without_a_table_is_refused(tmp_path: Path) -> None:
 
 def test_all_files_together_have_the_bounds_of_one() -> None:
     texts = [(f"{at}.yaml", EXTENDS + "#" * (MOST_BYTES // 2)) for at in range(2)]
-    with pytest.raises(TableError, match="bytes at most"):
+    with pytest.raises(TableError, match="the maximum of a ConfigMap"):
         load_texts(texts, "table")
-    with pytest.raises(TableError, match=f"{MOST_FILES} files at most, and these are 65"):
+    with pytest.raises(TableError, match=f"has 65 files, and {MOST_FILES} is the maximum"):
         load_texts([(f"{at}.yaml", EXTENDS) for at in range(MOST_FILES + 1)], "table")
 
 

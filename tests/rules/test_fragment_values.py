@@ -8,7 +8,7 @@ from contract import keys
 from tests.helpers import load_text
 from tests.rules.fragments import REFUSED, TAKEN
 from tests.rules.tables import HEAD, extended
-from webhook.rules.lint_rules import node_configs
+from webhook.rules.lint_rules import unsupported_configs
 from webhook.rules.problems import TableError
 
 
@@ -46,10 +46,10 @@ def test_a_node_config_that_the_init_script_does_not_know_is_refused() -> None:
     shape = "{name: eight, workers: 8, nodeConfig: 8, together: required, apart: required}"
     family = f"families: [{{name: trn2u, units: [{{label: eight, nodes: 8}}], shapes: [{shape}]}}]\n"
     (message,) = broken(family.replace("label: eight", f"label: {keys.SERVER_4}"))
-    assert message.startswith("8 is not a node config of the init script, which rule ")
+    assert message.startswith("the init script of rule ")
     assert message.endswith(": use 1, 2 or 4, or another family")
     assert broken(family) == []
-    ((_, again, _),) = node_configs(extended(family))
+    ((_, again, _),) = unsupported_configs(extended(family))
     assert again == message
 
 

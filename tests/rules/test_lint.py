@@ -5,7 +5,7 @@ import pytest
 from common.tablefiles import packaged
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, problems, same_problems
-from webhook.rules.lint import doubtful
+from webhook.rules.lint import doubtful_rows
 from webhook.rules.problems import TableError
 
 LAUNCHER = RULE.replace("worker", "launcher")
@@ -78,7 +78,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a number that is in two places": (
         NUMBERED.replace("devices}", "devices, number: {podName: true, label: a}}"),
-        [(7, "workloads[0].groups[0].number", "each term needs one of label, env and podName")],
+        [(7, "workloads[0].groups[0].number", "each term needs exactly one of label, env and podName")],
     ),
     "a completion mode that quotes a value": (
         NUMBERED.replace(
@@ -121,7 +121,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a topology key where a shape has none": (
         RULE + "    warn: $(shape.topologyKey)\n",
-        [(8, "rules[0].warn", "shape single-node has no topologyKey: match `shape` more narrowly")],
+        [(8, "rules[0].warn", "shape single-node has no topologyKey: exclude it by `match.shape`")],
     ),
     "a claim of a node config that no shape has": (
         "families: [{name: trn2u, claims: {ours: {takes: node, nodeConfig: 3}}}]\n",
@@ -129,11 +129,11 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a claim of any name": (
         "families: [{name: trn2u, claims: {'': {takes: node}}}]\n",
-        [(4, "families[0].claims[]", "'' does not name a template")],
+        [(4, "families[0].claims[]", "'' matches every claim of a job: name a")],
     ),
     "a rule that does nothing": (
         RULE,
-        [(5, "rules[0]", "does nothing: give it add, warn, deny, unplaced or placer")],
+        [(5, "rules[0]", "does nothing: add `add`, `warn`, `deny`, `unplaced` or `placer`")],
     ),
     "two rules of one name": (
         RULE + "    warn: a\n  - {name: x, reason: q, match: {role: launcher}, warn: b}\n",
@@ -144,7 +144,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "two rules that say the same": (
         RULE + "    warn: a\n  - {name: other, reason: q, match: {role: worker}, warn: a}\n",
-        [(9, "rules[1]", "is the same as rule 'x'; remove one")],
+        [(9, "rules[1]", "is the same as rule 'x': remove one of the two")],
     ),
     "an unknown workload": (
         (
@@ -197,11 +197,11 @@ LINT: dict[str, tuple[str, Expected]] = {
             + "              - labelSelector: {matchLabels: {ultraserver-webhook.io/block: $(place.block)}}\n"
             "                topologyKey: k\n"
         ),
-        [(13, TERMS, "selects by ultraserver-webhook.io/block: it must set the label; otherwise a Pod")],
+        [(13, TERMS, "selects by ultraserver-webhook.io/block: add this label to the Pod, or the Pod")],
     ),
     "a role that no workload it matches has": (
         "rules: [{name: x, reason: r, match: {role: pod, workload: mpijob}, warn: w}]\n",
-        [(4, "rules[0].match.role", "unreachable: no workload it matches has a group 'pod'")],
+        [(4, "rules[0].match.role", "unreachable: no workload that it matches has a group 'pod'")],
     ),
     "a misspelt role": (
         "rules: [{name: x, reason: r, match: {role: workers, workload: mpijob}, warn: w}]\n",
@@ -209,7 +209,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 4,
                 "rules[0].match.role",
-                "unreachable: no workload it matches has a group 'workers'; did you mean 'worker'?",
+                "unreachable: no workload that it matches has a group 'workers'; did you mean 'worker'?",
             )
         ],
     ),
@@ -223,17 +223,17 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "unless one fires that there is not": (
         RULE + "    warn: w\n    unless: nope\n",
-        [(9, "rules[0].unless", "must name rules that come before this one, not 'nope'")],
+        [(9, "rules[0].unless", "must name rules that come before this rule, not 'nope'")],
     ),
     "unless it fires itself": (
         RULE + "    warn: w\n    unless: x\n",
-        [(9, "rules[0].unless", "must name rules that come before this one, not 'x'")],
+        [(9, "rules[0].unless", "must name rules that come before this rule, not 'x'")],
     ),
     "who places the job unless another rule fires": (
         RULE + "    placer: scheduler\n    unless: native-gang\n",
         [
             (9, "rules[0].unless", "has no effect in a rule with `placer`"),
-            (9, "rules[0].unless", "must name rules that come before this one, not 'native-gang'"),
+            (9, "rules[0].unless", "must name rules that come before this rule, not 'native-gang'"),
         ],
     ),
     "a negative operator in a namespaceSelector": (
@@ -258,19 +258,19 @@ LINT: dict[str, tuple[str, Expected]] = {
                     "rules[0].add.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
                     ".nodeSelectorTerms"
                 ),
-                "terms are alternatives, so a rule can require only one",
+                "terms are alternatives, so a rule can add only one: merge them",
             )
         ],
     ),
     "selecting by the job label without adding it": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                labelSelector:\n"
         "                  matchLabels: {ultraserver-webhook.io/job: $(job.id)}\n",
-        [(13, TERMS, "selects by ultraserver-webhook.io/job: it needs job-label, or a job repels itself")],
+        [(13, TERMS, "selects by ultraserver-webhook.io/job: add job-label to `needs`, or the job's Pods")],
     ),
     "selecting by the job label in an expression without adding it": (
         RULE + POD_AFFINITY + "              - topologyKey: k\n                labelSelector:\n"
         "                  matchExpressions: [{key: ultraserver-webhook.io/job, operator: Exists}]\n",
-        [(13, TERMS, "selects by ultraserver-webhook.io/job: it needs job-label, or a job repels itself")],
+        [(13, TERMS, "selects by ultraserver-webhook.io/job: add job-label to `needs`, or the job's Pods")],
     ),
     "a job label of another value": (
         RULE + "    add:\n      metadata:\n        labels:\n          ultraserver-webhook.io/job: mine\n",
@@ -278,7 +278,13 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "the webhook's own record": (
         RULE + "    add:\n      metadata:\n        annotations:\n          ultraserver-webhook.io/added: a\n",
-        [(11, "rules[0].add.metadata.annotations[ultraserver-webhook.io/added]", "this annotation is the")],
+        [
+            (
+                11,
+                "rules[0].add.metadata.annotations[ultraserver-webhook.io/added]",
+                "the webhook writes its record",
+            )
+        ],
     ),
     "a shape that an earlier one always covers": (
         (
@@ -289,7 +295,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 11,
                 "families[0].shapes[1].workers",
-                "unreachable: s has the same node config, fits all these numbers",
+                "unreachable: the earlier shape s with the same node config fits all these numbers",
             )
         ],
     ),
@@ -302,7 +308,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             "rules:\n  - {name: x, reason: r, match: {role: worker}, warn: w, needs: later}\n"
             "  - {name: later, reason: r, match: {role: worker}, warn: v}\n"
         ),
-        [(5, "rules[0].needs", "must name rules that come before this one, not 'later'")],
+        [(5, "rules[0].needs", "must name rules that come before this rule, not 'later'")],
     ),
     "a size that is not made of whole units": (
         SHAPE + "        workers: 6\n" + FOUR,
@@ -330,15 +336,15 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 10,
                 "families[0].shapes[0].apart",
-                "no rule of the table acts on apart: preferred; add one that matches it",
+                "has no effect, because no rule matches apart: preferred; add such a rule",
             )
         ],
     ),
     "a required strictness without a unit is reported once, and not at every rule that needs its label": (
         SHAPE + "        workers: 16\n        nodeConfig: 8\n        apart: required\n",
         [
-            (9, "families[0].shapes[0].nodeConfig", "8 is not a node config of the init script, which rule "),
-            (10, "families[0].shapes[0].apart", "apart needs a unit of 8 nodes: add one to `units`"),
+            (9, "families[0].shapes[0].nodeConfig", "the init script of rule "),
+            (10, "families[0].shapes[0].apart", "apart needs a unit of 8 nodes: add this unit to `units`"),
         ],
     ),
     "a unit of which too few nodes are usable": (
@@ -367,7 +373,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 9,
                 "families[0].shapes[0].nodeConfig",
-                "3 is not a node config of the init script, which rule init",
+                "the init script of rule init",
             ),
             (
                 10,
@@ -378,11 +384,11 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a family whose first instance type is not a type": (
         "families: [{name: trn2u, instanceTypes: [trn2u.*]}]\n",
-        [(4, "families[0].instanceTypes", "the first is chosen for jobs that name none: it must have no")],
+        [(4, "families[0].instanceTypes", "the first type must have no * or ?, because jobs that")],
     ),
     "a unit of which more is counted on than there is": (
         "families: [{name: trn2u, units: [{label: rack, nodes: 8, usable: 9}]}]\n",
-        [(4, "families[0].units[0].usable", "must be at most its 8 nodes")],
+        [(4, "families[0].units[0].usable", "must be 8 (`nodes`) or less")],
     ),
     "a family that there is not": (
         "rules: [{name: x, reason: r, match: {role: worker, family: trn9}, warn: w}]\n",
@@ -418,14 +424,14 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
     [
         (
             OTHERS.replace(": 4}", ": {atLeast: 4, atMost: 4}}"),
-            [("shapes", "no shape fits these numbers of workers, which are refused: 9, 11, 13, 17; a last")],
+            [("shapes", "jobs with these numbers of workers fit no shape: 9, 11, 13, 17; to deny")],
         ),
         (
             OTHERS + REFUSING,
             [
                 (
                     "wholeNode",
-                    "a job that requests more than 4 is in this family, too, and waits forever; if",
+                    "jobs that request more than 4 are in this family, too, and wait forever; if",
                 ),
             ],
         ),
@@ -441,7 +447,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             [
                 (
                     "shapes",
-                    "shape six shares its units, and other shapes of trn2u do not: write `apart: required`",
+                    "jobs of shape six share units, and jobs of other shapes of trn2u do not: write",
                 )
             ],
         ),
@@ -450,7 +456,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             [
                 (
                     "placer",
-                    "whole-job admission cannot admit Pods without numbers, and they would wait forever: add",
+                    "whole-job admission cannot admit Pods without numbers, so they wait forever: add",
                 )
             ],
         ),
@@ -460,7 +466,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             [
                 (
                     "deny",
-                    "`workers` counts a launcher that runs ranks, too, and $(job.workers) does not: quote",
+                    "`workers` counts a launcher that runs ranks, and $(job.workers) does not: use",
                 )
             ],
         ),
@@ -468,13 +474,13 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             RULE.replace("worker}", "worker, workers: 3}") + '    deny: "$(job.nodes) workers: use 2 or 4"\n',
             [],
         ),
-        (NUMBERED, [("groups", "its Pods have no `number`, so nothing keeps blocks of a larger job whole")]),
+        (NUMBERED, [("groups", "has no `number`, so blocks of a larger job may straddle")]),
         (NUMBERED.replace("devices}", "devices, number: {podName: true}}"), []),
         ("", []),
     ],
 )
 def test_what_is_valid_and_probably_not_meant_is_noted(text: str, notes: list[tuple[str, str]]) -> None:
-    doubts = [(path, message) for path, message in doubtful(load_text(EXTENDS + text, SOURCE))]
+    doubts = [(path, message) for path, message in doubtful_rows(load_text(EXTENDS + text, SOURCE))]
     assert [path[2] for path, _ in doubts] == [key for key, _ in notes]
     assert all(message.startswith(start) for (_, message), (_, start) in zip(doubts, notes, strict=True))
 
@@ -527,7 +533,7 @@ def test_a_problem_reads_as_file_line_pointer_message() -> None:
         load_text(EXTENDS + RULE, SOURCE)
     assert (
         str(refused.value)
-        == "mine.yaml:5: rules[0]: does nothing: give it add, warn, deny, unplaced or placer"
+        == "mine.yaml:5: rules[0]: does nothing: add `add`, `warn`, `deny`, `unplaced` or `placer`"
     )
 
 

@@ -214,7 +214,7 @@ def test_what_a_verdict_may_look_at(condition: str, refused: list[Json], allowed
         ("{mode: off}", "", "reason is missing: add it"),
         ("{mode: off, reason: ''}", ".reason", "must be words that say why, not"),
         ("{mode: off, reason: r, namespaces: ''}", ".namespaces", "must be the name of a namespace"),
-        ("{namespaces: a, reason: r}", "", "does nothing: give it mode or rules"),
+        ("{namespaces: a, reason: r}", "", "does nothing: add `mode` or `rules`"),
         ("{mode: off, reason: r, until: 2027-01-15T08:00:00}", ".until", '"2027-01-15T08:00:00" has no'),
         ("{mode: off, reason: r, until: 2027-01-15}", ".until", '"2027-01-15" has no time zone'),
         ("{mode: off, reason: r, until: 1800000000}", ".until", "1800000000 is not a string: write it as"),
@@ -262,7 +262,7 @@ def test_a_policy_that_another_hides_is_refused(first: str, second: str, *, hidd
         return
     (problem,) = problems(f"{EXTENDS}policies:\n  - {{{first}, reason: r}}\n  - {{{second}, reason: r}}\n")
     assert problem[1:3] == (6, "policies[1]")
-    assert problem[3].startswith("unreachable: an earlier policy for ")
+    assert problem[3].startswith("unreachable: policies[0] for ")
 
 
 def test_a_policy_without_a_time_never_ends() -> None:
@@ -315,9 +315,9 @@ TEAM = "namespaces: vision-*, unit: neuron.amazonaws.com/ultraserver-server-id-4
         (
             [TEAM, TEAM.replace("server-id-4", "server-id-2")],
             "guarantees[0].unit",
-            "guarantees of one family must have one label",
+            "must be the same in all guarantees of a family",
         ),
-        ([TEAM.replace("2", "0")], "guarantees[0]", "does nothing: give it a count or preempts"),
+        ([TEAM.replace("2", "0")], "guarantees[0]", "does nothing: add `count` or `preempts`"),
         ([TEAM.replace("vision-*", "Vision")], "guarantees[0].namespaces", "must be the name of a namespace"),
     ],
 )

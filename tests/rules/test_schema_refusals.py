@@ -76,7 +76,7 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
             (
                 7,
                 "rules[0].match.role",
-                "must be a name of letters and digits that begins with a lower case one or any, not",
+                "must be a name of letters and digits that begins with a lower case letter or any, not",
             )
         ],
     ),
@@ -121,7 +121,7 @@ SCHEMA: dict[str, tuple[str, Expected]] = {
                 7,
                 "rules[0].match.role",
                 (
-                    "must be a name of letters and digits that begins with a lower case one or any, not "
+                    "must be a name of letters and digits that begins with a lower case letter or any, not "
                     "\"Worker\"; did you mean 'worker'?"
                 ),
             )
@@ -155,8 +155,11 @@ def test_every_violation_of_the_schema_is_reported_at_once() -> None:
 
 
 TEXTS: dict[str, tuple[str, Expected]] = {
-    "an empty file": ("", [(1, "", "a rule table is one document, found 0")]),
-    "two documents": (HEAD + "---\n" + HEAD, [(1, "", "a rule table is one document, found 2")]),
+    "an empty file": ("", [(1, "", "a rule table must be one YAML document, and this file has 0")]),
+    "two documents": (
+        HEAD + "---\n" + HEAD,
+        [(1, "", "a rule table must be one YAML document, and this file has 2")],
+    ),
     "a list": ("- a\n", [(1, "", 'must be a map (KEY: VALUE), not ["a"]')]),
     "no YAML": (EXTENDS + "rules: [\n", [(5, "", "did not find expected node content")]),
     "another version": (HEAD.replace("v1alpha2", "v2"), [(1, "apiVersion", "must be ")]),
@@ -166,7 +169,7 @@ TEXTS: dict[str, tuple[str, Expected]] = {
             (
                 1,
                 "apiVersion",
-                "ultraserver-webhook.io/v1alpha1 is the form of 0.2.0: `ultraserver-webhook rules convert",
+                "ultraserver-webhook.io/v1alpha1 is the form of release 0.2.0: `ultraserver-webhook rules",
             )
         ],
     ),
@@ -188,7 +191,7 @@ def test_a_text_that_is_no_table_is_refused(name: str) -> None:
 
 def test_a_whole_table_must_have_every_section() -> None:
     messages = problems(HEAD)
-    lacking = "it has no candidates, workloads, families, rules: add `extends: default`"
+    lacking = "the table has no candidates, workloads, families, rules: add `extends: default`"
     assert [row[3] for row in messages] == [f"{lacking}, which takes them from the packaged table"]
 
 

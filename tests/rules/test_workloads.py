@@ -155,11 +155,17 @@ NEVER: dict[str, tuple[str, Expected]] = {
     ),
     "a kind that another workload takes whole": (
         WORKLOAD.replace("example.com/v1/Gang", "kubeflow.org/v2beta1/MPIJob") + GROUP,
-        [(6, "workloads[0].kinds", "unreachable: mpijob already reads every kubeflow.org/v2beta1/MPIJob")],
+        [
+            (
+                6,
+                "workloads[0].kinds",
+                "unreachable: workload mpijob already reads every kubeflow.org/v2beta1/MPIJob",
+            )
+        ],
     ),
     "a condition on a field that there is not": (
         WORKLOAD + GROUP + "    when: {queue: x}\n",
-        [(8, "workloads[0].when.queue", "the workload has no field 'queue'; the known ones are none")],
+        [(8, "workloads[0].when.queue", "the workload has no field 'queue'; its fields are none")],
     ),
     "a worker that takes no node": (
         WORKLOAD + "    groups: [{role: worker, template: /t}]\n",
@@ -171,11 +177,11 @@ NEVER: dict[str, tuple[str, Expected]] = {
     ),
     "one template for two groups": (
         WORKLOAD + "    groups: [{role: a, template: /t}, {role: b, template: /t}]\n",
-        [(7, "workloads[0].groups[1].template", "is the template of 'a' already")],
+        [(7, "workloads[0].groups[1].template", "is already the template of group 'a': use")],
     ),
     "a Pod with another template": (
         WORKLOAD + "    groups: [{role: a, template: ''}, {role: b, template: /t}]\n",
-        [(7, "workloads[0].groups[0].template", "a Pod is its own template")],
+        [(7, "workloads[0].groups[0].template", "is empty, so the object is a Pod")],
     ),
 }
 

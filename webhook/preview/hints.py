@@ -16,7 +16,7 @@ from webhook.objects.paths import ObjectPath, Select
 from webhook.objects.tree import Json, Path, get, shown, walk
 from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
-from webhook.rules.schema import pod_template, refused
+from webhook.rules.schema import pod_template, refused_parts
 
 TEXTS: Final = {("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")}
 """Maps whose values are all text."""
@@ -76,7 +76,7 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
     wrong_fields: list[tuple[Path, str]] = []
     schemas = (pod_template(), TEMPLATES.get(kind, {}))
     for path, schema in product(sorted(paths, key=str), schemas):
-        wrong = islice(refused(get(obj, path), schema), MOST_MESSAGES)
+        wrong = islice(refused_parts(get(obj, path), schema), MOST_MESSAGES)
         wrong_fields += (((*path, *at), why) for at, why in wrong)
     if rows and KINDS.match(kind):
         wrong_fields += islice(_mistyped(obj, paths), MOST_MESSAGES)
@@ -91,7 +91,7 @@ def _mistyped(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, st
     """Yields fields of a job outside its pod templates whose values have the wrong type."""
     for at, value in walk(get(obj, ("spec",)), ("spec",)):
         if at[-1] in SCALARS and value is not None and not _is_within(at, templates):
-            yield from ((at, why) for _, why in refused(value, SCALARS[at[-1]]))
+            yield from ((at, why) for _, why in refused_parts(value, SCALARS[at[-1]]))
 
 
 def _is_within(at: Path, templates: Collection[Path]) -> bool:

@@ -1,4 +1,4 @@
-"""Converts a rule table of 0.2.0 into the present form: its machines and sizes become a family."""
+"""Converts a rule table of release 0.2.0 into the present form: candidates and shapes become a family."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -9,28 +9,28 @@ from common.pointers import field_name
 from common.texts import cut
 from webhook.documents import Document, DocumentError, dump_yaml, read_documents
 from webhook.objects.templates import matches
-from webhook.rules.convert_rows import RefusedError, Row, at, each, rule, texts, workload
+from webhook.rules.convert_rows import RefusedError, Row, converted_rows, errors_at, rule, values, workload
 from webhook.rules.load import Text, default_draft, document_of
 from webhook.rules.problems import Problem, TableError
-from webhook.rules.schema import OLD, VERSION
+from webhook.rules.schema import OLD_VERSION, VERSION
 
-REPLACED: Final = ("candidates", "shapes")
-"""Sections that become a family."""
+FAMILY_SECTIONS: Final = ("candidates", "shapes")
+"""The sections that become a family."""
 
-MOVED: Final = ("instanceTypes", "claims", "nodeLabels")
-"""Keys of ``candidates`` that a family has unchanged."""
+FAMILY_KEYS: Final = ("instanceTypes", "claims", "nodeLabels")
+"""The keys of ``candidates`` that a family has unchanged."""
 
-RESTORED: Final = frozenset(
+RULES_WITH_AWS_VARIANT: Final = frozenset(
     {"init-in-job-image", "wait-for-all-workers", "apart-across-namespaces", "apart-from-labelled-jobs"}
 )
-"""Rules that 0.2.0 replaced by those of the AWS document if they did not fire."""
+"""The rules of 0.2.0 that had a variant in the AWS document, which applied if the rule did not."""
 
 
-JOINED: Final = ("kueue-level-unset-required", "kueue-level-unset-preferred")
-IN_JOB: Final = "kueue-level-unset-in-job"
-"""Two rules of 0.2.0, and the one that has the place of both."""
+JOINED_RULES: Final = ("kueue-level-unset-required", "kueue-level-unset-preferred")
+JOINT_RULE: Final = "kueue-level-unset-in-job"
+"""Two rules of 0.2.0, and the rule that replaces both."""
 
-WAITING: Final = (
+PLACEMENT_RULES: Final = (
     "pods-not-at-once",
     "jobs-in-order",
     "jobs-without-numbers",
@@ -38,72 +38,75 @@ WAITING: Final = (
     "whole-job-launcher",
     "whole-job-needs-all-pods",
 )
-"""Rules of 0.2.0's file 30-placement.yaml, which the packaged table has now."""
+"""The rules of the file 30-placement.yaml of 0.2.0; the packaged table has them now."""
 
-GONE: Final = ("driver-sets-mode", "*-as-mpirun", "kueue-own-*", "kueue-more-than-*")
-"""Rules of 0.2.0 without which a table has no outcome of today; globs."""
+REMOVED_RULES: Final = ("driver-sets-mode", "*-as-mpirun", "kueue-own-*", "kueue-more-than-*")
+"""Globs for rules of 0.2.0 that a table cannot switch off, because their effect cannot be avoided now."""
 
-INDEXED: Final = "indexed-job"
-"""A workload of 0.2.0; the workload `job` contains it."""
+INDEXED_JOB: Final = "indexed-job"
+"""A workload of 0.2.0 that is now a part of the workload `job`."""
 JOB: Final = "job"
 
 
 def converted(text: Text) -> str:
-    """Returns the text of a table in the new form; unchanged sections stay as written.
+    """Returns the text of a table in the present form. Unchanged sections keep their text.
 
     Raises:
-        TableError: The text is not a table of 0.2.0, or has a key that a family cannot have.
+        TableError: The text is not a table of 0.2.0, or has a value that cannot be converted.
     """
     source, document = text[0], document_of(text[1], text[0])
-    if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD:
-        raise TableError([Problem(source, 1, "apiVersion", f"is not a table of 0.2.0, which has {OLD}")])
+    if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD_VERSION:
+        message = f"is not {OLD_VERSION}, so this is not a table of release 0.2.0: do not convert it"
+        raise TableError([Problem(source, 1, "apiVersion", message)])
     try:
-        with at():
+        with errors_at():
             for key in ("workloads", "shapes", "rules"):
-                each(key, document.value.get(key, ()), itemgetter("name"))
+                converted_rows(key, document.value.get(key, ()), itemgetter("name"))
             new = dict(_sections(document.value))
     except RefusedError as error:
-        place = field_name(error.path)
-        raise TableError([Problem(source, document.line_of(error.path), place, cut(str(error)))]) from error
+        field = field_name(error.path)
+        raise TableError([Problem(source, document.line_of(error.path), field, cut(str(error)))]) from error
     raw = text[1] if isinstance(text[1], str) else text[1].decode()
-    return _written(document, raw, new)
+    return _new_text(document, raw, new)
 
 
-def lost(text: Text, new: str) -> Iterator[str]:
-    """Yields what a converted table does not have, and what has its place."""
+def changes(text: Text, new: str) -> Iterator[str]:
+    """Yields notes on the rules that a converted table does not have, or that it switches off."""
     old = document_of(text[1], text[0]).value
     rules = {row["name"]: row for row in document_of(new, text[0]).value.get("rules", ())}
     for row in old.get("rules", ()):
         name = row["name"]
-        if name in JOINED and "extends" in old:
-            yield f"rule {name} is a part of {IN_JOB} now"
+        if name in JOINED_RULES and "extends" in old:
+            yield f"rule {name} is now a part of rule {JOINT_RULE}"
         elif name not in rules:
-            yield f"rule {name} is dropped: there is no such rule that could be {_with_mode(row)['mode']}"
-        for other in texts(row, "replaces") if name in rules else ():
+            yield f"rule {name} is removed: the packaged table does not have it"
+        for other in values(row, "replaces") if name in rules else ():
             if other in rules and "extends" in old:
                 yield f"rule {other} is off, because rule {name} replaces it"
-            elif other not in rules and other not in JOINED:
-                yield f"replaces: {other} of rule {name} is dropped: there is no such rule"
+            elif other not in rules and other not in JOINED_RULES:
+                yield f"replaces: {other} of rule {name} is removed: there is no rule {other}"
 
 
 def _sections(old: Row) -> Iterator[tuple[str, Any]]:
-    """Yields the sections in the new form, without empty ones."""
+    """Yields the sections in the present form, without empty ones."""
     for key, value in old.items():
         if key == "candidates":
-            moved = (*MOVED, "requests", "wholeNode")
-            with at(key):
-                remaining = _with_labels({name: of for name, of in value.items() if name not in moved})
-            if remaining:
-                yield key, remaining
+            moved_keys = (*FAMILY_KEYS, "requests", "wholeNode")
+            with errors_at(key):
+                new = _with_labels({name: item for name, item in value.items() if name not in moved_keys})
+            if new:
+                yield key, new
         elif key == "rules":
-            rows = each(key, value, rule)
-            rows = _laid_over(rows) if "extends" in old else _in_turn(rows)
-            # A bare off is written as it is only if all the rows are.
-            yield key, value if rows == value else [*map(_with_mode, rows)]
+            rows = converted_rows(key, value, rule)
+            rows = _changing_rules(rows) if "extends" in old else _ordered_rules(rows)
+            # An `off` without quotes keeps its form only if the section is unchanged.
+            yield key, value if rows == value else [*map(_with_mode_text, rows)]
         elif key == "workloads":
-            if "extends" in old and any(row["name"] == INDEXED for row in value):
-                raise ValueError(f"workload {INDEXED} is a part of {JOB} now: change {JOB} in its place")
-            yield key, each(key, value, workload)
+            if "extends" in old and any(row["name"] == INDEXED_JOB for row in value):
+                raise ValueError(
+                    f"workload {INDEXED_JOB} is now a part of {JOB}: write your changes to {JOB}"
+                )
+            yield key, converted_rows(key, value, workload)
         elif key != "shapes":
             yield key, VERSION if key == "apiVersion" else value
     if family := _family(old):
@@ -111,188 +114,199 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
 
 
 def _with_labels(candidates: Row) -> Row:
-    """Returns candidates with one list of the labels that have the instance type."""
-    one, *others = default_draft().raw["candidates"]["instanceTypeLabels"]
+    """Returns candidates with one list of all node labels that have the instance type."""
+    label, *older_labels = default_draft().raw["candidates"]["instanceTypeLabels"]
     keys = ("instanceTypeLabel", "olderTypeLabels")
     if candidates.keys().isdisjoint(keys):
         return candidates
-    others = texts(candidates, keys[1]) if keys[1] in candidates else others
-    labels = [candidates.get(keys[0], one), *others]
-    return {"instanceTypeLabels": labels} | {key: of for key, of in candidates.items() if key not in keys}
+    older_labels = values(candidates, keys[1]) if keys[1] in candidates else older_labels
+    labels = [candidates.get(keys[0], label), *older_labels]
+    return {"instanceTypeLabels": labels} | {key: item for key, item in candidates.items() if key not in keys}
 
 
 def _family(old: Row) -> Row:
-    """Returns a family with the machines and sizes of a table of 0.2.0; empty if the table has none."""
-    below, extends = default_draft().raw["families"][0], "extends" in old
+    """Returns a family with the candidates and shapes of a table; empty if the table has neither."""
+    packaged_family, extends = default_draft().raw["families"][0], "extends" in old
     candidates, shapes = old.get("candidates", {}), old.get("shapes", [])
-    family = {key: candidates[key] for key in MOVED if key in candidates}
+    family = {key: candidates[key] for key in FAMILY_KEYS if key in candidates}
     if "requests" in candidates or "wholeNode" in candidates:
-        whole = candidates.get("wholeNode", below["wholeNode"] if extends else {})
-        requests = candidates.get("requests", [*below["wholeNode"]])
-        family["wholeNode"] = {name: whole.get(name, 0) for name in requests}
-    if units := _units(shapes, below, extends=extends):
+        amounts = candidates.get("wholeNode", packaged_family["wholeNode"] if extends else {})
+        requests = candidates.get("requests", [*packaged_family["wholeNode"]])
+        family["wholeNode"] = {name: amounts.get(name, 0) for name in requests}
+    if units := _units(shapes, packaged_family, extends=extends):
         family["units"] = units
     if shapes:
         family["shapes"] = [{k: v for k, v in shape.items() if k != "topologyKey"} for shape in shapes]
-    return {"name": below["name"], **family} if family else {}
+    return {"name": packaged_family["name"], **family} if family else {}
 
 
-def _units(shapes: list[Row], below: Row, *, extends: bool) -> list[Row]:
+def _units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> list[Row]:
     """Returns the units of shapes that the packaged family does not have.
 
     Raises:
-        ValueError: Shapes of one node config have units by several labels: a family has one for a size.
+        ValueError: Shapes of one node config have several labels: a family has one label for each unit size.
     """
-    packaged = {unit["label"]: unit for unit in below["units"]}
-    labels = {unit["nodes"]: label for label, unit in packaged.items()}
-    known = (
-        [{**row, "topologyKey": labels.get(row["nodeConfig"])} for row in below["shapes"]] if extends else []
-    )
-    rows: dict[str, Row] = {row["name"]: row for row in known}
+    packaged = {unit["label"]: unit for unit in packaged_family["units"]}
+    packaged_labels = {unit["nodes"]: label for label, unit in packaged.items()}
+    packaged_shapes = [
+        {**row, "topologyKey": packaged_labels.get(row["nodeConfig"])}
+        for row in (packaged_family["shapes"] if extends else ())
+    ]
+    rows: dict[str, Row] = {row["name"]: row for row in packaged_shapes}
     rows |= {row["name"]: {**rows.get(row["name"], {}), **row} for row in shapes}
-    each("shapes", shapes, lambda row: int(rows[row["name"]]["nodeConfig"]))
-    own = [row for row in rows.values() if row.get("topologyKey") and row not in known]
-    chosen = (labels if extends else {}) | {row["nodeConfig"]: row["topologyKey"] for row in own}
+    converted_rows("shapes", shapes, lambda row: int(rows[row["name"]]["nodeConfig"]))
+    changed = [row for row in rows.values() if row.get("topologyKey") and row not in packaged_shapes]
+    labels = packaged_labels if extends else {}
+    labels = labels | {row["nodeConfig"]: row["topologyKey"] for row in changed}
     for row in rows.values():
         size, key = row["nodeConfig"], row.get("topologyKey")
         if size == 1 and (row.get("together", "none") != "none" or row.get("apart", "none") != "none"):
             raise ValueError(
-                f"shape {row['name']} keeps single nodes together or apart by {key}: give it a unit"
+                f"shape {row['name']} keeps single nodes together or apart by {key}: "
+                "use a nodeConfig of at least 2, or remove `together` and `apart`"
             )
-        if size > 1 and key != _label(chosen, size):
+        if size > 1 and key != _label(labels, size):
             raise ValueError(
-                f"shape {row['name']} has units of {size} nodes by {key or 'no label'}, and others by "
-                f"{_label(chosen, size)}: use the same label in both, or write two families"
+                f"shape {row['name']} has units of {size} nodes by {key or 'no label'}, and other shapes by "
+                f"{_label(labels, size)}: use the same label in both, or write two families"
             )
-    new = {key: size for size, key in chosen.items() if size > 1 and not (extends and key in packaged)}
+    new = {key: size for size, key in labels.items() if size > 1 and not (extends and key in packaged)}
     return [packaged.get(key, {"label": key, "nodes": size}) for key, size in new.items()]
 
 
-def _label(chosen: Mapping[int, str], size: int) -> str | None:
+def _label(labels: Mapping[int, str], size: int) -> str | None:
     """Returns the label of the smallest units that have at least ``size`` nodes."""
-    return chosen.get(min((known for known in chosen if known >= size), default=0))
+    return labels.get(min((nodes for nodes in labels if nodes >= size), default=0))
 
 
-def _in_turn(rules: Sequence[Row]) -> list[Row]:
-    """Returns the rules of a whole table, each after those that replaced it, for `unless`."""
-    named = {row["name"]: row for row in rules}
-    instead = {name: [row["name"] for row in rules if name in texts(row, "replaces")] for name in named}
-    at = {name: index for index, name in enumerate(named)}
-    seen, ordered = set[str](), list[Row]()
+def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
+    """Returns the rules of a table without ``extends``, each with `unless` in place of `replaces` of others.
+
+    A rule comes after the rules that its `unless` and its `needs` name.
+    """
+    by_name = {row["name"]: row for row in rules}
+    unless = {name: [row["name"] for row in rules if name in values(row, "replaces")] for name in by_name}
+    positions = {name: index for index, name in enumerate(by_name)}
+    added_names, ordered = set[str](), list[Row]()
 
     def add(name: str) -> None:
-        if name in seen or name not in named:
+        if name in added_names or name not in by_name:
             return
-        seen.add(name)
-        row = {key: value for key, value in named[name].items() if key != "replaces"}
-        for before in (*instead[name], *texts(row, "needs")):
-            add(before)
-        ordered.append(row | {"unless": instead[name]} if instead[name] else row)
+        added_names.add(name)
+        row = {key: value for key, value in by_name[name].items() if key != "replaces"}
+        for earlier_name in (*unless[name], *values(row, "needs")):
+            add(earlier_name)
+        ordered.append(row | {"unless": unless[name]} if unless[name] else row)
 
-    for row in sorted(rules, key=lambda row: at.get(next(iter(texts(row, "replaces")), row["name"]), 0)):
+    def position(row: Row) -> int:
+        return positions.get(next(iter(values(row, "replaces")), row["name"]), 0)
+
+    for row in sorted(rules, key=position):
         add(row["name"])
     return ordered
 
 
-def _with_mode(row: Row) -> Row:
-    """Returns a row with its mode as text: a bare off is false to YAML."""
+def _with_mode_text(row: Row) -> Row:
+    """Returns a row with the text ``off`` as its mode if the mode is false, as YAML reads ``off``."""
     return row | {"mode": "off"} if row.get("mode") is False else row
 
 
 def _joined(rules: Sequence[Row]) -> list[Row]:
-    """Returns the rules, with one in the place of two.
+    """Returns the rules, with the joint rule in place of the rules that it replaces.
 
     Raises:
-        ValueError: The two are not changed alike, or a rule replaces only one of them.
+        ValueError: The table changes these rules differently, or a rule replaces only one of them.
     """
-    joined = f"rules {' and '.join(JOINED)} are one rule now, {IN_JOB}"
-    changes = [{**_with_mode(row), "name": IN_JOB} for row in rules if row["name"] in JOINED]
-    if changes and changes != [changes[0]] * len(JOINED):
-        raise ValueError(f"{joined}: change both alike")
+    message = f"rules {' and '.join(JOINED_RULES)} are now one rule, {JOINT_RULE}"
+    new_rows = [{**_with_mode_text(row), "name": JOINT_RULE} for row in rules if row["name"] in JOINED_RULES]
+    if new_rows and new_rows != [new_rows[0]] * len(JOINED_RULES):
+        raise ValueError(f"{message}: change both in the same way")
     for row in rules:
-        replaced = texts(row, "replaces")
-        both = [name for name in JOINED if name in replaced]
-        if both and len(both) < len(JOINED):
-            raise ValueError(f"{joined}, and rule {row['name']} replaces {both[0]}: let it replace both")
-        if both:
-            row["replaces"] = [*(name for name in replaced if name not in JOINED), IN_JOB]
-    return [row for row in rules if row["name"] not in JOINED] + changes[:1]
+        replaced = values(row, "replaces")
+        names = [name for name in JOINED_RULES if name in replaced]
+        if names and len(names) < len(JOINED_RULES):
+            raise ValueError(f"{message}, and rule {row['name']} replaces only {names[0]}: replace both")
+        if names:
+            row["replaces"] = [*(name for name in replaced if name not in JOINED_RULES), JOINT_RULE]
+    return [row for row in rules if row["name"] not in JOINED_RULES] + new_rows[:1]
 
 
-def _laid_over(rules: Sequence[Row]) -> list[Row]:
-    """Returns the rules of a table that extends the packaged one."""
+def _changing_rules(rules: Sequence[Row]) -> list[Row]:
+    """Returns the rules of a table that extends the packaged table."""
     packaged = {row["name"]: row for row in default_draft().raw["rules"]}
-    places = {row["name"]: [number] for number, row in enumerate(rules)}
+    positions = {row["name"]: [number] for number, row in enumerate(rules)}
     result = list[Row]()
     for row in _joined(rules):
-        with at("rules", *places.get(row["name"], [])):
-            result += _present(row, packaged)
+        with errors_at("rules", *positions.get(row["name"], [])):
+            result += _changing_rule(row, packaged)
     return result
 
 
-def _present(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
-    """Yields the rows in place of one that extends the packaged table.
+def _changing_rule(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
+    """Yields the rows that replace a row of a table that extends the packaged table.
 
     Raises:
-        ValueError: The rule depends on one that the packaged table no longer has.
+        ValueError: The row cannot be converted, for example because it changes a rule that is removed.
     """
-    if row["name"] in WAITING and "reason" in row:
+    if row["name"] in PLACEMENT_RULES and "reason" in row:
         raise ValueError(
             f"rule {row['name']} is a copy from 30-placement.yaml, whose rules are packaged now: "
-            "remove the row, or leave only its name and what you changed"
+            "remove the row, or keep only its name and the keys that you changed"
         )
-    kinds = texts(row.get("match", {}), "workload")
-    limits = packaged.get(row["name"], {}).get("match", {}) | row.get("match", {})
-    if "numbered" not in limits and matches(INDEXED, (*kinds,)) != matches(JOB, (*kinds,)):
+    kinds = values(row.get("match", {}), "workload")
+    match = packaged.get(row["name"], {}).get("match", {}) | row.get("match", {})
+    if "numbered" not in match and matches(INDEXED_JOB, (*kinds,)) != matches(JOB, (*kinds,)):
         raise ValueError(
-            f"rule {row['name']} is for some Jobs only, and the workload {JOB} is for Indexed ones, too: "
-            f"match {JOB}, with numbered: true for those"
+            f"rule {row['name']} is only for some Jobs, and the workload {JOB} now includes Indexed Jobs: "
+            f"match {JOB}, and add `numbered: true` if the rule is for Indexed Jobs"
         )
-    if INDEXED in kinds:
-        row["match"] |= {"workload": [JOB if kind == INDEXED else kind for kind in kinds if kind != JOB]}
-    name, off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
-    if name in RESTORED and (off or "match" in row):
+    if INDEXED_JOB in kinds:
+        row["match"] |= {"workload": [JOB if kind == INDEXED_JOB else kind for kind in kinds if kind != JOB]}
+    name, is_off = row["name"], row.keys() == {"name", "mode"} and row["mode"] != "enforce"
+    if name in RULES_WITH_AWS_VARIANT and (is_off or "match" in row):
         raise ValueError(
-            f"rule {name} left jobs to the AWS document's own rule, which `extends: aws-document` has"
+            f"rule {name} has no variant of the AWS document any more, which applied to other jobs: "
+            "use `extends: aws-document`, or remove the row"
         )
     if name not in packaged and not {"match", "reason"} <= row.keys():
-        if off and not matches(name, GONE):
+        if is_off and not matches(name, REMOVED_RULES):
             return
         raise ValueError(f"rule {name} is not in the packaged table any more: remove the row (CHANGELOG.md)")
-    for other in texts(row, "replaces") if name not in packaged else ():
+    for other in values(row, "replaces") if name not in packaged else ():
         if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
             raise ValueError(
-                f"rule {name} replaces {other} for some jobs only: change {other}'s match, "
-                "and remove replaces"
+                f"rule {name} replaces {other} only for some jobs: exclude these jobs in match of {other}, "
+                "and remove `replaces`"
             )
         if other in packaged:
             yield {"name": other, "mode": "off"}
     yield {key: value for key, value in row.items() if key != "replaces"}
 
 
-def _written(document: Document, text: str, new: Mapping[str, Any]) -> str:
-    """Returns a table with the lines of every unchanged section, and the new ones in place of the old."""
+def _new_text(document: Document, text: str, new: Mapping[str, Any]) -> str:
+    """Returns the new table as text, with the lines of every unchanged section from the old text."""
     lines, old, result = text.splitlines(keepends=True), document.value, ""
     starts = [document.line_of((key,)) - 1 for key in old]
-    begins = list(map(partial(_above, lines), starts))
-    last = [key for key in old if key in REPLACED][-1:]
-    for key, begin, start, end in zip(old, begins, starts, [*begins[1:], len(lines)], strict=True):
-        now = [key] if key in new else []
-        if now and new[key] == old[key]:
-            result += "".join(lines[begin:end])
-        elif now or [key] == last:
-            now += ["families"] if [key] == last else []
-            result += "".join(lines[begin:start])
-            result += dump_yaml({name: new[name] for name in now if name in new})
+    comment_starts = list(map(partial(_comment_start, lines), starts))
+    ends = [*comment_starts[1:], len(lines)]
+    last = [key for key in old if key in FAMILY_SECTIONS][-1:]
+    for key, comment_start, start, end in zip(old, comment_starts, starts, ends, strict=True):
+        sections = [key] if key in new else []
+        if sections and new[key] == old[key]:
+            result += "".join(lines[comment_start:end])
+        elif sections or [key] == last:
+            sections += ["families"] if [key] == last else []
+            result += "".join(lines[comment_start:start])
+            result += dump_yaml({name: new[name] for name in sections if name in new})
     try:
-        (again,) = read_documents(result)
+        (result_document,) = read_documents(result)
     except (DocumentError, ValueError):
         return dump_yaml(new)
-    return result if again.value == new else dump_yaml(new)
+    return result if result_document.value == new else dump_yaml(new)
 
 
-def _above(lines: Sequence[str], start: int) -> int:
-    """Returns where the comments above a line begin."""
+def _comment_start(lines: Sequence[str], start: int) -> int:
+    """Returns the index of the first line of the comments and empty lines above a line."""
     while start and lines[start - 1].startswith(("#", "\n")):
         start -= 1
     return start

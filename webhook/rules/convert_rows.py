@@ -1,4 +1,4 @@
-"""Converts rows of a table of 0.2.0: kinds of job, and conditions of rules."""
+"""Converts rows of a table of release 0.2.0: workloads and rules."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,25 +10,25 @@ from webhook.objects.tree import Path
 T = TypeVar("T")
 
 FUNCTIONS: Final = {"parent": "dirname", "smaller": "min", "counted": "count"}
-"""Flags of a workload's field, each with the function that the field has now."""
+"""The flags of a workload's field, each with the function that replaces the flag."""
 
-FIXED: Final = {
+FIXED_VALUES: Final = {
     "nodeConfigEnv": "NEURON_ULTRASERVER_NODE_CONFIG",
     "otherwise": "helper",
     "started": "/status/startTime",
     "stopped": "/status/conditions[type=Suspended]/status",
     "active": "/status/replicaStatuses",
 }
-"""Keys that do not exist any more, each with the only value that there is now."""
+"""The keys that are removed, each with the value that is now used in every table."""
 
-QUOTING: Final = ("add", "warn", "deny")
-"""Keys of a rule that can contain the placeholder of the job's name."""
+KEYS_WITH_NAME: Final = ("add", "warn", "deny")
+"""The keys of a rule that can contain the placeholder of the job's name."""
 
 Row = dict[str, Any]
 
 
 class RefusedError(ValueError):
-    """A value of a table that cannot be converted, with its path."""
+    """The error for a value of a table that cannot be converted. It has the path of the value."""
 
     def __init__(self, path: Path, message: str) -> None:
         super().__init__(message)
@@ -36,11 +36,11 @@ class RefusedError(ValueError):
 
 
 @contextmanager
-def at(*path: str | int) -> Iterator[None]:
-    """Adds a path to errors about what is read there.
+def errors_at(*path: str | int) -> Iterator[None]:
+    """Adds the path to errors that are raised in its ``with`` block, which reads the value at the path.
 
     Raises:
-        RefusedError: In place of every error.
+        RefusedError: The block raises an error.
     """
     try:
         yield
@@ -54,37 +54,37 @@ def at(*path: str | int) -> Iterator[None]:
         raise RefusedError(path, str(error)) from error
 
 
-def each(key: str, rows: Any, make: Callable[[Any], T]) -> Sequence[T]:  # noqa: ANN401 - as written
-    """Returns the converted rows of a list; errors have their paths."""
+def converted_rows(key: str, rows: Any, convert: Callable[[Any], T]) -> Sequence[T]:  # noqa: ANN401 - not checked
+    """Returns the converted rows of the list with the key; errors have the path of the row."""
     result = list[T]()
-    with at(key):
+    with errors_at(key):
         for number, row in enumerate(rows):
-            with at(number):
-                result.append(make(row))
+            with errors_at(number):
+                result.append(convert(row))
     return result
 
 
 def workload(row: Row) -> Row:
-    """Returns a workload in the new form.
+    """Returns a workload in the present form.
 
     Raises:
-        ValueError: It has a value that is fixed now.
+        ValueError: A removed key does not have the value that is now used in every table.
     """
     new = _without_fixed(row)
     if "fields" in row:
         new["fields"] = {name: _field(field) for name, field in row["fields"].items()}
     if "groups" in row:
-        new["groups"] = each("groups", row["groups"], _group)
+        new["groups"] = converted_rows("groups", row["groups"], _group)
     if isinstance(row.get("updates"), dict):
         new["updates"] = _without_fixed(row["updates"])
     return new
 
 
 def _without_fixed(row: Row) -> Row:
-    for key in FIXED.keys() & row.keys():
-        if row[key] != FIXED[key]:
-            raise ValueError(f"{key} is always {FIXED[key]} now, not {row[key]}: remove it")
-    return {key: value for key, value in row.items() if key not in FIXED}
+    for key in FIXED_VALUES.keys() & row.keys():
+        if row[key] != FIXED_VALUES[key]:
+            raise ValueError(f"{key} is now always {FIXED_VALUES[key]}, not {row[key]}: remove it")
+    return {key: value for key, value in row.items() if key not in FIXED_VALUES}
 
 
 def _field(field: Any) -> Any:  # noqa: ANN401 - a map, or a pointer alone
@@ -97,48 +97,48 @@ def _field(field: Any) -> Any:  # noqa: ANN401 - a map, or a pointer alone
 
 def _group(row: Row) -> Row:
     new = _without_fixed(row)
-    names = {"numbers": "count", "continues": "continues"}
-    more = {name: new.pop(key) for key, name in names.items() if key in new}
+    new_names = {"numbers": "count", "continues": "continues"}
+    number_keys = {name: new.pop(key) for key, name in new_names.items() if key in new}
     if "index" in new:
-        first, *others = each("index", new.pop("index"), lambda term: _term(**term))
-        new["number"] = first | ({"plus": others} if others else {}) | more
+        first, *others = converted_rows("index", new.pop("index"), lambda term: _term(**term))
+        new["number"] = first | ({"plus": others} if others else {}) | number_keys
     return new
 
 
-def _term(source: str, **more: Any) -> Row:  # noqa: ANN401 - factors
-    at = {LABEL: "label", ENV: "env"}
-    named: Row = {key: source.removeprefix(kind) for kind, key in at.items() if source.startswith(kind)}
-    return (named or {"podName": source == NAME}) | more
+def _term(source: str, **factors: Any) -> Row:  # noqa: ANN401 - not checked
+    keys = {LABEL: "label", ENV: "env"}
+    new: Row = {key: source.removeprefix(prefix) for prefix, key in keys.items() if source.startswith(prefix)}
+    return (new or {"podName": source == NAME}) | factors
 
 
 def rule(row: Row) -> Row:
     """Returns a rule with the present names of placers and conditions.
 
     Raises:
-        ValueError: It matches jobs by whether they have a name, and does not use the name.
+        ValueError: The rule has the condition ``named``, and nothing in the rule replaces the condition.
     """
-    with at("match"):
+    with errors_at("match"):
         named = row.get("match", {}).get("named")
-    if named is False or (named and "$(job.name)" not in str([row.get(key) for key in QUOTING])):
+    if named is False or (named and "$(job.name)" not in str([row.get(key) for key in KEYS_WITH_NAME])):
         raise ValueError(
-            f"rule {row['name']} has the condition named, which is gone: remove it (a rule that uses "
-            "$(job.name) does not apply to jobs with a generateName)"
+            f"rule {row['name']} has the condition `named`, which this version does not have: remove it. "
+            "A rule that uses $(job.name) does not apply to jobs with a generateName"
         )
     new = {key: rule(value) if key == "match" else value for key, value in row.items()}
     if "placer" in row:
-        words = [PLACERS[word].value if word in PLACERS else word for word in texts(row, "placer")]
+        words = [PLACERS[word].value if word in PLACERS else word for word in values(row, "placer")]
         new["placer"] = words if isinstance(row["placer"], list) else words[0]
-    if new.get("named") is True:  # a rule that quotes the name leaves out jobs without one
+    if new.get("named") is True:  # a rule that uses the job's name does not apply to jobs without a name
         del new["named"]
-    if names := texts(new, "volume"):
+    if names := values(new, "volume"):
         del new["volume"]
-        before = texts(new, "template") or [{}]
-        every = [{**old, f"/spec/volumes[name={name}]/name": "Exists"} for old in before for name in names]
-        new["template"] = every if every[1:] else every[0]
+        maps = values(new, "template") or [{}]
+        new_maps = [{**old, f"/spec/volumes[name={name}]/name": "Exists"} for old in maps for name in names]
+        new["template"] = new_maps if new_maps[1:] else new_maps[0]
     return new
 
 
-def texts(row: Row, key: str) -> list[Any]:
-    """Returns the values of a key that is written as one value or as a list."""
+def values(row: Row, key: str) -> list[Any]:
+    """Returns the values of a key whose value is a list or stands for a list of one value."""
     value = row.get(key, [])
     return value if isinstance(value, list) else [value]

@@ -1,4 +1,4 @@
-"""A rule table as written: one file, or several merged ones, with the line of every value."""
+"""The draft of a rule table: the merged text of its files as a value, with the line of every part."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,40 +20,46 @@ ROWS: Final[Mapping[str, AbstractSet[str]]] = {
     "families": {"instanceTypes", "wholeNode", "shapes"},
     "rules": {"match", "reason"},
 }
-"""The sections of rows, and the keys that a new row needs in addition to its name."""
+"""The sections with named rows; for each section, the keys that a new row needs in addition to its name."""
 
-WITHIN: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shapes": {"workers", "nodeConfig"}}
-"""Lists of rows within a family, and the keys that a new row needs in addition to its identifying one."""
+ROWS_OF_FAMILY: Final[Mapping[str, AbstractSet[str]]] = {
+    "units": {"nodes"},
+    "shapes": {"workers", "nodeConfig"},
+}
+"""The lists of rows in a family; for each list, the keys that a new row needs besides its `KEY_OF_LIST`."""
 
-MAPS = ("values", "candidates", "deviceCounts")
+MAP_SECTIONS = ("values", "candidates", "deviceCounts")
 
-FIRST: AbstractSet[str] = {"placer", "devices"}
-"""Keys of rules for which the first rule that fires decides."""
+KEYS_OF_FIRST_RULE: AbstractSet[str] = {"placer", "devices"}
+"""Keys of rules; the first rule that fires with such a key decides."""
 
-NAMELESS: Final = {"policies": True, "guarantees": False}
-"""Sections of rows without names: the first that applies is used. True: rows of a later file come first."""
+NAMELESS_SECTIONS: Final = {"policies": True, "guarantees": False}
+"""Sections with rows that have no names, of which the first that applies is used.
+
+The value is true if the rows of a later file come before those of the files before it.
+"""
 
 
 class Row(dict[str, Any]):
-    """A row as a value, and where it is written.
+    """The value of a row, and the places in files where the row is written.
 
     Attributes:
-        written: The files with the row, and its path in each: first the file that adds it, then those that
-            change it.
+        places: The files with the row, each with the row's path in the file. The file that adds the row is
+            the first; the files that change the row follow.
     """
 
-    def __init__(self, value: Mapping[str, Any], written: list[tuple[Document, Path]]) -> None:
+    def __init__(self, value: Mapping[str, Any], places: list[tuple[Document, Path]]) -> None:
         super().__init__(value)
-        self.written = written
+        self.places = places
 
 
 @dataclass
 class Draft:
-    """A table's text as a value, and the origin of each part.
+    """The text of a table as a value, and the origin of each part.
 
     Attributes:
-        raw: The whole table, with ``extends`` resolved. Its rows are each a `Row`, if the table is valid.
-        files: The merged files; the last one has precedence.
+        raw: The whole table, with ``extends`` resolved. If the table is valid, each row is a `Row`.
+        files: The merged files; the last file has precedence.
     """
 
     raw: dict[str, Any]
@@ -61,31 +67,32 @@ class Draft:
 
     @property
     def named(self) -> list[tuple[str, Row]]:
-        """The rows with names, each with the name of its list; those within families last."""
+        """Returns the rows with names, each with the name of its list. The rows in families are last."""
         rows = [(section, row) for section in ROWS for row in self.raw[section]]
         return rows + [("shapes", row) for family in self.raw["families"] for row in family["shapes"]]
 
     def problem(self, path: Path, message: str) -> Problem:
-        """Returns a problem at a path of ``raw``, in the last file that has the value or changes its row."""
-        document, there = self._origin(path)
-        return Problem(document.source, document.line_of(there), field_name(there), message)
+        """Returns the problem at a path of ``raw``, with the file that most probably causes the problem."""
+        document, file_path = self._origin(path)
+        return Problem(document.source, document.line_of(file_path), field_name(file_path), message)
 
     def origins(self) -> dict[str, list[Origin]]:
-        """Returns the places where each rule is written."""
+        """Returns the places of each rule in the files."""
         return {
             rule["name"]: [
                 Origin(document.source, document.line_of(path), frozenset(get(document.value, path)))
-                for document, path in rule.written
+                for document, path in rule.places
             ]
             for rule in self.raw["rules"]
         }
 
     def _origin(self, path: Path) -> tuple[Document, Path]:
-        for end in range(len(path), 0, -1):  # the innermost row is meant
-            row, inside = get(self.raw, path[:end]), path[end:]
+        """Returns the file that most probably causes a problem at a path, and the path in this file."""
+        for end in range(len(path), 0, -1):  # the innermost row has the problem
+            row, row_path = get(self.raw, path[:end]), path[end:]
             if isinstance(row, Row):
-                document, start = min(reversed(row.written), key=partial(_unlikely, inside))
-                return document, start + inside
+                document, start = min(reversed(row.places), key=partial(_unlikely, row_path))
+                return document, start + row_path
         for end in range(min(len(path), 2), 0, -1):
             for document in reversed(self.files):
                 if path[end - 1] in map_at(document.value, path[: end - 1]):
@@ -93,105 +100,115 @@ class Draft:
         return self.files[-1], path
 
 
-def _unlikely(inside: Path, at: tuple[Document, Path]) -> tuple[bool, bool]:
-    """Returns a smaller value for a file that more probably causes a problem at a path inside a row."""
-    document, keys = at[0], map_at(at[0].value, at[1]).keys()
-    unchanged = document.source.startswith("packaged ") or keys <= {"name", "mode"}
-    return unchanged, not inside or inside[0] not in keys
+def _unlikely(row_path: Path, place: tuple[Document, Path]) -> tuple[bool, bool]:
+    """Returns a smaller value if the place of a row more probably causes a problem at a path in the row."""
+    document, keys = place[0], map_at(place[0].value, place[1]).keys()
+    is_unchanged = document.source.startswith("packaged ") or keys <= {"name", "mode"}
+    return is_unchanged, not row_path or row_path[0] not in keys
 
 
-def with_off(node: Json, key: str = "") -> Json:
-    """Returns a part of a table as written, with ``off`` for a mode that kubectl's YAML reads as false."""
-    if isinstance(node, dict):  # `rules` is a map of modes in a policy
-        return {name: with_off(value, "mode" if key == "rules" else name) for name, value in node.items()}
+def with_off_as_text(node: Json, key: str = "") -> Json:
+    """Returns a part of a draft with the text ``off`` for modes that are false.
+
+    kubectl's YAML parser reads ``off`` without quotes as false.
+    """
+    if isinstance(node, dict):  # in a policy, `rules` is a map of modes
+        return {
+            name: with_off_as_text(value, "mode" if key == "rules" else name) for name, value in node.items()
+        }
     if isinstance(node, list):
-        return [with_off(item) for item in node]
+        return [with_off_as_text(item) for item in node]
     return "off" if node is False and key == "mode" else node
 
 
-def side_by_side(files: Sequence[Document]) -> Draft:
-    """Returns the table of several valid files, with their rows in this order."""
+def concatenated(files: Sequence[Document]) -> Draft:
+    """Returns the draft with the rows of several valid files, in the order of the files."""
     raw = {key: value for document in files for key, value in document.value.items()}
     rows = {
         section: [row for document in files for row in _rows(document, section)]
-        for section in (*ROWS, *NAMELESS)
+        for section in (*ROWS, *NAMELESS_SECTIONS)
     }
-    return Draft(raw | {section: those for section, those in rows.items() if those}, tuple(files))
+    return Draft(raw | {section: items for section, items in rows.items() if items}, tuple(files))
 
 
 def _rows(document: Document, *path: str | int) -> list[Row]:
-    """Returns the rows of a list in a file, with those within them."""
-    rows = [Row(value, [(document, (*path, at))]) for at, value in enumerate(get(document.value, path) or ())]
-    for at, row in enumerate(rows):
-        row |= {key: _rows(document, *path, at, key) for key in WITHIN if key in row}
+    """Returns the rows of a list in a file. The lists in a family consist of rows, too."""
+    values = enumerate(get(document.value, path) or ())
+    rows = [Row(value, [(document, (*path, index))]) for index, value in values]
+    for index, row in enumerate(rows):
+        row |= {key: _rows(document, *path, index, key) for key in ROWS_OF_FAMILY if key in row}
     return rows
 
 
-def strays(base: Draft, over: Document) -> Iterator[Problem]:
-    """Yields a problem for each row that changes a row which the table below does not have."""
-    for section, needed in ROWS.items():
-        yield from _strays(base.raw[section], _rows(over, section), "name", needed)
+def unknown_rows(base: Draft, file: Document) -> Iterator[Problem]:
+    """Yields a problem for each row of a file that probably changes a row, but the base has no such row."""
+    for section, new_keys in ROWS.items():
+        yield from _unknown_rows(base.raw[section], _rows(file, section), "name", new_keys)
     families = {family["name"]: family for family in reversed(base.raw["families"])}
-    for family in _rows(over, "families"):
-        below = families.get(family["name"], {})
-        for key, by in KEY_OF_LIST.items():
-            rows = family.get(key, [])
-            yield from _strays(with_keys(below.get(key, ()), rows, by), rows, by, WITHIN[key])
+    for family in _rows(file, "families"):
+        base_family = families.get(family["name"], {})
+        for section, key in KEY_OF_LIST.items():
+            rows = family.get(section, [])
+            base_rows = with_keys(base_family.get(section, ()), rows, key)
+            yield from _unknown_rows(base_rows, rows, key, ROWS_OF_FAMILY[section])
 
 
-def _strays(
-    base: Collection[Mapping[str, Any]], over: Collection[Row], by: str, needed: AbstractSet[str]
+def _unknown_rows(
+    base: Collection[Mapping[str, Any]], rows: Collection[Row], key: str, new_keys: AbstractSet[str]
 ) -> Iterator[Problem]:
-    known = {row[by] for row in base}
-    for row in over:
-        if row[by] in known or needed <= row.keys():
+    names = {row[key] for row in base}
+    for row in rows:
+        if row[key] in names or new_keys <= row.keys():
             continue
-        ((document, path),) = row.written
-        hint, keys = did_you_mean(row[by], known), " and ".join(sorted(needed))
-        # A row that has some of the keys is a misspelt one if its name is like another one.
-        if not needed & row.keys() or (hint and not path[2:]):
-            message = f"no row has the name {row[by]!r}{hint}; a new row needs {keys}"
+        ((document, path),) = row.places
+        hint, keys = did_you_mean(row[key], names), " and ".join(sorted(new_keys))
+        # A row with only some of these keys may be new. If its name is like a known name, it is misspelt.
+        if not new_keys & row.keys() or (hint and not path[2:]):
+            message = f"no row has the name {row[key]!r}{hint}; a new row needs {keys}"
             yield Problem(document.source, document.line_of(path), field_name(path), message)
 
 
-def laid_over(base: Draft, over: Document) -> Draft:
-    """Returns a table merged with another one, row by row and key by key."""
+def merged(base: Draft, file: Document) -> Draft:
+    """Returns a draft merged with a file, row by row and key by key."""
     raw: dict[str, Any] = {**base.raw}
-    if "mode" in over.value:
-        raw["mode"] = over.value["mode"]
-    for section in MAPS:
-        raw[section] = {**base.raw.get(section, {}), **over.value.get(section, {})}
+    if "mode" in file.value:
+        raw["mode"] = file.value["mode"]
+    for section in MAP_SECTIONS:
+        raw[section] = {**base.raw.get(section, {}), **file.value.get(section, {})}
     for section in ROWS:
-        raw[section] = _laid(base.raw[section], _rows(over, section))
-    for section, newest_first in NAMELESS.items():
-        new, old = _rows(over, section), base.raw.get(section, [])
-        if both := new + old if newest_first else old + new:
-            raw[section] = both
-    return Draft(raw, (*base.files, over))
+        raw[section] = _merged_rows(base.raw[section], _rows(file, section))
+    for section, newest_first in NAMELESS_SECTIONS.items():
+        new, old = _rows(file, section), base.raw.get(section, [])
+        if rows := new + old if newest_first else old + new:
+            raw[section] = rows
+    return Draft(raw, (*base.files, file))
 
 
-def _laid(base: list[Row], over: list[Row], by: str = "name", *, first: bool = False) -> list[Row]:
-    """Returns merged rows, matched by the same key; new ones come after the others, or before them."""
-    known = {row[by] for row in base}
+def _merged_rows(
+    base: list[Row], rows: list[Row], key: str = "name", *, new_first: bool = False
+) -> list[Row]:
+    """Returns the base rows, changed by the rows with the same key, and the new rows before or after them."""
+    names = {row[key] for row in base}
     changes = defaultdict[str, list[Row]](list)
     new: list[Row] = []
-    for row in over:
-        (changes[row[by]] if row[by] in known else new).append(row)
-    # A row that is changed twice is then in the list twice, which lint reports.
-    old = [each for row in base for each in [_changed(row, change) for change in changes[row[by]]] or [row]]
-    # The first of these rows that matches is used, so new rows come before the packaged ones.
-    before = [row for row in new if first or FIRST & row.keys()]
-    return before + old + [row for row in new if not (first or FIRST & row.keys())]
+    for row in rows:
+        (changes[row[key]] if row[key] in names else new).append(row)
+    # A row with two changes becomes two rows of one name, which lint reports.
+    old = [item for row in base for item in [_changed(row, change) for change in changes[row[key]]] or [row]]
+    # If only the first row that matches is used, new rows come before the packaged rows.
+    before = [row for row in new if new_first or KEYS_OF_FIRST_RULE & row.keys()]
+    return before + old + [row for row in new if not (new_first or KEYS_OF_FIRST_RULE & row.keys())]
 
 
 def _changed(row: Row, change: Row) -> Row:
-    """Returns a row with the keys of another one, and the lists and claims inside merged."""
-    new = Row({**row, **change}, row.written + change.written)
-    for key, by in KEY_OF_LIST.items():
-        if key in change:
-            below = row.get(key, [])
-            keyed = zip(with_keys(below, change[key], by), below, strict=True)
-            new[key] = _laid([Row(value, old.written) for value, old in keyed], change[key], by, first=True)
+    """Returns a row with the keys of its change. The lists and the claims of both are merged."""
+    new = Row({**row, **change}, row.places + change.places)
+    for section, key in KEY_OF_LIST.items():
+        if section in change:
+            old_rows = row.get(section, [])
+            keyed = zip(with_keys(old_rows, change[section], key), old_rows, strict=True)
+            base = [Row(value, old.places) for value, old in keyed]
+            new[section] = _merged_rows(base, change[section], key, new_first=True)
     if "claims" in change:
         new["claims"] = {**change["claims"], **row.get("claims", {}), **change["claims"]}
     return new

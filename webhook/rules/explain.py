@@ -1,4 +1,4 @@
-"""Explains the keys of a table, from the types of the published schema and the packaged table."""
+"""Explains the keys of a table: describes them as in the published schema, with packaged rows as examples."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -7,27 +7,27 @@ from typing import Any, Final, NamedTuple
 from common.texts import did_you_mean, folded
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
-from webhook.rules.draft import ROWS, WITHIN
+from webhook.rules.draft import ROWS, ROWS_OF_FAMILY
 from webhook.rules.load import placement_draft
 from webhook.rules.schema import bundled, forms
 
 TYPES: Final = {"string": "text", "integer": "whole number", "boolean": "true or false"}
-"""Plain names of JSON Schema's types."""
+"""Plain names of the types of JSON Schema."""
 
-NEW: Final = {**ROWS, **WITHIN}
-"""The keys that a new row needs, by its list."""
+KEYS_OF_NEW_ROWS: Final = {**ROWS, **ROWS_OF_FAMILY}
+"""The keys that a new row needs, by the name of the row's list."""
 
 LONGEST: Final = 100
-"""Maximum length of an example; longer ones are left out."""
+"""Maximum length of an example; longer examples are left out."""
 
 
 class Key(NamedTuple):
     """A key of a row.
 
     Attributes:
-        type: The type in words; names of rows begin with a capital letter.
-        default: The default; empty if there is none, or ``required``, in some rows only if they are new.
-        example: An example on one line; empty if there is none.
+        type: The type in words. The name of a type of row begins with a capital letter.
+        default: The default value; or ``required``, or ``required in a new row``; or empty.
+        example: An example on one line, or an empty text.
         about: The description.
     """
 
@@ -45,38 +45,38 @@ class Key(NamedTuple):
 
 
 def explained(path: str = "") -> str:
-    """Returns the explanation of a key and the keys below it; without a path, of the table's top keys.
+    """Returns the explanation of a key and of the keys in its value; without a path, of the top-level keys.
 
     Raises:
-        LookupError: No key has this path, or several have; the message says which.
+        LookupError: No key, or more than one key, has this path. The message names the keys.
     """
-    keys = every()
-    matching = [path] if path in keys else [known for known in keys if known.endswith(f".{path}")]
-    if path and len(matching) != 1:
-        several = f"several keys have the name {path}: use {' or '.join(matching)}"
-        raise LookupError(several if matching else f"no key has the name {path!r}{did_you_mean(path, keys)}")
+    keys = keys_by_path()
+    matches = [path] if path in keys else [key_path for key_path in keys if key_path.endswith(f".{path}")]
+    if path and len(matches) != 1:
+        several = f"several keys have the name {path}: use {' or '.join(matches)}"
+        raise LookupError(several if matches else f"no key has the name {path!r}{did_you_mean(path, keys)}")
     if not path:
-        return "\n".join(str(key) for known, key in keys.items() if known == key.name)
-    key = keys[matching[0]]
+        return "\n".join(str(key) for key_path, key in keys.items() if key_path == key.name)
+    key = keys[matches[0]]
     example = [f"  For example: {key.example}\n"] if key.example else []
-    below = [str(inner) for known, inner in keys.items() if known == f"{matching[0]}.{inner.name}"]
-    others = ", ".join(known for known in keys if known.endswith(f".{path}") and known not in matching)
-    also = [f"Other keys have the same name: {others}\n"] if others else []
-    return "\n".join([str(key), *example, *below, *also])
+    inner_keys = [str(inner) for key_path, inner in keys.items() if key_path == f"{matches[0]}.{inner.name}"]
+    others = ", ".join(other for other in keys if other.endswith(f".{path}") and other not in matches)
+    note = [f"Other keys have the same name: {others}\n"] if others else []
+    return "\n".join([str(key), *example, *inner_keys, *note])
 
 
 @cache
-def every() -> Mapping[str, Key]:
+def keys_by_path() -> Mapping[str, Key]:
     """Returns each key of a table by its path."""
     keys = [*_keys("", bundled(), [placement_draft().raw])]
-    # If alternatives have the same key, the first with an example is used.
+    # If alternatives have the same key, the first alternative with an example is used.
     return dict(keys) | dict(reversed(keys)) | dict(key for key in reversed(keys) if key[1].example)
 
 
-def _keys(at: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[tuple[str, Key]]:
-    """Yields the keys of the rows in a value, list or map, with examples from these values."""
+def _keys(prefix: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[tuple[str, Key]]:
+    """Yields the keys in values of a schema, with their paths after the prefix; the values give examples."""
     maps = [value for value in values if isinstance(value, dict)]
-    inside = {
+    inner_values = {
         "items": [item for value in values if isinstance(value, list) for item in value],
         "additionalProperties": [item for value in maps for item in value.values()],
     }
@@ -85,16 +85,16 @@ def _keys(at: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[t
             if "description" in part:
                 examples = [value[name] for value in maps if name in value]
                 required = "required" if name in form.get("required", ()) else ""
-                if name in NEW.get(at[:-1].rpartition(".")[2], ()):
+                if name in KEYS_OF_NEW_ROWS.get(prefix[:-1].rpartition(".")[2], ()):
                     required = "required in a new row"
-                yield at + name, _key(name, part, examples, required)
+                yield prefix + name, _key(name, part, examples, required)
                 if name != "add":  # Kubernetes defines pod templates
-                    yield from _keys(f"{at}{name}.", part, examples)
+                    yield from _keys(f"{prefix}{name}.", part, examples)
         patterns = form.get("patternProperties", {}).values()
-        for key, items in inside.items():
+        for key, items in inner_values.items():
             for part in (form, *({"additionalProperties": inner} for inner in patterns)):
                 if isinstance(part.get(key), dict):
-                    yield from _keys(at, part[key], items)
+                    yield from _keys(prefix, part[key], items)
 
 
 def _key(name: str, part: dict[str, Any], values: Sequence[Json], required: str) -> Key:
@@ -103,10 +103,10 @@ def _key(name: str, part: dict[str, Any], values: Sequence[Json], required: str)
     if min(map(_length, examples), default=0) > LONGEST:
         examples += [_first(value) for value in examples]
     shortest = min(examples, key=_length, default=None)
-    fits = shortest is not None and _length(shortest) <= LONGEST
-    example = dump_yaml({name: shortest}, flow=True).strip()[1:-1] if fits else ""
-    kind = "part of a pod template" if name == "add" else _type(part)
-    return Key(name, kind, default, example, part["description"])
+    has_example = shortest is not None and _length(shortest) <= LONGEST
+    example = dump_yaml({name: shortest}, flow=True).strip()[1:-1] if has_example else ""
+    type_name = "part of a pod template" if name == "add" else _type(part)
+    return Key(name, type_name, default, example, part["description"])
 
 
 def _length(value: Json) -> int:
@@ -114,36 +114,36 @@ def _length(value: Json) -> int:
 
 
 def _first(value: Json) -> Json:
-    """Returns a list or a map with only its first element."""
+    """Returns a list or a map without all elements but the first."""
     value = value[:1] if isinstance(value, list) else value
     return dict([*value.items()][:1]) if isinstance(value, dict) else value
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """Returns a value's type in words."""
+    """Returns the type of a value in words."""
     if "enum" in schema or "const" in schema:
         words = map(str, schema.get("enum", [schema.get("const")]))
         return _either(word for word in words if word != "False" and not word.startswith("!"))
     if "$ref" in schema:
-        named = forms(schema)[1]
-        return str(schema["$ref"].rpartition("/")[2]) if "properties" in named else _type(named)
+        definition = forms(schema)[1]
+        return str(schema["$ref"].rpartition("/")[2]) if "properties" in definition else _type(definition)
     if "anyOf" in schema:
         types = dict.fromkeys(_type(inner) for inner in schema["anyOf"] if inner.get("type") != "null")
-        single = [name for name in types if not name.startswith("list of ")]
-        several = "a list of such maps" if single[0].startswith("map of ") else "a list of these"
-        return _either([*single, several] if f"list of {_either(single)}" in types else types)
+        items = [name for name in types if not name.startswith("list of ")]
+        list_type = "a list of such maps" if items[0].startswith("map of ") else "a list of these"
+        return _either([*items, list_type] if f"list of {_either(items)}" in types else types)
     if schema["type"] == "array":
         return f"list of {_type(schema['items'])}"
     if schema["type"] == "object":
-        (of, *_) = filter(
+        (value, *_) = filter(
             None, [schema.get("additionalProperties"), *schema.get("patternProperties", {}).values()]
         )
-        return f"map of {_type(of)}"
+        return f"map of {_type(value)}"
     if "~[01]" in schema.get("pattern", ""):
         return "JSON pointer"
     return "time" if schema.get("format") == "date-time" else TYPES[schema["type"]]
 
 
 def _either(words: Iterable[str]) -> str:
-    *most, last = [*filter(None, words)] or [""]
-    return f"{', '.join(most)} or {last}" if most else last
+    *others, last = [*filter(None, words)] or [""]
+    return f"{', '.join(others)} or {last}" if others else last

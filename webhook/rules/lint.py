@@ -1,8 +1,8 @@
-"""Checks across rows: contradictions between rows, or with Kubernetes, and rows that can never fire."""
+"""Checks rows against each other: finds contradictions between rows, and rows that can never fire."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import chain
 from math import inf
 from typing import Any
@@ -19,31 +19,31 @@ from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import DEVICES, LEAST, MIN, WORKER, Workload
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_policies import guarantee_problems, policy_problems
-from webhook.rules.lint_rules import listed, rule_problems, supported
-from webhook.rules.problems import Found
+from webhook.rules.lint_rules import joined_names, rule_problems, supported_configs
+from webhook.rules.problems import PathMessages
 
-IN_SHAPES = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place", *MARKS}
-"""Placeholders in messages of shapes: every job with a shape has them."""
+PLACEHOLDERS_OF_SHAPES = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place", *MARKS}
+"""The placeholders that messages of shapes can contain: every job with a shape has values for them."""
 
-LISTED = 5
-"""Numbers of workers that a note names."""
+MOST_SIZES = 5
+"""Maximum number of job sizes that a note names."""
 
 
-def problems_of(table: Table) -> Found:
-    """Yields every problem of a table whose fragments still have the placeholders of its own values."""
+def problems_of(table: Table) -> PathMessages:
+    """Yields every problem of a table in which the placeholders of values are not replaced yet."""
     yield from _duplicates(table)
     yield from _families(table)
-    broken = list(_workloads(table))
-    yield from broken
-    if not broken:  # the placeholders of rules depend on the workloads
+    workload_problems = list(_workloads(table))
+    yield from workload_problems
+    if not workload_problems:  # the placeholders of rules depend on the workloads
         yield from _shapes(table)
         yield from rule_problems(table)
     yield from policy_problems(table)
     yield from guarantee_problems(table)
 
 
-def doubtful(table: Table) -> Found:
-    """Yields rows that are valid and probably not meant, such as a family without a shape for some sizes."""
+def doubtful_rows(table: Table) -> PathMessages:
+    """Yields notes on valid rows that probably are mistakes, such as a family without a shape for a size."""
     for index, rule in enumerate(table.rules):
         yield from _doubtful_rule(rule, ("rules", index))
     for index, family in enumerate(table.families):
@@ -53,220 +53,233 @@ def doubtful(table: Table) -> Found:
     for index, workload in enumerate(table.workloads):
         for number, group in enumerate(workload.groups):
             if group.takes_nodes and not group.number:
-                lost = "nothing keeps blocks of a larger job whole, and whole-job admission does not place it"
-                yield ("workloads", index, "groups", number), f"its Pods have no `number`, so {lost}"
+                effect = "blocks of a larger job may straddle, and whole-job admission does not place it"
+                yield ("workloads", index, "groups", number), f"has no `number`, so {effect}: add `number`"
 
 
-def _doubtful_rule(rule: Rule, at: Path) -> Found:
+def _doubtful_rule(rule: Rule, path: Path) -> PathMessages:
     if rule.placer is Placer.WHOLE_JOB and not (rule.match.numbered and rule.match.numbered.value):
-        why = "whole-job admission cannot admit Pods without numbers, and they would wait forever"
-        yield (*at, "placer"), f"{why}: add `numbered: true` to match"
+        reason = "whole-job admission cannot admit Pods without numbers, so they wait forever"
+        yield (*path, "placer"), f"{reason}: add `numbered: true` to `match`"
     if rule.match.workers and "job.nodes" not in rule.quotes:
         for key in ("warn", "deny"):
             if "job.workers" in names(getattr(rule, key)):
-                why = "`workers` counts a launcher that runs ranks, too, and $(job.workers) does not"
-                yield (*at, key), f"{why}: quote $(job.nodes) in its place"
+                reason = "`workers` counts a launcher that runs ranks, and $(job.workers) does not"
+                yield (*path, key), f"{reason}: use $(job.nodes)"
 
 
-def _sharing_and_apart(family: Family, at: Path) -> Found:
-    """Yields shapes that share units in a family that does not, or that pin workers in one that does."""
-    sharing = [row for row in family.shapes if family.unit(row) and row.apart != "required"]
-    apart = any(row.apart == "required" for row in family.shapes)
-    for index, shape in enumerate(family.shapes if sharing else ()):
+def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
+    """Yields notes on shapes that share units, or pin workers to nodes, unlike other shapes of the family."""
+    sharing_shapes = [shape for shape in family.shapes if family.unit(shape) and shape.apart != "required"]
+    is_apart = any(shape.apart == "required" for shape in family.shapes)
+    for index, shape in enumerate(family.shapes if sharing_shapes else ()):
         if shape.deny:
             continue
-        if apart and shape in sharing:
-            why = f"shape {shape.name} shares its units, and other shapes of {family.name} do not"
-            way_out = "write `apart: required`, or other jobs get the rest of a unit"
-            yield (*at, "shapes", index), f"{why}: {way_out}"
-        elif shape.node_config.most == 1 and not apart:
-            why = f"pins workers to nodes, which a job of shape {sharing[0].name} on the same unit may get"
-            way_out = f"use a range such as 1 to {sharing[0].node_config.most}"
-            yield (*at, "shapes", index, "nodeConfig"), f"{why}; {way_out}"
+        if is_apart and shape in sharing_shapes:
+            reason = (
+                f"jobs of shape {shape.name} share units, and jobs of other shapes of {family.name} do not"
+            )
+            yield (*path, "shapes", index), f"{reason}: write `apart: required` to share none"
+        elif shape.node_config.most == 1 and not is_apart:
+            other = sharing_shapes[0]
+            reason = f"pins workers to nodes, which a job of shape {other.name} on the same unit may get"
+            way_out = f"use a range such as 1 to {other.node_config.most}"
+            yield (*path, "shapes", index, "nodeConfig"), f"{reason}; {way_out}"
 
 
-def _doubtful_family(family: Family, at: Path) -> Found:
-    most = int(max(shape.node_config.most for shape in family.shapes))
-    sizes = [size for size in range(1, 2 * most + 2) if not any(shape.size(size) for shape in family.shapes)]
+def _doubtful_family(family: Family, path: Path) -> PathMessages:
+    largest = int(max(shape.node_config.most for shape in family.shapes))
+    sizes = [size for size in range(1, 2 * largest + 2) if not any(row.size(size) for row in family.shapes)]
     if sizes:
-        few = ", ".join(map(str, sizes[:LISTED])) + (" and more" if len(sizes) > LISTED else "")
-        own = "a last shape with `workers: multiple of 1` and `deny` gives your own message"
-        yield (*at, "shapes"), f"no shape fits these numbers of workers, which are refused: {few}; {own}"
+        text = ", ".join(map(str, sizes[:MOST_SIZES])) + (" and more" if len(sizes) > MOST_SIZES else "")
+        way_out = (
+            "to deny these jobs with a message of yours, add a shape `workers: multiple of 1` with `deny`"
+        )
+        yield (*path, "shapes"), f"jobs with these numbers of workers fit no shape: {text}; {way_out}"
     for name, amount in family.whole_node.items():
         if name.endswith("/gpu") and amount.at_least and amount.at_most == inf:
-            exactly = f"write {{atLeast: {amount.at_least}, atMost: {amount.at_least}}}"
-            why = f"a job that requests more than {amount.at_least} is in this family, too, and waits forever"
-            yield (*at, "wholeNode", name), f"{why}; if other nodes of the cluster have more, {exactly}"
+            way_out = f"write {{atLeast: {amount.at_least}, atMost: {amount.at_least}}}"
+            reason = (
+                f"jobs that request more than {amount.at_least} are in this family, too, and wait forever"
+            )
+            yield (*path, "wholeNode", name), f"{reason}; if other nodes of the cluster have more, {way_out}"
 
 
-def _duplicates(table: Table) -> Found:
+def _duplicates(table: Table) -> PathMessages:
     sections: dict[Path, Any] = {(section,): getattr(table, section) for section in ROWS}
     sections |= {("families", at, "shapes"): row.shapes for at, row in enumerate(table.families)}
     for path, rows in sections.items():
         counts = Counter(row.name for row in rows)
         for index, row in enumerate(rows):
             if counts[row.name] > 1:
-                yield (*path, index, "name"), f"{row.name!r} is the name of {counts[row.name]} rows"
-    seen: dict[str, str] = {}
+                message = f"{row.name!r} is the name of {counts[row.name]} rows: rename all but one"
+                yield (*path, index, "name"), message
+    rule_names: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
         content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.unplaced, rule.unless, rule.placer))
-        if seen.get(content, rule.name) != rule.name:
-            yield ("rules", index), f"is the same as rule {seen[content]!r}; remove one"
-        seen.setdefault(content, rule.name)
+        if rule_names.get(content, rule.name) != rule.name:
+            yield ("rules", index), f"is the same as rule {rule_names[content]!r}: remove one of the two"
+        rule_names.setdefault(content, rule.name)
 
 
-def _families(table: Table) -> Found:
+def _families(table: Table) -> PathMessages:
     for index, family in enumerate(table.families):
-        at: Path = ("families", index)
-        yield from _claims(family, at)
+        path: Path = ("families", index)
+        yield from _claims(family, path)
         if is_glob(family.instance_types[0]):
-            yield (
-                (*at, "instanceTypes"),
-                "the first is chosen for jobs that name none: it must have no * or ?",
-            )
+            reason = "the first type must have no * or ?, because jobs that name no type get it"
+            yield (*path, "instanceTypes"), reason
         for number, unit in enumerate(family.units):
             if unit.most > unit.nodes:
-                yield (*at, "units", number, "usable"), f"must be at most its {unit.nodes} nodes"
+                yield (*path, "units", number, "usable"), f"must be {unit.nodes} (`nodes`) or less"
             if not unit.label and family in table.on:
-                yield (*at, "units", number, "label"), "is empty: set the node label that your nodes have"
+                yield (*path, "units", number, "label"), "is empty: write the node label of your units"
 
 
-def _claims(family: Family, at: Path) -> Found:
-    """Yields claims for every name, or of a node config that no job can have."""
-    known = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config})
-    for name, claimed in family.claims.items():
+def _claims(family: Family, path: Path) -> PathMessages:
+    """Yields problems of claims that match every name, or whose node config no job can have."""
+    configs = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config})
+    for name, claim in family.claims.items():
         if not name.strip("*"):
-            yield (
-                (*at, "claims", name),
-                f"{name!r} does not name a template: it would match every claim of a job",
-            )
-        config = claimed.node_config
+            reason = f"{name!r} matches every claim of a job: name a ResourceClaimTemplate"
+            yield (*path, "claims", name), reason
+        config = claim.node_config
         if config and not any(config in shape.node_config for shape in family.shapes):
-            yield (
-                (*at, "claims", name, "nodeConfig"),
-                f"no shape has node config {config}; the known ones are {', '.join(known)}",
-            )
+            reason = f"no shape has node config {config}; the known ones are {', '.join(configs)}"
+            yield (*path, "claims", name, "nodeConfig"), reason
 
 
-def _workloads(table: Table) -> Found:
-    taken: dict[str, str] = {}
+def _workloads(table: Table) -> PathMessages:
+    names_of_kinds: dict[str, str] = {}
     for index, workload in enumerate(table.workloads):
-        at: Path = ("workloads", index)
-        yield from _shared_kinds(taken, workload, at)
-        yield from _groups(workload, at)
-        yield from _defaults(workload, table.values, at)
+        path: Path = ("workloads", index)
+        yield from _shared_kinds(names_of_kinds, workload, path)
+        yield from _groups(workload, path)
+        yield from _defaults(workload, table.values, path)
         for name in workload.when:
             if name not in workload.fields:
-                known = listed(workload.fields) or "none"
-                yield (*at, "when", name), f"the workload has no field {name!r}; the known ones are {known}"
+                known = joined_names(workload.fields) or "none"
+                yield (*path, "when", name), f"the workload has no field {name!r}; its fields are {known}"
 
 
-def _shared_kinds(taken: dict[str, str], workload: Workload, at: Path) -> Found:
-    """Yields kinds of two workloads without ``when``; ``taken`` has the first one for each kind."""
+def _shared_kinds(names_of_kinds: dict[str, str], workload: Workload, path: Path) -> PathMessages:
+    """Yields problems of kinds that two workloads without ``when`` have.
+
+    Adds to ``names_of_kinds`` the name of the workload that is the first with a kind.
+    """
     for kind in () if workload.when else workload.kinds:
-        if kind in taken:
-            first = f"{taken[kind]} already reads every {kind}"
-            yield (*at, "kinds"), f"unreachable: {first}; give one of the two a `when`"
+        if kind in names_of_kinds:
+            reason = f"workload {names_of_kinds[kind]} already reads every {kind}"
+            yield (*path, "kinds"), f"unreachable: {reason}; add `when` to one of the two workloads"
         else:
-            taken[kind] = workload.name
+            names_of_kinds[kind] = workload.name
 
 
-def _defaults(workload: Workload, values: Mapping[str, str], at: Path) -> Found:
-    """Yields defaults with unknown placeholders, and texts that are not quantities where one is needed."""
-    known = {f"value.{name}": text for name, text in values.items()}
+def _defaults(workload: Workload, values: Mapping[str, str], path: Path) -> PathMessages:
+    """Yields problems of defaults that have unknown placeholders, or that their function cannot read."""
+    texts = {f"value.{name}": text for name, text in values.items()}
     for name, row in workload.fields.items():
-        path: Path = (*at, "fields", name)
+        default_path: Path = (*path, "fields", name, "default")
         default = row.default
-        for quoted in names(default):
-            if quoted not in known:
-                why = f"unknown placeholder $({quoted}); the known ones are {listed(known)}"
-                yield (*path, "default"), why
-            default = known.get(quoted, default)
+        for placeholder in names(default):
+            if placeholder not in texts:
+                yield default_path, _unknown_placeholder(placeholder, texts)
+            default = texts.get(placeholder, default)
         if row.function == LEAST and not re.fullmatch("[0-9]{1,18}", default):
-            yield (*path, "default"), f"must be a number, such as 0, not {default!r}"
+            yield default_path, f"must be a number, such as 0, not {default!r}"
         if row.function == MIN and not thousandths(default):
-            yield (*path, "default"), f"must be a quantity above 0, such as 1Gi, not {default!r}"
+            yield default_path, f"must be a quantity above 0, such as 1Gi, not {default!r}"
 
 
-def _groups(workload: Workload, at: Path) -> Found:
+def _unknown_placeholder(placeholder: str, known: Iterable[str]) -> str:
+    return f"unknown placeholder $({placeholder}); the known ones are {joined_names(known)}"
+
+
+def _groups(workload: Workload, path: Path) -> PathMessages:
     roles = [group.role for group in workload.groups]
-    places = [str(group.template) for group in workload.groups]
-    for at_group, group in enumerate(workload.groups):
-        path: Path = (*at, "groups", at_group)
-        if roles.index(group.role) < at_group:
-            yield (*path, "role"), f"{group.role!r} is the role of two groups"
-        if places.index(str(group.template)) < at_group:
-            other = roles[places.index(str(group.template))]
-            yield (*path, "template"), f"is the template of {other!r} already"
-        if "" in places and len(places) > 1 and not str(group.template):
-            yield (*path, "template"), "a Pod is its own template: it has one group and no other"
+    templates = [str(group.template) for group in workload.groups]
+    for index, group in enumerate(workload.groups):
+        group_path: Path = (*path, "groups", index)
+        if roles.index(group.role) < index:
+            yield (*group_path, "role"), f"{group.role!r} is the role of two groups: rename one"
+        if templates.index(str(group.template)) < index:
+            other = roles[templates.index(str(group.template))]
+            yield (*group_path, "template"), f"is already the template of group {other!r}: use another path"
+        if "" in templates and len(templates) > 1 and not str(group.template):
+            reason = "is empty, so the object is a Pod, which has one group: remove the other groups"
+            yield (*group_path, "template"), reason
         if group.role == WORKER and group.takes_nodes not in {True, DEVICES}:
-            yield (
-                (*path, "takesNodes"),
-                f"{WORKER!r} is the role of pods that take nodes: write true or devices, or rename it",
+            reason = (
+                f"{WORKER!r} is the role of pods that take nodes: write true or devices, or rename the role"
             )
+            yield (*group_path, "takesNodes"), reason
         number = group.number
         terms = (number, *number.plus) if number else ()
         if any(len(term.sources) != 1 for term in terms):
-            yield (*path, "number"), "each term needs one of label, env and podName"
+            yield (*group_path, "number"), "each term needs exactly one of label, env and podName"
         if number and number.completion_mode and [*names(number.completion_mode.default)]:
-            yield (*path, "number", "completionMode", "default"), "cannot contain a placeholder"
+            reason = "cannot contain a placeholder: write the text itself"
+            yield (*group_path, "number", "completionMode", "default"), reason
         factors = [*(number.count if number else ()), *chain.from_iterable(term.times for term in terms)]
         for factor in (*group.replicas, *factors):
             if factor.path and factor.path.list not in {None, group.template.list}:
-                yield path, f"{factor.path} selects every element of a list, but `template` does not"
+                yield group_path, f"{factor.path} selects every element of a list, but `template` does not"
 
 
-def _shapes(table: Table) -> Found:
+def _shapes(table: Table) -> PathMessages:
     facts = chain.from_iterable(rule.match.shape.value.items() for rule in table.rules if rule.match.shape)
-    acted_on: set[tuple[str, str]] = {(name, value) for name, allowed in facts for value in allowed}
+    matched_values: set[tuple[str, str]] = {(name, value) for name, values in facts for value in values}
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes):
-            at: Path = ("families", number, "shapes", index)
+            path: Path = ("families", number, "shapes", index)
             unit = family.unit(shape)
             same = (row for row in family.shapes[:index] if row.node_config == shape.node_config)
             if earlier := next((row.name for row in same if row.workers.covers(shape.workers)), None):
-                why = f"{earlier} has the same node config, fits all these numbers, and is tried first"
-                yield (*at, "workers"), f"unreachable: {why}"
+                reason = f"the earlier shape {earlier} with the same node config fits all these numbers"
+                yield (*path, "workers"), f"unreachable: {reason}"
             if shape.node_config:
-                yield from _sizes(shape, unit, at)
+                yield from _sizes(shape, unit, path)
             elif not shape.deny:
-                yield at, "nodeConfig is missing: add it"
+                yield path, "nodeConfig is missing: add it"
             if family in table.on:
-                yield from _strictness(acted_on, shape, family, at)
-            for part in ("warn", "deny"):
-                for quoted in names(getattr(shape, part)):
-                    if quoted not in IN_SHAPES or (quoted == "shape.topologyKey" and not unit):
-                        known = listed(IN_SHAPES)
-                        yield (*at, part), f"unknown placeholder $({quoted}); the known ones are {known}"
+                yield from _strictness(matched_values, shape, family, path)
+            for key in ("warn", "deny"):
+                for placeholder in names(getattr(shape, key)):
+                    is_known = placeholder in PLACEHOLDERS_OF_SHAPES
+                    if not is_known or (placeholder == "shape.topologyKey" and not unit):
+                        yield (*path, key), _unknown_placeholder(placeholder, PLACEHOLDERS_OF_SHAPES)
 
 
-def _sizes(shape: Shape, unit: Unit | None, at: Path) -> Found:
+def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
     workers, config = shape.workers, shape.node_config
     if config.least == config.most and workers.least % config.least:
-        part = f"; for jobs on a part of a unit, write nodeConfig: {workers}"
-        part = f"; use nodeConfig {supported(workers)}" if unit and unit.label in keys.NODE_IDS else part
-        way_out = part if workers.most < inf else ""
-        yield (*at, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
+        is_aws = unit and unit.label in keys.NODE_IDS
+        configs = f"use nodeConfig {supported_configs(workers)}"
+        fix = configs if is_aws else f"for jobs on a part of a unit, write nodeConfig: {workers}"
+        way_out = f"; {fix}" if workers.most < inf else ""
+        yield (*path, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
     elif shape.together == "required" and config.most > 1 and workers.most > config.most:
-        yield (*at, "together"), f"one unit of {config} nodes cannot hold {workers} workers: write preferred"
+        reason = f"one unit of {config} nodes cannot hold {workers} workers: write preferred"
+        yield (*path, "together"), reason
 
 
-def _strictness(acted_on: set[tuple[str, str]], shape: Shape, family: Family, at: Path) -> Found:
-    for name, wanted in (("together", shape.together), ("apart", shape.apart)):
-        if wanted != "none" and not family.unit(shape):
-            yield (*at, name), _no_unit(shape, family, name)
-        elif wanted != "none" and (name, wanted) not in acted_on:
-            yield (*at, name), f"no rule of the table acts on {name}: {wanted}; add one that matches it"
+def _strictness(
+    matched_values: set[tuple[str, str]], shape: Shape, family: Family, path: Path
+) -> PathMessages:
+    for key, value in (("together", shape.together), ("apart", shape.apart)):
+        if value != "none" and not family.unit(shape):
+            yield (*path, key), _no_unit(shape, family, key)
+        elif value != "none" and (key, value) not in matched_values:
+            yield (*path, key), f"has no effect, because no rule matches {key}: {value}; add such a rule"
 
 
-def _no_unit(shape: Shape, family: Family, name: str) -> str:
-    """Returns why no unit of a family is for a shape that needs one."""
+def _no_unit(shape: Shape, family: Family, key: str) -> str:
+    """Returns why a family has no unit for a shape whose key needs a unit."""
     config = shape.node_config.most
     if config == 1:
-        return f"with nodeConfig 1 each worker works alone, in no unit: remove `{name}`"
+        return f"with nodeConfig 1 each worker works alone, in no unit: remove `{key}`"
     if unit := next((unit for unit in family.units if unit.nodes >= config), None):
-        why = f"no unit has {config} usable nodes: {unit.label} has {unit.most} of {unit.nodes} (`usable`)"
-        blocks = f"nodeConfig {unit.most} or less, with which larger jobs form blocks on several units"
-        return f"{why}; use {blocks}, or remove `usable`"
-    return f"{name} needs a unit of {shape.node_config} nodes: add one to `units`"
+        reason = f"no unit has {config} usable nodes: {unit.label} has {unit.most} of {unit.nodes} (`usable`)"
+        way_out = f"use nodeConfig {unit.most}, so that larger jobs use several units, or remove `usable`"
+        return f"{reason}; {way_out}"
+    return f"{key} needs a unit of {shape.node_config} nodes: add this unit to `units`"

@@ -1,4 +1,4 @@
-"""Problems of policies and guarantees, and notes: policies that ended, and rules that can never fire."""
+"""Checks policies and guarantees: finds problems, policies that ended, and rules that can never fire."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -11,115 +11,115 @@ from webhook.objects.templates import is_glob
 from webhook.rows.policies import Mode, Modes, Policy
 from webhook.rows.table import Table
 from webhook.rules.draft import Draft
-from webhook.rules.problems import Found, Problem
+from webhook.rules.problems import PathMessages, Problem
 
 
-def policy_problems(table: Table) -> Found:
+def policy_problems(table: Table) -> PathMessages:
     """Yields every problem of a table's policies."""
     names = [rule.name for rule in table.rules]
     for index, policy in enumerate(table.policies):
-        at = ("policies", index)
+        path = ("policies", index)
         if policy.mode is None and not policy.rules:
-            yield at, "does nothing: give it mode or rules"
-        for pattern in policy.rules:
-            if not any(fnmatchcase(name, pattern) for name in names):
-                yield (*at, "rules", pattern), f"no rule is called {pattern!r}{did_you_mean(pattern, names)}"
+            yield path, "does nothing: add `mode` or `rules`"
+        for glob in policy.rules:
+            if not any(fnmatchcase(name, glob) for name in names):
+                yield (*path, "rules", glob), f"no rule is called {glob!r}{did_you_mean(glob, names)}"
         for key in policy.labels:
             if setter := next((rule.name for rule in table.rules if key in rule.labels), None):
-                why = f"rule {setter} sets this label: ask for one that authors set"
-                yield (*at, "labels", key), why
+                reason = f"rule {setter} sets this label: match a label that authors of jobs set"
+                yield (*path, "labels", key), reason
         hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
         if hiding is not None:
-            why = f"an earlier policy for {_whom(table.policies[hiding])} applies to all of these"
-            yield at, f"unreachable: {why} (/policies/{hiding}); put this one first"
+            reason = f"policies[{hiding}] for {_scope(table.policies[hiding])} applies to all its objects"
+            yield path, f"unreachable: {reason}; move this policy before that one"
 
 
-def guarantee_problems(table: Table) -> Found:
+def guarantee_problems(table: Table) -> PathMessages:
     """Yields every problem of a table's guarantees."""
     by_family = [[unit.label for unit in family.units if unit.label] for family in table.on]
     labels = [*chain(*by_family)]
     for index, row in enumerate(table.guarantees):
-        at = ("guarantees", index)
+        path = ("guarantees", index)
         if not (row.count or row.preempts):
-            yield at, "does nothing: give it a count or preempts"
+            yield path, "does nothing: add `count` or `preempts`"
         if row.unit not in labels:
-            why = f"no family that is on has units of {row.unit!r}{did_you_mean(row.unit, labels)}"
-            yield (*at, "unit"), why
-        inside = next((labels for labels in by_family if row.unit in labels), ())
-        others = [first.unit for first in table.guarantees if first.unit in inside and first.unit != row.unit]
+            reason = f"no family that is on has units of {row.unit!r}{did_you_mean(row.unit, labels)}"
+            yield (*path, "unit"), reason
+        family_labels = next((units for units in by_family if row.unit in units), ())
+        others = {other.unit for other in table.guarantees if other.unit in family_labels} - {row.unit}
         if others:
-            why = f"guarantees of one family must have one label, and another one has {others[0]!r}"
-            yield (*at, "unit"), why
-        before = [first for first in table.guarantees[:index] if first.unit == row.unit]
-        globs = [glob for first in before for glob in first.namespaces]
-        if all(any(_covers(glob, own) for glob in globs) for own in row.namespaces):
-            yield at, "unreachable: earlier guarantees apply to all of its namespaces"
+            reason = f"must be the same in all guarantees of a family, and another one has {min(others)!r}"
+            yield (*path, "unit"), reason
+        earlier = [other for other in table.guarantees[:index] if other.unit == row.unit]
+        globs = [glob for other in earlier for glob in other.namespaces]
+        if all(any(_covers(glob, namespace) for glob in globs) for namespace in row.namespaces):
+            yield path, "unreachable: earlier guarantees apply to all its namespaces; move it before them"
 
 
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
-    """Yields notes on policies that ended, and on rules that a mode makes idle."""
-    always = _idle(table, table.modes)
-    pairs = [(("rules", at), text) for at, text in always]
+    """Yields notes on policies that ended or match labels, and on rules that can never fire."""
+    table_notes = _idle_rules(table, table.modes)
+    pairs = [(("rules", position), text) for position, text in table_notes]
     for index, ruling in enumerate(table.rulings):
         path, policy = ("policies", index), ruling.policy
         if policy.until is not None and policy.ended(now):
             pairs.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
             continue
         if policy.labels:
-            pairs.append(
-                (path, "matches labels: a Pod is matched by its own, so pod templates need them, too")
-            )
-        pairs += [(path, text) for at, text in _idle(table, ruling.modes) if (at, text) not in always]
+            reason = "matches labels, and a Pod is matched by its own: set these labels in pod templates, too"
+            pairs.append((path, reason))
+        pairs += [(path, note[1]) for note in _idle_rules(table, ruling.modes) if note not in table_notes]
     return (draft.problem(path, text) for path, text in pairs)
 
 
-def _idle(table: Table, under: Modes) -> list[tuple[int, str]]:
-    """Returns rules that cannot fire because all that they need is in shadow or off, by position."""
-    modes, idle = dict(under.rules), list[tuple[int, str]]()
-    for index, rule in enumerate(table.rules if under.table is Mode.ENFORCE else ()):
+def _idle_rules(table: Table, modes: Modes) -> list[tuple[int, str]]:
+    """Returns the positions of rules that cannot fire, each with a note on the rules that it needs."""
+    rule_modes, idle_rules = dict(modes.rules), list[tuple[int, str]]()
+    for index, rule in enumerate(table.rules if modes.table is Mode.ENFORCE else ()):
         if (
             rule.needs
-            and modes[rule.name] is Mode.ENFORCE
-            and all(modes[name] is not Mode.ENFORCE for name in rule.needs)
+            and rule_modes[rule.name] is Mode.ENFORCE
+            and all(rule_modes[name] is not Mode.ENFORCE for name in rule.needs)
         ):
-            reasons = ", and ".join(f"{name}, which is {_in_words(modes[name])}" for name in rule.needs)
-            written = [table.origin(name, "mode") for name in rule.needs]
-            if not all(place and place.file.startswith("packaged ") for place in written):
-                idle.append((index, f"rule {rule.name} does nothing: it needs {reasons}"))
-            modes[rule.name] = Mode.OFF
-    return idle
+            reasons = ", and ".join(f"{name}, which is {_in_words(rule_modes[name])}" for name in rule.needs)
+            origins = [table.origin(name, "mode") for name in rule.needs]
+            if not all(origin and origin.file.startswith("packaged ") for origin in origins):
+                idle_rules.append((index, f"rule {rule.name} does nothing: it needs {reasons}"))
+            rule_modes[rule.name] = Mode.OFF
+    return idle_rules
 
 
 def _in_words(mode: Mode) -> str:
     return "in shadow" if mode is Mode.SHADOW else "off"
 
 
-def _hides(first: Policy, later: Policy) -> bool:
-    """Returns whether a policy applies to everything that a later one does, and lasts as long."""
-    wide, narrow = first.namespaces, later.namespaces
-    if any(text.startswith("!") for text in (*wide, *narrow)):
-        covered = set(wide) in (set(), set(narrow))
+def _hides(earlier: Policy, later: Policy) -> bool:
+    """Returns whether the earlier policy applies to all objects of the later policy, at least as long."""
+    globs, later_globs = earlier.namespaces, later.namespaces
+    if any(text.startswith("!") for text in (*globs, *later_globs)):
+        is_covered = set(globs) in (set(), set(later_globs))
     else:
-        covered = not wide or (
-            bool(narrow) and all(any(_covers(glob, name) for glob in wide) for name in narrow)
+        is_covered = not globs or (
+            bool(later_globs) and all(any(_covers(glob, other) for glob in globs) for other in later_globs)
         )
     return (
-        covered
-        and (first.until or inf) >= (later.until or inf)
-        and all(first.labels[key] == later.labels.get(key) for key in first.labels)
+        is_covered
+        and (earlier.until or inf) >= (later.until or inf)
+        and all(earlier.labels[key] == later.labels.get(key) for key in earlier.labels)
     )
 
 
-def _covers(wide: str, narrow: str) -> bool:
-    """Returns whether a glob matches all that another one does, as far as that is easy to see."""
-    if wide in {narrow, "*"}:
+def _covers(glob: str, other: str) -> bool:
+    """Returns whether a glob matches all names that another glob matches; false if that is hard to tell."""
+    if glob in {other, "*"}:
         return True
-    if not is_glob(narrow):
-        return fnmatchcase(narrow, wide)
-    beginning = wide.removesuffix("*")
-    return wide != beginning and not is_glob(beginning) and narrow.startswith(beginning)
+    if not is_glob(other):
+        return fnmatchcase(other, glob)
+    prefix = glob.removesuffix("*")
+    return glob != prefix and not is_glob(prefix) and other.startswith(prefix)
 
 
-def _whom(policy: Policy) -> str:
+def _scope(policy: Policy) -> str:
+    """Returns the namespaces and labels of a policy in words."""
     labels = [f"{key}={'|'.join(values)}" for key, values in policy.labels.items()]
     return " and ".join(["|".join(policy.namespaces) or "every namespace", *labels])

@@ -1,4 +1,4 @@
-"""Checks of rules across rows: conflicts with other rows of the table, or with Kubernetes."""
+"""Checks rules: finds conflicts with other rows of the table, and with Kubernetes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -30,64 +30,63 @@ from webhook.rows.policies import Mode
 from webhook.rows.shapes import NODE_CONFIG, Count, Shape
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import ANY, Workload
-from webhook.rules.problems import Found
+from webhook.rules.problems import PathMessages
 
 NODE_CONFIGS: Final = ("1", "2", "4")
-"""Those that the init script supports."""
+"""The node configs that the init script supports."""
 
 
-def rule_problems(table: Table) -> Found:
+def rule_problems(table: Table) -> PathMessages:
     """Yields every problem of a table's rules."""
-    rows = Rows(table)
+    rows = RowIndex(table)
     for index, rule in enumerate(table.rules):
-        at: Path = ("rules", index)
-        yield from _rule(rows, rule, at)
-        yield from _quoted(rows, rule, at)
-        yield from _lists(rows, rule, at)
-        yield from _fragment(rows, rule, at)
-    yield from ((path, message) for path, message, of_aws in node_configs(table) if of_aws)
+        path: Path = ("rules", index)
+        yield from _rule(rows, rule, path)
+        yield from _placeholders(rows, rule, path)
+        yield from _lists(rows, rule, path)
+        yield from _fragment(rows, rule, path)
+    yield from ((path, message) for path, message, is_aws in unsupported_configs(table) if is_aws)
 
 
-def node_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
-    """Yields shapes that the init script does not support, if a rule runs it for them.
+def unsupported_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
+    """Yields the path and message of shapes for which a rule runs the init script without its support.
 
-    Only those with units of AWS, for which the last value is true, keep a table from loading: converted
-    tables of 0.2.0 may have others.
+    The last value is true if the shape has units of AWS. Only these shapes prevent loading: converted tables
+    of 0.2.0 may have other ones.
     """
-    running = [rule for rule in table.rules if rule.mode is not Mode.OFF and NODE_CONFIG in str(rule.add)]
+    script_rules = [row for row in table.rules if row.mode is not Mode.OFF and NODE_CONFIG in str(row.add)]
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes if family in table.on else ()):
-            run = next((rule.name for rule in running if rule.match.allows(family, shape)), None)
-            unit = family.unit(shape)
-            if run and shape.node_config and str(shape.node_config) not in NODE_CONFIGS:
-                at: Path = ("families", number, "shapes", index, "nodeConfig")
-                unsupported = "is not a node config of the init script, which rule"
-                way_out = f"use {supported(shape.workers)}, or another family"
-                message = f"{shape.node_config} {unsupported} {run} runs: {way_out}"
-                yield at, message, unit is None or unit.label in keys.NODE_IDS
+            name = next((rule.name for rule in script_rules if rule.match.allows(family, shape)), None)
+            unit, config = family.unit(shape), shape.node_config
+            if name and config and str(config) not in NODE_CONFIGS:
+                path: Path = ("families", number, "shapes", index, "nodeConfig")
+                reason = f"the init script of rule {name} does not support node config {config}"
+                message = f"{reason}: use {supported_configs(shape.workers)}, or another family"
+                yield path, message, unit is None or unit.label in keys.NODE_IDS
 
 
-def supported(workers: Count) -> str:
-    """Returns the node configs of the init script with which the workers form whole blocks."""
-    fitting = [config for config in NODE_CONFIGS if workers.least % int(config) == 0]
-    return " or ".join(", ".join(fitting).rsplit(", ", 1))
+def supported_configs(workers: Count) -> str:
+    """Returns, for a message, the node configs of the init script with which workers form whole blocks."""
+    configs = [config for config in NODE_CONFIGS if workers.least % int(config) == 0]
+    return " or ".join(", ".join(configs).rsplit(", ", 1))
 
 
-class Rows:
-    """Indexes of rows, so that checking a table takes time in proportion to its length.
+class RowIndex:
+    """Indexes of a table's rules, so that checking a table takes time in proportion to its length.
 
     Attributes:
-        table: The rows.
-        named: Each rule by name.
-        places: The position of each rule by name.
-        instead: Names of rules that take the place of others.
+        table: The table with the rules.
+        rules: Each rule by its name.
+        positions: The position of each rule by its name.
+        in_unless: The names of rules that are in `unless` of another rule.
     """
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self.named = {rule.name: rule for rule in table.rules}
-        self.places = {row.name: index for index, row in enumerate(table.rules)}
-        self.instead = frozenset(name for row in table.rules for name in row.unless)
+        self.rules = {rule.name: rule for rule in table.rules}
+        self.positions = {row.name: index for index, row in enumerate(table.rules)}
+        self.in_unless = frozenset(name for row in table.rules for name in row.unless)
 
     def workloads(self, rule: Rule) -> list[Workload]:
         """Returns the workloads that a rule matches."""
@@ -95,205 +94,207 @@ class Rows:
 
     def shapes(self, rule: Rule) -> list[tuple[Family, Shape]]:
         """Returns the shapes that a rule's match permits."""
-        every = ((family, shape) for family in self.table.on for shape in family.shapes)
-        return [(family, shape) for family, shape in every if rule.match.allows(family, shape)]
+        pairs = ((family, shape) for family in self.table.on for shape in family.shapes)
+        return [(family, shape) for family, shape in pairs if rule.match.allows(family, shape)]
 
 
-def listed(known: Iterable[str]) -> str:
-    """Returns names for a message."""
-    return ", ".join(sorted(known))
+def joined_names(names: Iterable[str]) -> str:
+    """Returns names in alphabetical order, for a message."""
+    return ", ".join(sorted(names))
 
 
-def _effects(rows: Rows, rule: Rule, at: Path) -> Found:
+def _effects(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     effects = (rule.add, rule.warn, rule.deny, rule.unplaced, rule.placer)
-    if not any(effects) and rule.name not in rows.instead:
-        yield at, "does nothing: give it add, warn, deny, unplaced or placer"
+    if not any(effects) and rule.name not in rows.in_unless:
+        yield path, "does nothing: add `add`, `warn`, `deny`, `unplaced` or `placer`"
     if rule.placer and rule.match.placer:
-        yield (*at, "match", "placer"), "has no value yet when a rule with `placer` is evaluated"
+        reason = "has no value yet when a rule with `placer` is evaluated: remove it"
+        yield (*path, "match", "placer"), reason
     if rule.placer and rule.unless:
-        yield (
-            (*at, "unless"),
-            "has no effect in a rule with `placer`: of these rules, the first one that matches decides",
-        )
+        reason = "the first rule with `placer` that matches decides: remove `unless`"
+        yield (*path, "unless"), f"has no effect in a rule with `placer`: {reason}"
 
 
-def _rule(rows: Rows, rule: Rule, at: Path) -> Found:
-    yield from _effects(rows, rule, at)
-    known = {workload.name for workload in rows.table.workloads}
-    strange = [
+def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+    yield from _effects(rows, rule, path)
+    known, match_path = {workload.name for workload in rows.table.workloads}, (*path, "match")
+    unknown = [
         name
         for name in rule.match.workload
         if not any(matches(workload, (name.lstrip("!"),)) for workload in known)
     ]
-    for name in strange:
-        yield (*at, "match", "workload"), f"unknown workload {name!r}; the known ones are {listed(known)}"
-    if not strange and not rows.workloads(rule):
-        of_any_role = replace(rule.match, role=ANY)
-        roles = [role for row in rows.table.workloads if of_any_role.is_for(row) for role in row.roles]
-        lacking = f"unreachable: no workload it matches has a group {rule.match.role!r}"
-        yield (*at, "match", "role"), f"{lacking}{did_you_mean(rule.match.role, roles)}"
-    shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
+    for name in unknown:
+        reason = f"unknown workload {name!r}; the known ones are {joined_names(known)}"
+        yield (*match_path, "workload"), reason
+    if not unknown and not rows.workloads(rule):
+        match = replace(rule.match, role=ANY)
+        roles = [role for row in rows.table.workloads if match.is_for(row) for role in row.roles]
+        reason = f"unreachable: no workload that it matches has a group {rule.match.role!r}"
+        yield (*match_path, "role"), f"{reason}{did_you_mean(rule.match.role, roles)}"
+    is_shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     shapes = [shape for family in rows.table.families for shape in family.shapes]
-    among = Reach(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
+    reach = Reach(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
     for name, condition in rule.match.given.items():
-        for path, why in condition.unreachable(among):
-            yield (*at, "match", to_camel(name), *path), why
-    if rule.match.shape and rows.shapes(rule) and not (rule.match.candidate or shapeless):
-        yield (*at, "match", "candidate"), "only candidates have a shape: take candidate out"
-    if rule.match.candidate is False and rows.workloads(rule) and shapeless:
-        kinds = listed(row.name for row in rows.workloads(rule))
-        yield (
-            (*at, "match", "candidate"),
-            f"unreachable: {kinds} takes no nodes, so each object is a candidate: write any",
-        )
-    yield from _earlier(rows, rule, at)
+        for inner_path, reason in condition.unreachable(reach):
+            yield (*match_path, to_camel(name), *inner_path), reason
+    if rule.match.shape and rows.shapes(rule) and not (rule.match.candidate or is_shapeless):
+        yield (*match_path, "candidate"), "only candidates have a shape: remove `candidate`"
+    if rule.match.candidate is False and rows.workloads(rule) and is_shapeless:
+        kinds = joined_names(row.name for row in rows.workloads(rule))
+        reason = f"unreachable: {kinds} takes no nodes, so each object is a candidate: write any"
+        yield (*match_path, "candidate"), reason
+    yield from _earlier(rows, rule, path)
 
 
-def _earlier(rows: Rows, rule: Rule, at: Path) -> Found:
-    place = rows.places
+def _earlier(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+    positions = rows.positions
     for key in ("needs", "unless"):
         for name in getattr(rule, key):
-            if place.get(name, len(place)) >= place[rule.name]:
-                yield (*at, key), f"must name rules that come before this one, not {name!r}"
+            if positions.get(name, len(positions)) >= positions[rule.name]:
+                yield (*path, key), f"must name rules that come before this rule, not {name!r}"
 
 
-def _quoted(rows: Rows, rule: Rule, at: Path) -> Found:
+def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+    """Yields problems of placeholders in the texts of a rule."""
     values = rows.table.values
     workloads = rows.workloads(rule)
-    of_job = set(JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
-    allowed = {
+    job_names = set(JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
+    rule_names = {
         *(DEVICES if rule.match.unsupported_count else ()),
         *(FAULT if rule.match.fault else ()),
         *(PLACE if any(str(group.template) == "" for row in workloads for group in row.groups) else ()),
-        *(of_job if rule.match.candidate else of_job - CANDIDATES),
+        *(job_names if rule.match.candidate else job_names - CANDIDATES),
         *SCRIPTS,
         *(f"value.{name}" for name in values),
     }
-    if workloads:
-        offered = (
-            {f"{role}.{name}" for role in row.roles for name in (*ROLE, *ROLE_MAPS)}
-            | {f"field.{name}" for name in row.fields}
-            for row in workloads
-        )
-        # For kinds that lack a value of a placeholder the rule is skipped, with a reason.
-        allowed |= set.union(*offered)
+    # If the kind of an object lacks the value of a placeholder, the rule is skipped with a reason.
+    for row in workloads:
+        rule_names |= {f"{role}.{name}" for role in row.roles for name in (*ROLE, *ROLE_MAPS)}
+        rule_names |= {f"field.{name}" for name in row.fields}
     mount, template = rule.match.mount_free, rule.match.template
     match = {"mountFree": mount.mount if mount else {}, "template": template.texts if template else []}
     messages = {"warn": rule.warn, "deny": rule.deny, "unplaced": rule.unplaced}
     parts = {"match": match, "add": rule.add, **messages}
-    in_template = {*UNITS, *(name for name in allowed if name.startswith(("shape.", "family.", "value.")))}
-    for path, text in ((path, text) for path, text in walk(parts, at) if isinstance(text, str)):
-        inner = [name for quoted in names(text) for name in (quoted, *names(values.get(quoted[6:], "")))]
-        for quoted in inner:
-            known = in_template if path[2:4] == ("match", "template") else allowed
-            if quoted not in known:
-                add = quoted.startswith("value.") and f"; add {quoted[6:]} to values"
-                near = did_you_mean(quoted, sorted(known)) or add or f"; the known ones are {listed(known)}"
-                yield path, f"unknown placeholder $({quoted}){near}"
-            elif quoted == "shape.topologyKey":
-                # A shape that itself lacks a key is reported once, there.
-                bare = [
+    prefixes = ("shape.", "family.", "value.")
+    template_names = {*UNITS, *(name for name in rule_names if name.startswith(prefixes))}
+    for text_path, text in walk(parts, path):
+        outer_names = [*names(text)] if isinstance(text, str) else []
+        inner_names = [inner for name in outer_names for inner in names(values.get(name[6:], ""))]
+        for name in (*outer_names, *inner_names):
+            known = template_names if text_path[2:4] == ("match", "template") else rule_names
+            if name not in known:
+                add = name.startswith("value.") and f"; add {name[6:]} to values"
+                hint = (
+                    did_you_mean(name, sorted(known)) or add or f"; the known ones are {joined_names(known)}"
+                )
+                yield text_path, f"unknown placeholder $({name}){hint}"
+            elif name == "shape.topologyKey":
+                # `lint._strictness` reports a shape that needs a unit and has none.
+                shapes = [
                     row.name
                     for family, row in rows.shapes(rule)
                     if not family.unit(row) and row.together == row.apart == "none"
                 ]
-                if bare:
-                    yield path, f"shape {bare[0]} has no topologyKey: match `shape` more narrowly"
+                if shapes:
+                    yield text_path, f"shape {shapes[0]} has no topologyKey: exclude it by `match.shape`"
 
 
-def _lists(rows: Rows, rule: Rule, at: Path) -> Found:
-    """Yields values of `match.template` in which a list is not the whole text."""
-    known = {f"value.{name}": text for name, text in rows.table.values.items()}
-    for written in rule.match.template.texts if rule.match.template else ():
-        text = quoting(written, known)
-        quoted = next(filter(UNITS.get, names(text)), "")
-        if quoted and not PATTERN.fullmatch(text.removeprefix("!")):
-            why = f"$({quoted}) is a list: it must be the whole value, or all of it after !"
-            yield (*at, "match", "template"), f"{why}, not a part of {written!r}"
+def _lists(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+    """Yields problems of texts of `match.template` that consist of a list and something else."""
+    values = {f"value.{name}": text for name, text in rows.table.values.items()}
+    for template_text in rule.match.template.texts if rule.match.template else ():
+        text = quoting(template_text, values)
+        name = next(filter(UNITS.get, names(text)), "")
+        if name and not PATTERN.fullmatch(text.removeprefix("!")):
+            reason = f"$({name}) is a list: it must be the whole value, or all of it after !"
+            yield (*path, "match", "template"), f"{reason}, not a part of {template_text!r}"
 
 
 _NEGATIVE = (
-    "{} here makes kube-scheduler 1.36 match the job's own namespace too; use an empty namespaceSelector "
-    "and tell jobs apart by a label"
+    "{} here makes kube-scheduler 1.36 match the job's own namespace, too; use an empty namespaceSelector "
+    "and distinguish jobs by a label"
 )
 
 _OWN_LABELS = {
-    keys.JOB: "it needs job-label, or a job repels itself",
-    keys.BLOCK: "it must set the label; otherwise a Pod is not in its own block",
+    keys.JOB: "add job-label to `needs`, or the job's Pods repel each other",
+    keys.BLOCK: "add this label to the Pod, or the Pod is not in its own block",
 }
-"""By the label of the webhook that a rule selects and does not set: what the rule lacks."""
+"""What a rule must do if it selects Pods by a label of the webhook and does not set the label."""
 
 
 def _label(rule: Rule, key: str) -> tuple[str, ...] | None:
-    """Returns the values of a label that a rule matches; None if it matches any."""
+    """Returns the values of a label that a rule matches; None if the rule matches every value."""
     return rule.match.labels.value.get(key) if rule.match.labels else None
 
 
-def _sets_label(rows: Rows, rule: Rule, key: str) -> bool:
-    """Returns whether all objects of a rule have a label of the webhook, from before or from rules."""
+def _sets_label(rows: RowIndex, rule: Rule, key: str) -> bool:
+    """Returns whether all objects of a rule have a label of the webhook: the rule matches or sets it."""
     if "" not in (_label(rule, key) or ("",)):
         return True
-    needed = [rows.named[name] for name in rule.needs if name in rows.named]
-    return key in rule.labels or (bool(needed) and all(key in row.labels for row in needed))
+    needed_rules = [rows.rules[name] for name in rule.needs if name in rows.rules]
+    return key in rule.labels or (bool(needed_rules) and all(key in row.labels for row in needed_rules))
 
 
-def _is_without(rows: Rows, rule: Rule, key: str) -> bool:
-    """Returns whether the rule is only for Pods without a label of ours."""
-    pods = all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
-    return pods and _label(rule, key) == ("",)
+def _is_without(rows: RowIndex, rule: Rule, key: str) -> bool:
+    """Returns whether a rule applies only to Pods that do not have a label of the webhook."""
+    is_for_pods = all(not str(group.template) for row in rows.workloads(rule) for group in row.groups)
+    return is_for_pods and _label(rule, key) == ("",)
 
 
-def _fragment(rows: Rows, rule: Rule, at: Path) -> Found:
-    for path, node in walk(rule.add, (*at, "add")):
+def _fragment(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
+    for node_path, node in walk(rule.add, (*path, "add")):
         if isinstance(node, dict):
-            yield from _map_problems(node, path)
-            for key, why in _OWN_LABELS.items():
+            yield from _map_problems(node, node_path)
+            for key, way_out in _OWN_LABELS.items():
                 if _selects(node, key) and not (_sets_label(rows, rule, key) or _is_without(rows, rule, key)):
-                    yield path, f"selects by {key}: {why}"
+                    yield node_path, f"selects by {key}: {way_out}"
     if rule.labels.get(keys.JOB, "$(job.id)") != "$(job.id)":
-        yield (*at, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
+        yield (*path, "add", "metadata", "labels", keys.JOB), "the value of this label must be $(job.id)"
 
 
-def _map_problems(node: Mapping[str, Json], path: Path) -> Found:
-    if unfit := _operator_problem(node, path) or _several(node, path):
-        yield path, unfit
+def _map_problems(node: Mapping[str, Json], path: Path) -> PathMessages:
+    if problem := _operator_problem(node, path) or _source_problem(node, path):
+        yield path, problem
     for key in node:
         if PATTERN.search(key):
-            yield (*path, key), "a key cannot be a placeholder"
+            yield (*path, key), "a key cannot be a placeholder: write the key itself"
     if keys.ADDED in node:
-        yield (*path, keys.ADDED), "this annotation is the webhook's own record"
+        yield (*path, keys.ADDED), "the webhook writes its record into this annotation: remove it"
     for item in maps_at(node, ("namespaceSelector", "matchExpressions")):
         if item.get("operator") in {"NotIn", "DoesNotExist"}:
             yield (*path, "namespaceSelector"), _NEGATIVE.format(item["operator"])
     terms = node.get("nodeSelectorTerms")
     if terms is not None and len(terms) != 1:
-        yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can require only one"
+        yield (*path, "nodeSelectorTerms"), "terms are alternatives, so a rule can add only one: merge them"
 
 
 def _operator_problem(node: Mapping[str, Json], path: Path) -> str | None:
-    """Returns what the API server refuses together with an operator."""
+    """Returns why the API server would refuse an operator with the other fields of its map."""
     operator, values = node.get("operator") or "Equal", node.get("values")
     if "tolerations" in path[-2:-1]:
         if "tolerationSeconds" in node and node.get("effect") != "NoExecute":
-            return "tolerationSeconds needs the effect NoExecute: add that, or remove tolerationSeconds"
+            return (
+                "tolerationSeconds needs the effect NoExecute: add this effect, or remove tolerationSeconds"
+            )
         if operator == "Exists" and node.get("value"):
-            return "operator Exists takes no value: take it out, or use Equal"
-        alone = "a toleration without a key tolerates every taint: its operator must be Exists"
-        return None if node.get("key") or operator == "Exists" else alone
+            return "operator Exists takes no value: remove the value, or use Equal"
+        reason = "a toleration without a key tolerates every taint: its operator must be Exists"
+        return None if node.get("key") or operator == "Exists" else reason
     if operator in {"In", "NotIn", "Gt", "Lt"} and not values:
         return f"operator {operator} needs values"
-    takes_none = operator in {"Exists", "DoesNotExist"} and values
-    return f"operator {operator} takes no values: take them out, or use In or NotIn" if takes_none else None
+    if operator in {"Exists", "DoesNotExist"} and values:
+        return f"operator {operator} takes no values: remove the values, or use In or NotIn"
+    return None
 
 
-def _several(node: Mapping[str, Json], path: Path) -> str | None:
-    """Returns what the API server refuses next to another one of its kind."""
+def _source_problem(node: Mapping[str, Json], path: Path) -> str | None:
+    """Returns why the API server would refuse several sources of a variable or a volume."""
     if path[-2:-1] == ("env",) and node.get("value") and "valueFrom" in node:
-        return "a variable has value or valueFrom: take one of them out"
+        return "a variable has either value or valueFrom: remove one of them"
     sources = (
         node if path[-1] == "valueFrom" else [key for key in node if path[-2] == "volumes" and key != "name"]
     )
-    return f"can have one source only, not {listed(sources)}: keep one" if len(sources) > 1 else None
+    return f"can have only one source, not {joined_names(sources)}: keep one" if len(sources) > 1 else None
 
 
 def _selects(node: Mapping[str, Json], key: str) -> bool:

@@ -1,6 +1,6 @@
-"""Loads a table from files: reads and checks them, merges them with the packaged table, builds the rows.
+"""Loads a table: reads and checks its files, merges them with the packaged table, and builds the rows.
 
-All errors are reported at once, with file, line and path.
+An error lists all problems of the files at once, each with its file, line and path.
 """
 
 import hashlib
@@ -20,20 +20,20 @@ from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, quoting
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
-from webhook.rules.draft import Draft, laid_over, side_by_side, strays, with_off
+from webhook.rules.draft import Draft, concatenated, merged, unknown_rows, with_off_as_text
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import read, violations
 
 Text = tuple[str, str | bytes]
-"""A file's name, for messages, and its content."""
+"""The name of a file, for messages, and the content of the file."""
 
 DEFAULT = "default"
 PLACEMENT = "packaged/placement.yaml"
 PLACEMENT_SOURCE = "packaged placement"
-ALONE = (
-    "only the first file of a table may be without `extends: default`: this would drop rows of the others,"
-    " such as whole-job admission (the chart's value placement)"
+EXTENDS_MISSING = (
+    "add `extends: default`: without it, this file would remove the rows of the files before it, such as "
+    "those of whole-job admission (the chart's value placement)"
 )
 
 
@@ -54,29 +54,32 @@ def load_installed(path: FilePath | None = None, *, placement: bool = True) -> T
 
 
 def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> Draft:
-    """Returns the table of an installation as written; raises what `load_installed` does.
+    """Returns the draft of an installation's table; raises the same errors as `load_installed`.
 
     Args:
         path: A file, as in the chart's value ``table``; or a directory with every file of an installation's
-            ConfigMap, with or without the rows of whole-job admission. None: the default.
-        placement: The chart's value ``placement``, for a file and the default.
+            ConfigMap, with or without the rows of whole-job admission. None stands for the packaged table.
+        placement: The chart's value ``placement``. A directory ignores it.
     """
-    below = packaged_draft(placement=has_placement(path, placement=placement))
-    return draft_of(read_texts(path), str(path), below) if path else below
+    base = packaged_draft(placement=has_placement(path, placement=placement))
+    return draft_of(read_texts(path), str(path), base) if path else base
 
 
 def has_placement(path: FilePath | None, *, placement: bool) -> bool:
-    """Returns whether the rows of whole-job admission are below a path: a directory has its own, or none."""
+    """Returns whether the table of a path extends one with the rows of whole-job admission.
+
+    A directory does not: if it has such rows, they are in one of its files.
+    """
     return placement and not (path and path.is_dir())
 
 
 def packaged_draft(*, placement: bool) -> Draft:
-    """Returns the packaged table as written, with or without the rows of whole-job admission."""
+    """Returns the draft of the packaged table, with or without the rows of whole-job admission."""
     return placement_draft() if placement else default_draft()
 
 
 def load_texts(texts: Sequence[Text], where: str) -> Table:
-    """Returns the table of merged texts.
+    """Returns the table that results from merging the texts.
 
     Raises:
         TableError: The table has problems, all of which are in the error.
@@ -86,43 +89,43 @@ def load_texts(texts: Sequence[Text], where: str) -> Table:
 
 @cache
 def default_draft(profile: str = DEFAULT) -> Draft:
-    """Returns a packaged table as written; it is read once, so callers must not change it."""
-    return side_by_side([document_of(text, f"packaged {name}") for name, text in packaged(profile).items()])
+    """Returns the draft of a packaged table; it is read once, so callers must not change it."""
+    return concatenated([document_of(text, f"packaged {name}") for name, text in packaged(profile).items()])
 
 
 @cache
 def placement_draft() -> Draft:
-    """Returns the packaged table with the rows of whole-job admission; callers must not change it."""
+    """Returns the draft of the packaged table with whole-job admission; callers must not change it."""
     rows = files("webhook.rules").joinpath(PLACEMENT).read_bytes()
     return draft_of([(PLACEMENT_SOURCE, rows)], PLACEMENT_SOURCE)
 
 
-def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> Draft:
-    """Returns a table as written, with ``extends`` resolved and the schema checked.
+def draft_of(texts: Sequence[Text], source: str, base: Draft | None = None) -> Draft:
+    """Returns the draft of a table's texts, with ``extends`` resolved and the schema checked.
 
     Args:
-        texts: Each is checked alone, then merged into the table below in order, so that the last one has
-            precedence. The first may lack ``extends``: then it replaces the table below.
-        where: The name of their folder or file, for a message.
-        below: The table for `extends: default`; None: the packaged table.
+        texts: Each text is checked alone. The texts are then merged in order into the base, so that the last
+            text has precedence. A first text without ``extends`` replaces the base.
+        source: The name of the folder or file of the texts, for a message.
+        base: The table for `extends: default`. None stands for the packaged table.
 
     Raises:
-        TableError: A text cannot be read or violates the schema. Other problems of the merged rows are found
-            when the draft is built.
+        TableError: A text cannot be read or violates the schema. `build` finds the problems of the merged
+            rows.
     """
     if reason := _unreadable(texts):
-        raise TableError([Problem(where, 1, "", reason)])
+        raise TableError([Problem(source, 1, "", reason)])
     documents, problems = list[Document](), list[Problem]()
-    for source, text in texts:
+    for name, text in texts:
         try:
-            document = document_of(text, source)
+            document = document_of(text, name)
         except TableError as error:
             problems += error.problems
         else:
             documents.append(document)
             problems += _problems(Draft(document.value, (document,)))
     problems = problems or [
-        Problem(document.source, document.line, "", ALONE)
+        Problem(document.source, document.line, "", EXTENDS_MISSING)
         for document in documents[1:]
         if document.value.get("extends") != DEFAULT
     ]
@@ -130,12 +133,12 @@ def draft_of(texts: Sequence[Text], where: str, below: Draft | None = None) -> D
         raise TableError(problems)
     profile = documents[0].value.get("extends")
     if profile is None:
-        draft, documents = side_by_side(documents[:1]), documents[1:]
+        draft, documents = concatenated(documents[:1]), documents[1:]
     else:
-        draft = below if below and profile == DEFAULT else default_draft(profile)
+        draft = base if base and profile == DEFAULT else default_draft(profile)
     for document in documents:
-        problems += strays(draft, document)
-        draft = laid_over(draft, document)
+        problems += unknown_rows(draft, document)
+        draft = merged(draft, document)
     if problems:
         raise TableError(problems)
     return draft
@@ -145,14 +148,14 @@ def _unreadable(texts: Sequence[Text]) -> str | None:
     if not texts:
         return f"there is no rule table: no file whose name ends in {' or '.join(SUFFIXES)}"
     if sum(len(text) for _, text in texts) > MOST_BYTES:
-        return f"a rule table has {MOST_BYTES} bytes at most, as a ConfigMap does; this is longer"
+        return f"the rule table has more than {MOST_BYTES} bytes, the maximum of a ConfigMap: make it shorter"
     if len(texts) > MOST_FILES:
-        return f"a rule table has {MOST_FILES} files at most, and these are {len(texts)}"
+        return f"the rule table has {len(texts)} files, and {MOST_FILES} is the maximum: merge some of them"
     return None
 
 
 def build(draft: Draft) -> Table:
-    """Returns the table of a draft; only here all its rows are checked and created.
+    """Checks the merged rows of a draft, and returns the table of these rows.
 
     Raises:
         TableError: The merged rows have problems, all of which are in the error.
@@ -170,9 +173,9 @@ def build(draft: Draft) -> Table:
 
 
 def _revision(raw: Mapping[str, Any]) -> str:
-    """Returns a hash that changes with all that a table can add to a job, with the init script."""
+    """Returns a hash of everything that a table can add to a job: its rows and the init script."""
     return hashlib.sha256(
-        json.dumps([with_off(raw), initscript.text()], sort_keys=True).encode()
+        json.dumps([with_off_as_text(raw), initscript.text()], sort_keys=True).encode()
     ).hexdigest()[:12]
 
 
@@ -187,7 +190,8 @@ def document_of(text: str | bytes, source: str) -> Document:
     except DocumentError as error:
         raise TableError([Problem(error.source, error.line, "", error.message)]) from error
     if len(documents) != 1:
-        raise TableError([Problem(source, 1, "", f"a rule table is one document, found {len(documents)}")])
+        message = f"a rule table must be one YAML document, and this file has {len(documents)}"
+        raise TableError([Problem(source, 1, "", message)])
     return documents[0]
 
 
@@ -196,26 +200,26 @@ def _problems(draft: Draft) -> set[Problem]:
 
 
 def _with_values(table: Table) -> Table:
-    """Returns the table with its own values filled in; a job's values stay open."""
-    # An empty value is not set: a rule that uses it is skipped, with a reason.
-    known = {f"value.{name}": text for name, text in table.values.items() if text}
-    known |= dict.fromkeys(SCRIPTS, initscript.text())
+    """Returns the table with the table's values in place of their placeholders; those of jobs remain."""
+    # The placeholder of an empty value remains, so a rule that uses the value is skipped with a reason.
+    texts = {f"value.{name}": text for name, text in table.values.items() if text}
+    texts |= dict.fromkeys(SCRIPTS, initscript.text())
 
-    def filled(rule: Rule) -> Rule:
-        quoted = {key: quoting(getattr(rule, key), known) for key in ("add", "warn", "deny", "unplaced")}
-        free = rule.match.mount_free
-        if free:
-            path, name = (quoting(text, known) for text in (free.mount_path, free.name))
-            free = replace(free, mount_path=path, name=name)
+    def filled_rule(rule: Rule) -> Rule:
+        parts = {key: quoting(getattr(rule, key), texts) for key in ("add", "warn", "deny", "unplaced")}
+        mount = rule.match.mount_free
+        if mount:
+            path, name = (quoting(text, texts) for text in (mount.mount_path, mount.name))
+            mount = replace(mount, mount_path=path, name=name)
         template = rule.match.template
-        match = replace(rule.match, mount_free=free, template=template and template.filled(known))
-        return replace(rule, match=match, **quoted)
+        match = replace(rule.match, mount_free=mount, template=template and template.filled(texts))
+        return replace(rule, match=match, **parts)
 
-    def with_defaults(workload: Workload) -> Workload:
-        defaults = {
-            name: replace(row, default=quoting(row.default, known)) for name, row in workload.fields.items()
+    def filled_workload(workload: Workload) -> Workload:
+        fields = {
+            name: replace(row, default=quoting(row.default, texts)) for name, row in workload.fields.items()
         }
-        return replace(workload, fields=defaults)
+        return replace(workload, fields=fields)
 
-    workloads = tuple(map(with_defaults, table.workloads))
-    return replace(table, workloads=workloads, rules=tuple(map(filled, table.rules)))
+    workloads = tuple(map(filled_workload, table.workloads))
+    return replace(table, workloads=workloads, rules=tuple(map(filled_rule, table.rules)))

@@ -1,4 +1,4 @@
-"""Problems of a rule table, and where they are."""
+"""Describes a problem of a rule table by its file, line and field."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from common.texts import printable
 from webhook.objects.tree import Path
 
-Found = Iterator[tuple[Path, str]]
-"""Paths in a table, each with its problem."""
+PathMessages = Iterator[tuple[Path, str]]
+"""The paths of values in a table, each with the message about the value."""
 
 
 @dataclass(frozen=True, order=True)
@@ -16,8 +16,8 @@ class Problem:
 
     Attributes:
         source: The file.
-        line: The line, from 1; 0 for a file that cannot be read.
-        path: The field in that file, as the API server names fields: ``rules[3].match.role``.
+        line: The number of the line, from 1; 0 if the file cannot be read.
+        path: The field in the file, as the API server names fields: ``rules[3].match.role``.
     """
 
     source: str
@@ -31,7 +31,7 @@ class Problem:
 
 
 class TableError(ValueError):
-    """A rule table that cannot be used, with every problem in the order of the file."""
+    """The error for a rule table that cannot be used; it has all problems, in the order of the lines."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(problems))

@@ -23,7 +23,7 @@ from webhook.objects.tree import Json, Path, get, shown
 from webhook.rows.conditions import Condition
 from webhook.rows.table import File
 from webhook.rules.draft import ROWS
-from webhook.rules.problems import Found
+from webhook.rules.problems import PathMessages
 
 
 @cache
@@ -37,16 +37,16 @@ def pod_template() -> dict[str, Any]:
     return dict(json.loads(files("webhook.rules").joinpath("podtemplate.schema.json").read_bytes()))
 
 
-OLD: Final = "ultraserver-webhook.io/v1alpha1"
+OLD_VERSION: Final = "ultraserver-webhook.io/v1alpha1"
 VERSION: Final = "ultraserver-webhook.io/v1alpha2"
-"""The apiVersion of tables of release 0.2.0, and the current one."""
+"""The apiVersion of tables of release 0.2.0, and the current apiVersion."""
 
 
-def violations(raw: Json) -> Found:
-    """Yields path and message of every violation in a table."""
-    if isinstance(raw, dict) and raw.get("apiVersion") == OLD:
-        way_out = "`ultraserver-webhook rules convert FILE` writes it in that of this version"
-        yield ("apiVersion",), f"{OLD} is the form of 0.2.0: {way_out}, {VERSION}"
+def violations(raw: Json) -> PathMessages:
+    """Yields the path and the message of every violation of the schema in a table."""
+    if isinstance(raw, dict) and raw.get("apiVersion") == OLD_VERSION:
+        way_out = f"`ultraserver-webhook rules convert FILE` prints the table in the form {VERSION}"
+        yield ("apiVersion",), f"{OLD_VERSION} is the form of release 0.2.0: {way_out}"
         return
     try:
         _files().validate_python(raw)
@@ -62,7 +62,7 @@ def read(raw: Json) -> File:
     """Returns the rows of a table.
 
     Raises:
-        pydantic.ValidationError: It has violations, other than those of fragments.
+        pydantic.ValidationError: The table violates the schema. Fragments are not checked.
     """
     return _files().validate_python(raw)
 
@@ -71,48 +71,50 @@ def _may_lack(path: Path, key: str) -> bool:
     """Returns whether a table with `extends` may omit a key: a section, or a key of a row except its name."""
     if not path:
         return key not in {"apiVersion", "kind"}
-    of = str(path[-2]) if len(path) % 2 == 0 else ""
-    is_row = of in (KEY_OF_LIST if path[2:] else ROWS)
-    return path == ("candidates",) or (path[0] in ROWS and is_row and key != KEY_OF_LIST.get(of, "name"))
+    section = str(path[-2]) if len(path) % 2 == 0 else ""
+    is_row = section in (KEY_OF_LIST if path[2:] else ROWS)
+    identifier = KEY_OF_LIST.get(section, "name")
+    return path == ("candidates",) or (path[0] in ROWS and is_row and key != identifier)
 
 
-def _explained(raw: Json, broken: ValidationError) -> Found:
+def _explained(raw: Json, violation: ValidationError) -> PathMessages:
+    """Yields the path and the message of each error of pydantic that a user should read."""
     extends = isinstance(raw, dict) and "extends" in raw
-    lacking: list[str] = []
+    missing_sections: list[str] = []
     choices: dict[Path, list[tuple[tuple[int, bool], Path, str]]] = defaultdict(list)
-    for error in broken.errors(include_url=False):
-        kind, where = error["type"], error["loc"]
-        path, choice = _placed(raw, where[:-1] if kind == "missing" else where)
-        if kind == "missing" and extends and _may_lack(path, str(where[-1])):
+    for error in violation.errors(include_url=False):
+        kind, location = error["type"], error["loc"]
+        path, choice = _path_of(raw, location[:-1] if kind == "missing" else location)
+        if kind == "missing" and extends and _may_lack(path, str(location[-1])):
             continue
         if kind == "too_short" and (
             (extends and len(path) == 1) or len(error["input"]) >= error["ctx"]["min_length"]
         ):
-            continue  # the packaged table has rows, or the list only has invalid items, which are reported
-        if kind == "missing" and not path and _may_lack(path, str(where[-1])):
-            lacking.append(str(where[-1]))
+            continue  # the packaged table has rows, or the list has only invalid items, which are reported
+        if kind == "missing" and not path and _may_lack(path, str(location[-1])):
+            missing_sections.append(str(location[-1]))
         elif choice is None:
             yield path, message_of(error, path)
         else:
-            # The author probably meant the alternative whose error is deepest, above all if the type fits.
+            # The author probably meant the alternative with the deepest error. Its type fits, if one does.
             choices[choice].append(((len(path), kind == "value_error"), path, message_of(error, path)))
-    if lacking:
+    if missing_sections:
         way_out = "add `extends: default`, which takes them from the packaged table"
-        yield (), f"it has no {', '.join(lacking)}: {way_out}"
+        yield (), f"the table has no {', '.join(missing_sections)}: {way_out}"
     for errors in choices.values():
-        most = max(far for far, _, _ in errors)
-        furthest = [(path, message) for far, path, message in errors if far == most]
-        yield furthest[0][0], _either([message for _, message in furthest])
+        highest = max(rank for rank, _, _ in errors)
+        probable = [(path, message) for rank, path, message in errors if rank == highest]
+        yield probable[0][0], _either([message for _, message in probable])
 
 
-def _placed(raw: Json, where: Path) -> tuple[Path, Path | None]:
+def _path_of(raw: Json, location: Path) -> tuple[Path, Path | None]:
     """Returns the path of a pydantic error in the table, and the path of the first value with several types.
 
     The location that pydantic reports also contains names of types.
     """
     path: Path = ()
     choice, node = None, raw
-    for part in where:
+    for part in location:
         if part in node if isinstance(node, dict) else isinstance(node, list) and isinstance(part, int):
             path, node = (*path, part), node[part]
         elif choice is None:
@@ -123,7 +125,7 @@ def _placed(raw: Json, where: Path) -> tuple[Path, Path | None]:
 MESSAGES = {
     "missing": "{key} is missing: add it",
     "string_pattern_mismatch": "must be {form}, not {json}",
-    "string_too_short": "must not be empty: write something, or take the key out",
+    "string_too_short": "must not be empty: write a value, or remove the key",
     "string_too_long": "must have at most {max_length} characters, not {json}",
     "too_short": "must have {min_length} or more, not {json}",
     "too_long": "must have {max_length} at most, not {json}",
@@ -134,24 +136,24 @@ MESSAGES = {
     "datetime_from_date_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
     "datetime_parsing": "{json} is not a date with a time: write it as 2026-12-31T18:00:00Z",
 }
-"""Messages by pydantic's type of error. Those of pydantic do not show the value, and name types of Python."""
+"""A message for each of pydantic's types of error. Pydantic's own messages do not contain the value."""
 
 FORMS = {
     r"\S": "words that say why",
     "multiple of": "'A to B' or 'multiple of N'",
     "up to": "'up to N'",
     " to ": "'A to B'",
-    "=*+": "a name without spaces, =, * and +",
+    "=*+": "a name without spaces, '=', '*' and '+'",
     "~[01]": "a JSON pointer, such as /spec/replicas",
     ")?v[": "GROUP/VERSION/Kind, such as batch/v1/Job",
     "[-a-z0-9]*[a-z0-9]": "a name of lower case letters, digits and '-'",
     "A-Za-z0-9_-": "a name of letters, digits, '-' and '_'",
-    "A-Za-z0-9": "a name of letters and digits that begins with a lower case one",
-    "^!?": "the name of a namespace, which may have * and begin with !",
-    "*?": "the name of a namespace, which may have * and ?",
-    "": "as docs/reference.md says",
+    "A-Za-z0-9": "a name of letters and digits that begins with a lower case letter",
+    "^!?": "the name of a namespace, which may contain '*' and begin with '!'",
+    "*?": "the name of a namespace, which may contain '*' and '?'",
+    "": "in the form that docs/reference.md describes",
 }
-"""Descriptions of the schema's patterns. The first key that the pattern contains gives the description."""
+"""Descriptions of the schema's patterns. A pattern has the description of the first key that it contains."""
 
 NAMES = {"int": "integer", "bool": "boolean", "list": "array", "tuple": "array"}
 """The JSON Schema type of each pydantic type; every type that is not listed is an object."""
@@ -167,7 +169,7 @@ TYPES: dict[str, tuple[type | tuple[type, ...], str]] = {
 """The Python type of each JSON Schema type, and the name of the type in messages."""
 
 
-REMOVED: Final = {
+REMOVED_KEYS: Final = {
     **dict.fromkeys(("instanceTypeLabel", "olderTypeLabels"), "instanceTypeLabels"),
     "index": "number",
     "numbers": "number: {count: ...}",
@@ -179,89 +181,98 @@ REMOVED: Final = {
     "named": "a message that contains $(job.name)",
     "replaces": "`unless` of the other rule",
 }
-"""Keys of 0.2.0, each with what has its place."""
+"""The keys of release 0.2.0 that are removed, each with its replacement."""
 
 
 def message_of(error: ErrorDetails, path: Path) -> str:
     """Returns the message of a pydantic error at a path of a table."""
-    kind, key, given, more = error["type"], error["loc"][-1:], error["input"], error.get("ctx", {})
+    kind, key, value, context = error["type"], error["loc"][-1:], error["input"], error.get("ctx", {})
     if kind == "unexpected_keyword_argument":
         name = str(key[0])
-        if name in REMOVED:
-            return f"unknown key {name!r}: {REMOVED[name]} replaces this key of 0.2.0"
-        return _unknown(name, _known(path[:-1]))
+        if name in REMOVED_KEYS:
+            return f"unknown key {name!r}: {REMOVED_KEYS[name]} replaces this key of 0.2.0"
+        return _unknown_key(name, _keys_at(path[:-1]))
     if kind in MESSAGES:
-        pattern = more.get("pattern", "")
+        pattern = context.get("pattern", "")
         text = MESSAGES[kind].format(
-            form=_form(pattern), json=shown(given), key="".join(map(str, key)), **more
+            form=_form(pattern), json=shown(value), key="".join(map(str, key)), **context
         )
-        lower = given.lower() if pattern else given
-        return f"{text}; did you mean {lower!r}?" if lower != given and re.search(pattern, lower) else text
-    if "expected" in more:
-        return _one_of(given, re.findall(r"'([^']+)'", more["expected"]) or [more["expected"].lower()])
-    if kind == "string_type" and isinstance(given, dict | list):
+        lower = value.lower() if pattern else value
+        return f"{text}; did you mean {lower!r}?" if lower != value and re.search(pattern, lower) else text
+    if "expected" in context:
+        return _must_be_one(
+            value, re.findall(r"'([^']+)'", context["expected"]) or [context["expected"].lower()]
+        )
+    if kind == "string_type" and isinstance(value, dict | list):
         for form in _schemas(path):
             if "pattern" in form:
-                return f"must be {_form(form['pattern'])}, not {shown(given)}"
-    return _of_type(given, [kind.removesuffix("_type")])
+                return f"must be {_form(form['pattern'])}, not {shown(value)}"
+    return _must_have_type(value, [kind.removesuffix("_type")])
 
 
 def _form(pattern: str) -> str:
     return next(words for part, words in FORMS.items() if part in pattern)
 
 
-def _one_of(given: Json, allowed: Sequence[str]) -> str:
-    words = " or ".join(", ".join(filter(None, allowed)).rsplit(", ", 1))
-    return f"must be {words}, not {shown(given)}{did_you_mean(str(given), allowed)}"
+def _must_be_one(value: Json, choices: Sequence[str]) -> str:
+    words = " or ".join(", ".join(filter(None, choices)).rsplit(", ", 1))
+    return f"must be {words}, not {shown(value)}{did_you_mean(str(value), choices)}"
 
 
-def _of_type(given: Json, types: Iterable[str]) -> str:
+def _must_have_type(value: Json, types: Iterable[str]) -> str:
     words = " or ".join(TYPES.get(NAMES.get(name, name), TYPES["object"])[1] for name in types)
-    return f"must be {words}, not {shown(given)}"
+    return f"must be {words}, not {shown(value)}"
 
 
 def _either(messages: Iterable[str]) -> str:
-    """Returns one message for a value that matches none of several choices."""
-    wanted, ends = zip(*(text.rpartition(", not ")[::2] for text in dict.fromkeys(messages)), strict=True)
-    if len({end.partition("; did you mean ")[0] for end in ends}) > 1 or "" in wanted:
+    """Returns one message for a value that matches none of several alternatives."""
+    starts, ends = zip(*(text.rpartition(", not ")[::2] for text in dict.fromkeys(messages)), strict=True)
+    if len({end.partition("; did you mean ")[0] for end in ends}) > 1 or "" in starts:
         return " or ".join(dict.fromkeys(messages))
-    return f"{' or '.join(wanted).replace(' or must be ', ' or ')}, not {max(ends, key=len)}"
+    return f"{' or '.join(starts).replace(' or must be ', ' or ')}, not {max(ends, key=len)}"
 
 
-def refused(value: Json, schema: Mapping[str, Any]) -> Found:
-    """Yields path and message of each part of a value that the API server, which has this schema, refuses.
+def refused_parts(value: Json, schema: Mapping[str, Any]) -> PathMessages:
+    """Yields the path and the message of each part of a value that an API server with the schema refuses.
 
     Unknown keys are ignored.
     """
-    for path, message in _in_fragment(value, schema, (), every=False):
-        if get(value, path) is not None:  # the API server drops nulls
+    for path, message in _in_fragment(value, schema, (), report_unknown=False):
+        if get(value, path) is not None:  # the API server removes nulls
             yield path, message
 
 
-def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path, *, every: bool = True) -> Found:
-    """Yields path and message of each violation of a schema; supports the keywords that pod templates use."""
+def _in_fragment(
+    node: Json, schema: Mapping[str, Any], path: Path, *, report_unknown: bool = True
+) -> PathMessages:
+    """Yields the path and the message of each violation of a schema, with or without unknown keys.
+
+    Supports the keywords of JSON Schema that pod templates use.
+    """
     if "$ref" in schema:
-        whole = pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
-        yield from _in_fragment(node, whole, path, every=every)
+        definition = pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
+        yield from _in_fragment(node, definition, path, report_unknown=report_unknown)
     types, known = schema.get("type", [*TYPES]), schema.get("properties", {})
     types = [types] if isinstance(types, str) else types
     if not any(
         isinstance(node, TYPES[name][0]) and isinstance(node, bool) == (name == "boolean") for name in types
     ):
-        yield path, _of_type(node, types)
+        yield path, _must_have_type(node, types)
     elif isinstance(node, dict):
         missing = [key for key in schema.get("required", ()) if key not in node]
         yield from ((path, MESSAGES["missing"].format(key=key)) for key in missing)
         for key, value in node.items():
             yield from _in_fragment(key, schema.get("propertyNames", {}), (*path, key))
-            inner = known.get(key, schema.get("additionalProperties", {}))
-            if inner is not False:
-                yield from _in_fragment(value, inner, (*path, key), every=every)
-            elif every:
-                yield (*path, key), _unknown(key, known)
+            value_schema = known.get(key, schema.get("additionalProperties", {}))
+            if value_schema is not False:
+                yield from _in_fragment(value, value_schema, (*path, key), report_unknown=report_unknown)
+            elif report_unknown:
+                yield (*path, key), _unknown_key(key, known)
     elif isinstance(node, list):
         for index, item in enumerate(node):
-            yield from _in_fragment(item, schema.get("items", {}), (*path, index), every=every)
+            yield from _in_fragment(
+                item, schema.get("items", {}), (*path, index), report_unknown=report_unknown
+            )
     else:
         yield from ((path, message) for message in _in_scalar(node, schema))
 
@@ -269,27 +280,27 @@ def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path, *, every: bo
 def _in_scalar(node: Json, schema: Mapping[str, Any]) -> Iterator[str]:
     schema = {**schema, **schema.get("then", {})} if isinstance(node, str) and "$(" not in node else schema
     if isinstance(node, str) and not re.search(schema.get("pattern", ""), node):
-        yield f"{shown(node)} is not {schema.get('title', 'a placeholder that may stand there')}"
-    elif node not in (allowed := schema.get("enum", [node])):
-        yield _one_of(node, allowed)
+        yield f"{shown(node)} is not {schema.get('title', 'a placeholder that this field can have')}"
+    elif node not in (choices := schema.get("enum", [node])):
+        yield _must_be_one(node, choices)
     elif "minimum" in schema and not schema["minimum"] <= node <= schema["maximum"]:
         yield f"must be between {schema['minimum']} and {schema['maximum']}, not {node}"
 
 
-def _unknown(key: str, known: Iterable[str]) -> str:
+def _unknown_key(key: str, known: Iterable[str]) -> str:
     hint = did_you_mean(key, known := sorted(known)) or f"; the known ones are {', '.join(known[:12])}"
     return f"unknown key {key!r}{hint}"
 
 
 @cache
 def bundled() -> dict[str, Any]:
-    """Returns the schema as one document, for editors and other tools."""
-    table, pod = _files().json_schema(schema_generator=_Described), pod_template()
+    """Returns the schema of tables as one document, for editors and other tools."""
+    table, pod = _files().json_schema(schema_generator=_DescribedSchema), pod_template()
     table["$defs"] |= pod["$defs"]
     table["$defs"]["Rule"]["properties"]["add"] |= {
         key: pod[key] for key in ("additionalProperties", "properties")
     }
-    whole = _only_in_whole_tables(table)
+    whole_table = _split_requirements(table)
     return {
         "$schema": pod["$schema"],
         "$id": "https://ultraserver-webhook.io/schemas/v1alpha2/rule-table.json",
@@ -297,48 +308,52 @@ def bundled() -> dict[str, Any]:
         **table,
         "title": "Rule table of ultraserver-webhook",
         "if": {"not": {"required": ["extends"]}},
-        "then": whole,
+        "then": whole_table,
     }
 
 
-def _only_in_whole_tables(table: dict[str, Any]) -> dict[str, Any]:
-    """Removes requirements that tables with `extends` need not meet; returns them as a separate schema."""
+def _split_requirements(table: dict[str, Any]) -> dict[str, Any]:
+    """Removes the requirements that only tables without `extends` must meet; returns them as a schema."""
     sections: dict[str, Any] = {}
     for name, section in table["properties"].items():
         row = section.get("items", section)
         if row is section and "$ref" in section:
-            sections[name] = _taken_out(forms(row, table)[-1], (name,))
+            sections[name] = _split_required(forms(row, table)[-1], (name,))
         elif "$ref" in row:
             form = forms(row, table)[-1]
-            items = _taken_out(form, (name, 0))
-            inner = {
+            items = _split_required(form, (name, 0))
+            row_forms = {
                 key: forms(form["properties"][key]["items"], table)[-1]
                 for key in KEY_OF_LIST
                 if key in form["properties"]
             }
-            rows = {key: {"items": _taken_out(of_row, (name, 0, key, 0))} for key, of_row in inner.items()}
-            items |= {"properties": rows} if rows else {}
+            lists = {
+                key: {"items": _split_required(row_form, (name, 0, key, 0))}
+                for key, row_form in row_forms.items()
+            }
+            items |= {"properties": lists} if lists else {}
             sections[name] = {"items": items, "minItems": section.pop("minItems", 0)}
-    return _taken_out(table, ()) | {"properties": sections}
+    return _split_required(table, ()) | {"properties": sections}
 
 
-def _taken_out(schema: dict[str, Any], path: Path) -> dict[str, Any]:
+def _split_required(schema: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Removes the required keys that a table with `extends` may omit; returns a schema with all of them."""
     required = schema["required"]
     schema["required"] = [key for key in required if not _may_lack(path, key)]
     return {"required": required}
 
 
-def _known(path: Path) -> Iterator[str]:
+def _keys_at(path: Path) -> Iterator[str]:
     """Yields the keys that the published schema has at a path."""
     return (key for form in _schemas(path) for key in form.get("properties", {}))
 
 
 def _schemas(path: Path) -> list[dict[str, Any]]:
-    """Returns the forms that the published schema has at a path."""
+    """Returns the schemas that the published schema has for the value at a path."""
     schemas = [bundled()]
     for part in path:
-        inner = (form.get("items") if isinstance(part, int) else _value(form, part) for form in schemas)
-        schemas = [form for schema in inner if isinstance(schema, dict) for form in forms(schema)]
+        parts = (form.get("items") if isinstance(part, int) else _value(form, part) for form in schemas)
+        schemas = [form for schema in parts if isinstance(schema, dict) for form in forms(schema)]
     return schemas
 
 
@@ -347,51 +362,55 @@ def _value(form: dict[str, Any], key: str) -> Json:
     return form.get("properties", {}).get(key) or next(filter(None, others), None)
 
 
-def forms(schema: dict[str, Any], whole: Json = None) -> list[dict[str, Any]]:
-    """Returns a part of the published schema, the parts to which it refers, and its alternatives."""
-    named = [get(whole or bundled(), schema["$ref"].split("/")[1:])] if "$ref" in schema else []
-    inner = (*named, *schema.get("anyOf", ()))
-    return [schema, *(form for part in inner for form in forms(part, whole))]
+def forms(schema: dict[str, Any], root: Json = None) -> list[dict[str, Any]]:
+    """Returns a part of a schema, the definition to which the part refers, and the alternatives of both.
+
+    The root has the definitions; without it, the published schema has them.
+    """
+    definition = [get(root or bundled(), schema["$ref"].split("/")[1:])] if "$ref" in schema else []
+    parts = (*definition, *schema.get("anyOf", ()))
+    return [schema, *(form for part in parts for form in forms(part, root))]
 
 
-class _Described(GenerateJsonSchema):
+class _DescribedSchema(GenerateJsonSchema):
     """Generates a schema with descriptions from docstrings of rows, without pydantic's titles and nulls."""
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> dict[str, Any]:
-        made = super().dataclass_schema(schema)
-        for of in reversed(schema["cls"].__mro__):
-            summary, _, keys = cleandoc(of.__doc__ or "").partition("\n\nAttributes:\n")
-            made["description"] = _line(summary)
+        result = super().dataclass_schema(schema)
+        properties = result["properties"]
+        for base in reversed(schema["cls"].__mro__):
+            summary, _, keys = cleandoc(base.__doc__ or "").partition("\n\nAttributes:\n")
+            result["description"] = _line(summary)
             for name, text in re.findall(r"^    (\w+): (.*(?:\n     .*)*)", keys, re.MULTILINE):
-                made["properties"][to_camel(name)] |= _said(text)
+                properties[to_camel(name)] |= _description(text)
         for field in fields(schema["cls"]):
-            if isinstance(field.default, bool | int | str | ObjectPath):
-                made["properties"][to_camel(field.name)]["default"] = (
-                    str(field.default) if isinstance(field.default, str | ObjectPath) else field.default
-                )
+            default = field.default
+            if isinstance(default, bool | int | str | ObjectPath):
+                is_text = isinstance(default, str | ObjectPath)
+                properties[to_camel(field.name)]["default"] = str(default) if is_text else default
         for name, hint in get_type_hints(schema["cls"]).items():
-            for of in get_args(hint):
-                if isinstance(of, type) and issubclass(of, Condition):
-                    made["properties"][to_camel(name)] |= _said(cleandoc(of.__doc__ or ""))
-        return made
+            for argument in get_args(hint):
+                if isinstance(argument, type) and issubclass(argument, Condition):
+                    properties[to_camel(name)] |= _description(cleandoc(argument.__doc__ or ""))
+        return result
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
         return self.generate_inner(schema["schema"])
 
     def dict_schema(self, schema: core_schema.DictSchema) -> dict[str, Any]:
-        made = super().dict_schema(schema)
-        return made | {"additionalProperties": False} if "patternProperties" in made else made
+        result = super().dict_schema(schema)
+        return result | {"additionalProperties": False} if "patternProperties" in result else result
 
     def field_title_should_be_set(self, _: object) -> bool:
         return False
 
 
-def _said(text: str) -> dict[str, Any]:
-    """Returns the description of a key and, after ``E.g.``, an example as YAML."""
-    about, _, example = _line(text).removesuffix(".").partition(" E.g. ")
+def _description(text: str) -> dict[str, Any]:
+    """Returns the schema's description of a key, and the example that the text has after ``E.g.``."""
+    description, _, example = _line(text).removesuffix(".").partition(" E.g. ")
     if not example:
         return {"description": _line(text)}
-    return {"description": about, "examples": [read_documents(example)[0].value]}
+    return {"description": description, "examples": [read_documents(example)[0].value]}
 
 
 def _line(text: str) -> str:

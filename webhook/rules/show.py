@@ -1,4 +1,4 @@
-"""A rule table in short, for people."""
+"""Shows a rule table in short."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields
@@ -13,13 +13,13 @@ from webhook.objects.tree import Json
 from webhook.rows.conditions import Condition, one_of, ranges
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import STAGES, Match, MountFree, Rule, Table
-from webhook.rules.draft import Draft, with_off
+from webhook.rules.draft import Draft, with_off_as_text
 
 HEAD = ("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM")
 
 
 def overview(table: Table, width: int = 0) -> str:
-    """Returns shapes and rules, a line each, with the reason of each rule; wrapped to a width if given."""
+    """Returns a line for each row of a table; a width other than 0 wraps the lines."""
     shapes = [
         (
             row.name,
@@ -35,9 +35,9 @@ def overview(table: Table, width: int = 0) -> str:
     ]
     devices = [(name, ranges(counts)) for name, counts in table.device_counts.items()]
     head = ("SHAPE", "WORKERS", "NODE CONFIG", "TOGETHER", "APART", "TOPOLOGY KEY")
-    rules = [(row, _cells(table, row)) for row in table.rules]
-    policies = [_policy(row) for row in table.policies]
-    whom = [("NAMESPACES", "LABELS", "MODES", "UNTIL", "REASON"), *policies] if policies else []
+    rules = [(row, _rule_cells(table, row)) for row in table.rules]
+    policies = [_policy_cells(row) for row in table.policies]
+    policy_lines = [("NAMESPACES", "LABELS", "MODES", "UNTIL", "REASON"), *policies] if policies else []
     return (
         f"revision {table.revision}, mode {table.mode}\n\n"
         + _block([head, *shapes], width)
@@ -46,36 +46,36 @@ def overview(table: Table, width: int = 0) -> str:
             f"{stage}\n{_block([HEAD, *(cells for rule, cells in rules if rule.stage == number)], width)}\n"
             for number, stage in enumerate(STAGES)
         )
-        + (_block(whom, width) + "\n" if whom else "")
+        + (_block(policy_lines, width) + "\n" if policy_lines else "")
         + _block([("INSTANCE TYPE", "DEVICES OF A CONTAINER"), *devices], width)
     )
 
 
-def _cells(table: Table, row: Rule) -> tuple[str, ...]:
+def _rule_cells(table: Table, row: Rule) -> tuple[str, ...]:
     places = ", ".join(f"{origin.file}:{origin.line}" for origin in table.origins.get(row.name, ()))
     mode = max(table.mode, row.mode, key=[*Mode].index)
     return row.name, mode, row.match.role, when(row), adds(row), row.reason, places
 
 
 def row_of(draft: Draft, name: str) -> str:
-    """Returns the rows of a name as YAML, each below the places where it is written; empty without one."""
+    """Returns the rows with a name as YAML, each below its places in the files; empty if there is no row."""
     return "".join(
-        "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in row.written)
-        + dump_yaml(with_off({section: [row]}))
+        "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in row.places)
+        + dump_yaml(with_off_as_text({section: [row]}))
         for section, row in draft.named
         if row["name"] == name
     )
 
 
 def adds(rule: Rule) -> str:
-    """Returns what a rule does, in short: the paths in a pod template that it sets, or its verdict."""
-    verdicts = [key for key in ("warn", "deny", "unplaced") if getattr(rule, key)]
+    """Returns what a rule does, in short: the paths in a pod template that it sets, or its other keys."""
+    messages = [key for key in ("warn", "deny", "unplaced") if getattr(rule, key)]
     placer = [f"placer {rule.placer}"] if rule.placer else []
-    return ", ".join([*(_leaves(rule.add) if rule.add else ()), *verdicts, *placer]) or "-"
+    return ", ".join([*(_leaves(rule.add) if rule.add else ()), *messages, *placer]) or "-"
 
 
 def _leaves(value: Json, path: str = "") -> Iterator[str]:
-    """Yields the paths of a fragment's values, except those of maps."""
+    """Yields the paths of all values in a fragment that are not maps."""
     if not isinstance(value, Mapping):
         yield path
         return
@@ -83,7 +83,7 @@ def _leaves(value: Json, path: str = "") -> Iterator[str]:
         yield from _leaves(item, f"{path}/{key}" if path else key)
 
 
-def _policy(row: Policy) -> tuple[str, ...]:
+def _policy_cells(row: Policy) -> tuple[str, ...]:
     labels = ", ".join(f"{key} {one_of(values)}" for key, values in row.labels.items())
     modes = ", ".join(
         [*([row.mode] if row.mode else []), *(f"{name} {mode}" for name, mode in row.rules.items())]
@@ -101,7 +101,7 @@ def when(rule: Rule) -> str:
 
 
 def _in_short(match: Match, key: Field[Any]) -> Iterable[str]:
-    """Returns the texts of one of its keys; none if it is not set."""
+    """Returns a key of ``match`` in short; empty if the key is not set."""
     value, name = getattr(match, key.name), to_camel(key.name)
     if key.name == "role" or value in (key.default, {}):
         return []

@@ -1,4 +1,4 @@
-"""The table in use: it is read again when its files change, and kept when the new one is invalid."""
+"""Provides the rule table: reads changed files again, and keeps the old table if the new one is invalid."""
 
 import logging
 from collections.abc import Callable
@@ -17,12 +17,12 @@ log = logging.getLogger("webhook.rules")
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A table as written: every process builds the same table from the same texts.
+class TableTexts:
+    """The texts of a table; every process builds the same table from them.
 
     Attributes:
-        path: The file or directory, for messages; None: the packaged table.
-        placement: Whether the rows of whole-job admission are below the texts.
+        path: The file or directory that has the texts. None stands for the packaged table.
+        placement: Whether the texts extend a table with the rows of whole-job admission.
         texts: The texts of the files.
     """
 
@@ -31,34 +31,35 @@ class Written:
     texts: tuple[Text, ...] = ()
 
 
-@lru_cache(maxsize=2)  # the one in use, and its successor
-def table_of(written: Written) -> Table:
-    """Returns the table of these texts.
+@lru_cache(maxsize=2)  # the table in use, and the table that replaces it
+def table_of(texts: TableTexts) -> Table:
+    """Returns the table that these texts define.
 
     Raises:
         TableError: The table is invalid.
     """
-    if written.path is None:
-        return load_default(placement=written.placement)
-    return build(draft_of(written.texts, str(written.path), packaged_draft(placement=written.placement)))
+    if texts.path is None:
+        return load_default(placement=texts.placement)
+    return build(draft_of(texts.texts, str(texts.path), packaged_draft(placement=texts.placement)))
 
 
-def problem_of(_: Table, written: Written) -> str:
-    """Returns why a table cannot be used, or an empty text; long work of `TableSource`."""
+def load_error(_: Table, texts: TableTexts) -> str:
+    """Returns why the texts define no valid table, or an empty text; `TableSource.work` calls it."""
     try:
-        table_of(written)
+        table_of(texts)
     except TableError as error:
         return str(error)
     return ""
 
 
 class TableSource:
-    """The rule table of a file or a directory, or the packaged one.
+    """Provides the rule table of a file or a directory, or the packaged table.
 
-    `refresh`, which a thread calls periodically, reads changed files; reviews never wait for it.
+    A server calls `refresh` periodically to read changed files. Reviews never wait for `refresh`.
 
     Attributes:
-        work: Does long work with the table; in this process, unless a server sets one that does not wait.
+        work: Runs a function that may take long with the table. By default, the function runs in this
+            process; a server sets a `Work` that uses other processes.
     """
 
     work: Work
@@ -68,45 +69,45 @@ class TableSource:
 
         Args:
             path: The file, or the directory of its files, such as a mounted ConfigMap.
-            placement: Whether the rows of whole-job admission are below a file, or the packaged table.
+            placement: Whether a file, or the packaged table, has the rows of whole-job admission.
 
         Raises:
-            TableError: The table is invalid, and there is no earlier one.
+            TableError: The table is invalid.
             OSError: A file cannot be read.
         """
         self._path, self._placement = path, has_placement(path, placement=placement)
         self.work = lambda _, function, *arguments: function(self.table(), *arguments)
-        what = f"rule table {path or 'of the package'}"
+        name = f"rule table {path or 'of the package'}"
 
-        # `Watched` reads after its first look at the files, so that later changes differ from that look.
+        # `Watched` lists the files before it reads them, so that it notices a change during the first read.
         self.watched = Watched(
-            what, lambda: table_files(path) if path else (), lambda: self._read(table_of), log
+            name, lambda: table_files(path) if path else (), lambda: self._read(table_of), log
         )
 
     def table(self) -> Table:
-        """The newest valid table."""
+        """Returns the newest valid table."""
         return self.watched.value[1]
 
-    def written(self) -> Written:
-        """The newest valid table as written."""
+    def texts(self) -> TableTexts:
+        """Returns the texts of the newest valid table."""
         return self.watched.value[0]
 
-    def refresh(self, load: Callable[[Written], Table] = table_of) -> None:
+    def refresh(self, load: Callable[[TableTexts], Table] = table_of) -> None:
         """Loads changed files.
 
         Args:
-            load: Builds and checks the table. Errors other than `UnusableError` go to the caller, and the
-                files are read again the next time.
+            load: Builds and checks the table. If it raises an error other than `UnusableError`, `refresh`
+                raises that error, too, and the next call reads the files again.
         """
-        self.watched.refresh(lambda: self._changed(load))
+        self.watched.refresh(lambda: self._read_changed(load))
 
-    def _changed(self, load: Callable[[Written], Table]) -> tuple[Written, Table]:
+    def _read_changed(self, load: Callable[[TableTexts], Table]) -> tuple[TableTexts, Table]:
         try:
             return self._read(load)
         except TableError as error:
             raise UnusableError(str(error)) from error
 
-    def _read(self, load: Callable[[Written], Table]) -> tuple[Written, Table]:
-        texts = tuple(read_texts(self._path)) if self._path else ()
-        written = Written(self._path, self._placement, texts)
-        return written, load(written)
+    def _read(self, load: Callable[[TableTexts], Table]) -> tuple[TableTexts, Table]:
+        files = tuple(read_texts(self._path)) if self._path else ()
+        texts = TableTexts(self._path, self._placement, files)
+        return texts, load(texts)

@@ -77,7 +77,7 @@ class LongWork:
         if seconds <= 0:
             raise BusyError
         try:
-            return result_of(self._pool.submit(process.work, seconds, self._source.written(), *call))
+            return result_of(self._pool.submit(process.work, seconds, self._source.texts(), *call))
         except (BrokenProcessPool, TooLargeError) as error:
             if isinstance(error, BrokenProcessPool):
                 self._start()
@@ -88,7 +88,7 @@ class LongWork:
             raise TooLargeError(message) from error
 
     def _start(self) -> None:
-        settings = (self._source.written(), self._memory, self._log)
+        settings = (self._source.texts(), self._memory, self._log)
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), process.begin, settings)
         self._pool.submit(int)  # the process starts with its first piece
 

@@ -9,14 +9,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from webhook.rules.source import Written, table_of
+from webhook.rules.source import TableTexts, table_of
 from webhook.work import TooLargeError
 
 NICE = 10
 """Its niceness, so that the serving loop comes first on a single processor."""
 
 
-def begin(written: Written, memory: int, log: dict[str, Any]) -> None:
+def begin(written: TableTexts, memory: int, log: dict[str, Any]) -> None:
     """Prepares the process: it logs as its parent does, ends with it, and may grow by ``memory`` bytes."""
     logging.config.dictConfig(log)
     os.nice(NICE)
@@ -30,7 +30,7 @@ def begin(written: Written, memory: int, log: dict[str, Any]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (size + memory, hard))
 
 
-def work(seconds: float, written: Written, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+def work(seconds: float, written: TableTexts, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
     """Does one piece of work; a signal kills the process if it takes too many seconds.
 
     Raises:
