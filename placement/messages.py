@@ -113,7 +113,7 @@ def fault(code: str, *values: object) -> str:
 no_job_label: Final = f"{{}} has the gate {GATE} but no job label: delete it, so that it is recreated".format
 other_placer: Final = f"{{}} has the gate {GATE}, but its annotation has {{}}: remove the gate".format
 other_gate: Final = "{} waits for another gate as well: {}".format
-no_devices: Final = f"{{}} requests no {{}}: create the job with {INJECT}: false".format
+no_devices: Final = f"{{}} claims no Neuron devices: create the job with {INJECT}: false".format
 NO_WORKERS: Final = "none of its workers exists yet"
 missing: Final = "{} of {} workers exist".format
 high_number: Final = "{} has number {}, but the job was admitted with {} workers".format

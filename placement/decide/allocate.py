@@ -51,7 +51,7 @@ class Allocator:
             UnplacedError: There is none.
         """
         units, unplaced = dict[int, str](), list(job.blocks.values())
-        if any(worker.pin is not None or worker.pod.node or not worker.pod.gated for worker in job.workers):
+        if not job.all_wait:
             self._check_pins(job)
             own = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
             unplaced = [job.blocks[block] for block, unit in own.items() if unit is None]
@@ -65,7 +65,7 @@ class Allocator:
         """Checks that pins of two simultaneous leaders do not contradict each other: pins stay."""
         owners: dict[str, int] = {}
         for block, pods in job.blocks.items():
-            units = {unit for member in pods if (unit := self._cluster.unit_of(member))}
+            units = {member.unit for member in pods if member.unit}
             if len(units) > 1 and any(member.pin and not member.pod.node for member in pods):
                 raise UnplacedError(messages.several_pins(block, sorted(units)[:4]))
             for unit in units if job.place.size > 1 else ():
@@ -76,14 +76,14 @@ class Allocator:
         """Returns the unit where other workers of the block are; None if there are none."""
         for member in pods:
             pod = member.pod
-            if not pod.gated and self._cluster.unit_of(member) is None:
+            if not pod.gated and member.unit is None:
                 raise UnplacedError(messages.by_hand(pod.name, pod.node))
-        units = sorted({unit for member in pods if (unit := self._cluster.unit_of(member))})
+        units = sorted({member.unit for member in pods if member.unit})
         coming = [member for member in pods if member.pod.gated and member.pod.opened is None]
         standing = [member for member in pods if not member.pod.gated or member.pod.opened is not None]
         why = None
         for unit in units:
-            present = [member for member in standing if self._cluster.unit_of(member) == unit]
+            present = [member for member in standing if member.unit == unit]
             why = self._crowded(job, unit, present, coming)
             if why is None:
                 return unit

@@ -34,6 +34,9 @@ class Member:
     neuron: bool  # whether it requests or claims devices of a family
     pin: str | None  # the unit of its pin, or the one that an unfinished admission plans for it
     problem: str  # why it cannot be placed, or is not believed; else empty
+    unit: str | None = (
+        None  # for a worker, the unit of its node, whose label may change; else that of its pin
+    )
     alone: bool = field(init=False)  # whether it is a job of its own
 
     def __post_init__(self) -> None:
@@ -105,13 +108,14 @@ class Belief:
         if not (pod.claims or self._having):
             self.members[pod.uid] = member
         if self._planned and pod.gated and member.place and member.pin is None and (unit := self._due(pod)):
-            return replace(member, pin=unit)
+            return replace(member, pin=unit, unit=unit)
         return member
 
     def _judged(self, pod: Pod) -> Member:
         member = self.claiming(pod)
         if pod.place and (why := _doubt(pod, self._topology, self._units, neuron=member.neuron)):
-            return replace(member, key=(pod.namespace, f"pod/{pod.name}"), place=None, pin=None, problem=why)
+            key = pod.namespace, f"pod/{pod.name}"
+            return replace(member, key=key, place=None, pin=None, problem=why, unit=None)
         return member
 
     def claiming(self, pod: Pod) -> Member:
@@ -126,7 +130,9 @@ class Belief:
             if asks and not claimed:
                 demand = shared(replace(demand, claims=asks))
         uses = claimed or self._uses(demand)
-        return Member(pod, pod.key, pod.place, demand, claimed, uses, pod.pin, problem)
+        node = self._topology.nodes.get(pod.node) if pod.place else None
+        unit = (node.unit(pod.place.unit) if node and pod.place else None) or pod.pin
+        return Member(pod, pod.key, pod.place, demand, claimed, uses, pod.pin, problem, unit)
 
     def _is_new(self, pod: Pod) -> bool:
         return pod.opened is not None and abs(self._now - pod.opened) < self._bound

@@ -44,20 +44,22 @@ class Ranking:
         # The rank depends on what is left in wider units, and in the unit itself if jobs share it.
         shared = [place.unit] if kind.shared else []
         kinds = cluster.units.kinds
-        wider = [*shared, *(key for key in cluster.units.labels if kinds[key].nodes > kind.nodes)]
-        self._wider = [(key, kinds[key].usable) for key in wider]
+        labels = cluster.units.labels
+        wider = [*shared, *(key for key in labels if kinds[key].nodes > kind.nodes)]
+        self._wider = [(labels.index(key), key, kinds[key].usable) for key in wider]
+        self._unit_ids = cluster.topology.unit_ids(labels)
         self._single = place.size == 1 and not kind.divides
         # Nothing becomes free during a decision, so full units are not ranked.
-        self._states = [(unit, self.taken(unit)) for unit in self.fitting.values()]
+        self._states = {unit.id: (unit, self.taken(unit)) for unit in self.fitting.values()}
         self._touched: set[str] = set()  # names of nodes that jobs got since then
-        free = [unit for unit, cause in self._states if cause is None]
+        free = [unit for unit, cause in self._states.values() if cause is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
         # Units that are reserved or kept against the last job; the next one may use them.
         self._aside: list[Entry] = []
         # With guarantees, a search examines all units: how many a job can have at most, by the guarantees of
         # its namespace, and whether units are reserved against it.
         self._most: dict[tuple[tuple[Guarantee | None, ...], bool], int] = {}
-        self._inside: defaultdict[tuple[str, str], list[Unit]] = defaultdict(list)
+        self._inside: defaultdict[str, list[Unit]] = defaultdict(list)
         for unit in free:
             self._inside[self._server(unit.nodes[0])].append(unit)
         heapify(self._heap)
@@ -151,16 +153,14 @@ class Ranking:
         return frozenset[JobKey]().union(*by_node) if len(by_node) >= self.place.size else None
 
     @property
-    def states(self) -> Sequence[tuple[Unit, Cause | None]]:
+    def states(self) -> Collection[tuple[Unit, Cause | None]]:
         """The units that suit the pods, each with the cause if too few of its nodes are free."""
-        if touched := self._touched:
-            whole, key = self._cluster.topology.whole, self.place.unit
-            self._states = [
-                (unit, cause if touched.isdisjoint(whole(key, unit).names) else self.taken(unit))
-                for unit, cause in self._states
-            ]
-            touched.clear()
-        return self._states
+        key, nodes = self.place.unit, self._cluster.topology.nodes
+        for unit_id in {nodes[name].unit(key) or "" for name in self._touched} & self._states.keys():
+            unit, _ = self._states[unit_id]
+            self._states[unit_id] = unit, self.taken(unit)
+        self._touched.clear()
+        return self._states.values()
 
     def touched(self, nodes: Collection[Node]) -> None:
         """Ranks the units on the UltraServers of these nodes again, after a job has got the nodes."""
@@ -187,9 +187,10 @@ class Ranking:
         rooms = cluster.guarantees.rooms(job)
         ranked: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
         for unit in self.possible():
-            end = self._end(unit, ends)
+            if (end := self._end(unit, ends)) is None:
+                continue
             holders = [holder for name in unit.names for holder in cluster.holders.get(name, ())]
-            if end is None or cluster.repelled(unit.nodes, job, ending=holders):
+            if cluster.repelled(unit.nodes, job, ending=holders):
                 continue
             own = end.assumed and any(holder[0] == namespace for holder in holders)
             fills = (
@@ -221,22 +222,21 @@ class Ranking:
         return ends_of_nodes[self.place.size - 1] if self.place.size <= len(ends_of_nodes) else None
 
     def _entry(self, unit: Unit) -> Entry:
-        node, labels = unit.nodes[0], self._cluster.units.labels
-        return self._rank(unit), (*(node.unit(key) or "" for key in labels), unit.id)
+        return self._rank(unit), (*self._unit_ids[unit.nodes[0].name], unit.id)
 
     def _rank(self, unit: Unit) -> Rank:
         """Returns the rank: units in large units that are already in use come first, the fullest before."""
         node, cluster = unit.nodes[0], self._cluster
+        unit_ids = self._unit_ids[node.name]
         whole, first = [], None
-        for key, usable in self._wider:
-            unit_id = node.unit(key)
+        for index, key, usable in self._wider:
+            unit_id = unit_ids[index]
             free = cluster.free(key, unit_id)
             whole.append(free >= usable)
             if first is None and unit_id:
                 first = free
         return tuple(whole), first or 0, cluster.neuron_left(node) if self._single else 0
 
-    def _server(self, node: Node) -> tuple[str, str]:
-        """Returns the largest unit that contains a node; a node in no unit counts as its own."""
-        units = ((key, unit) for key in self._cluster.units.labels if (unit := node.unit(key)))
-        return next(units, ("", node.name))
+    def _server(self, node: Node) -> str:
+        """Returns the id of the largest unit that contains a node; a node in no unit counts as its own."""
+        return next(filter(None, self._unit_ids[node.name]), node.name)

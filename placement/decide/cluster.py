@@ -95,9 +95,8 @@ class Cluster:
         alone = place.size == 1 and not kind.divides
         if alone and pod.node:
             return
-        unit_id = self.unit_of(member)
-        known = not alone and (key, unit_id) in self._held_units
-        unit = None if known else self.topology.unit(place.unit, unit_id)
+        known = not alone and (key, member.unit) in self._held_units
+        unit = None if known else self.topology.unit(place.unit, member.unit)
         if unit is None:
             return
         self.hold_unit(unit, key, place, member.demand, member.block)
@@ -130,11 +129,6 @@ class Cluster:
             self.hold(name, member.key)
             if member.alone:
                 self._permanently_held.add(name)
-
-    def unit_of(self, member: Member) -> str | None:
-        """Returns the unit of a worker: that of its node, whose label may change, or that of its pin."""
-        node = self.topology.nodes.get(member.pod.node) if member.place else None
-        return (node.unit(member.place.unit) if node and member.place else None) or member.pin
 
     def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
         """Gives a unit to a block of a job, or the resources of a single node, which jobs may share."""

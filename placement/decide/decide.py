@@ -263,7 +263,7 @@ class _Round:
             self._next.failures.pop(job.key, None)
             return
         late = self._late_workers(job)
-        trouble = job.trouble(self._tuning.units) if job.gated else None
+        trouble = job.trouble if job.gated else None
         self._pause_age(job, stuck=bool(trouble))
         why = trouble or self._preemptions.pause(job) or self._pause(job) if job.gated else None
         if late and not self._was_refused(job):
@@ -299,7 +299,8 @@ class _Round:
             fits = partial(self._opened, job)
             for victim, loss in self._preemptions.begin(job, shortage.ranking, fits):
                 self._delete_pods(victim, loss)
-        return replace(shortage, victims=self._preemptions.hold(job))
+        victims = self._preemptions.hold(job)
+        return replace(shortage, victims=victims) if victims else shortage
 
     def _opened(self, job: Job, victims: Collection[JobKey]) -> Opening | None:
         """Returns how a job would be admitted if the given jobs did not exist; None if it would wait."""
@@ -330,7 +331,7 @@ class _Round:
         if loss.launchers:
             self._end_launchers(job, loss)
             return
-        moves = [(cluster.unit_of(loss.blocks[block][0]), unit) for block, unit in units.items()]
+        moves = [(loss.blocks[block][0].unit, unit) for block, unit in units.items()]
         nodes = cluster.topology.names(job.place.unit, units.values()) if units else frozenset[str]()
         began = self._ends.admitted[job.key].since if loss.by else None
         self._losses.leave(job, nodes, began)
@@ -359,9 +360,9 @@ class _Round:
 
     def _late_workers(self, job: Job) -> tuple[Member, ...]:
         """Returns the workers that have not started, if the job was admitted and lacks nodes for too long."""
-        if job.settled or not any(member.pod.opened for member in job.workers):
+        if job.settled or not job.admitted:
             return ()
-        late = tuple(member for member in job.workers if member.pod.opened and not member.pod.started)
+        late = tuple(member for member in job.admitted if not member.pod.started)
         placed = len({member.pod.number for member in job.workers if member.pod.node})
         lacks = self._memory.unsettled.get(job.key)
         # The time begins with the admission, and again when more workers have nodes than ever before.
@@ -386,7 +387,7 @@ class _Round:
             if fault:
                 self._next.vain[job.key[0]] = self._now
         if late:
-            units = frozenset(unit for unit in map(self._cluster.unit_of, pods) if unit is not None)
+            units = frozenset(member.unit for member in pods if member.unit is not None)
             self._next.failures[job.key] = Failure(before.count + fault, self._now, before.units | units)
         why = messages.not_whole(self._tuning.bound, why)
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))

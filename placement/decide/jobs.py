@@ -15,7 +15,7 @@ from contract.place import Place, Placer
 from placement import messages
 from placement.decide.believe import Member
 from placement.decide.fit import ANY_LABEL, selects
-from placement.observe.model import Apart, Demand, JobKey, Units, is_pod
+from placement.observe.model import Apart, Demand, JobKey, is_pod
 
 BY_NAME: Final = attrgetter("pod.name")
 MOST_OWN: Final = 16
@@ -73,9 +73,19 @@ class Job:
         return frozenset({ANY_LABEL}.union(*(member.pod.labels.items() for member in self.coming)))
 
     @cached_property
+    def admitted(self) -> tuple[Member, ...]:
+        """The workers that were admitted; a worker whose gate was removed by hand is ignored."""
+        return tuple(member for member in self.workers if member.pod.opened)
+
+    @cached_property
     def begun(self) -> bool:
-        """Whether a part of it was admitted; a worker whose gate was removed by hand is ignored."""
-        return any(member.pod.opened and member.neuron for member in self.workers)
+        """Whether a part of it was admitted."""
+        return any(member.neuron for member in self.admitted)
+
+    @cached_property
+    def all_wait(self) -> bool:
+        """Whether all its workers have the gate, and none has a node or a pin."""
+        return all(member.pod.gated and not member.pod.node and member.pin is None for member in self.workers)
 
     @property
     def limit(self) -> timedelta | None:
@@ -182,8 +192,9 @@ class Job:
         # A worker cannot return to a unit of one node: it may get another unit, so all workers must exist.
         return all(member.place and member.block in blocks for member in self.gated)
 
-    def trouble(self, units: Units) -> str | None:
-        """Returns why it cannot be admitted even to free units; None if it can."""
+    @cached_property
+    def trouble(self) -> str | None:
+        """Why it cannot be admitted even to free units; None if it can."""
         for member in self.pods:
             if member.problem:
                 return messages.about(member.pod.name, member.problem)
@@ -196,7 +207,7 @@ class Job:
             if len(pod.gates) > 1 and (others := [gate for gate in pod.gates if gate != GATE]):
                 return messages.other_gate(pod.name, others[0])
             if place and not member.neuron:
-                return messages.no_devices(pod.name, units.kinds[place.unit].resource)
+                return messages.no_devices(pod.name)
         if self.missing and not self.goes_on:
             return self.missing
         workers, size = self.place.workers, self.place.size

@@ -247,7 +247,7 @@ def _trouble(job: Job, own: Sequence[Member], alive: Mapping[int, str], cluster:
     first = max(own, key=lambda member: not member.pod.deleting)
     numbers = range(first.block * place.size, (first.block + 1) * place.size)
     lacking = sum(number not in alive and number not in job.ended for number in numbers)
-    unit_id = cluster.unit_of(first)
+    unit_id = first.unit
     unit = topology.unit(place.unit, unit_id)
     free_nodes = [node for node in unit.nodes if node.name not in alive.values()] if unit else []
     causes = [cause for node in free_nodes if (cause := _out_of_use(node, first.demand))]

@@ -24,6 +24,7 @@ class Topology:
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes: Mapping[str, Node] = {node.name: node for node in nodes}
         self.units_by = lru_cache(maxsize=16)(self._units_by)
+        self.unit_ids = lru_cache(maxsize=4)(self._unit_ids)
         self.near = lru_cache(maxsize=4096)(self._near)
         self.cut_off = lru_cache(maxsize=4)(self._cut_off)
         self.suited = lru_cache(maxsize=64)(self._suited)
@@ -38,6 +39,10 @@ class Topology:
             value: Unit(value, tuple(nodes.values()), frozenset(nodes))
             for value, nodes in sorted(by_value.items())
         }
+
+    def _unit_ids(self, labels: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+        """Returns for each node, by name, the ids of its units for some labels; empty if it is in none."""
+        return {name: tuple(node.unit(key) or "" for key in labels) for name, node in self.nodes.items()}
 
     def _near(self, key: str, value: str) -> tuple[str, ...]:
         """Returns the names of the nodes with a value of a label, even if they form no unit."""

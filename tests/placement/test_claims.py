@@ -262,7 +262,7 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
         (
             claim_spec(request("device.driver == 'efa.k8s.aws'", deviceClassName="efa")),
             {},
-            "a-worker-0 requests no aws.amazon.com/neuron: create the job with",
+            "a-worker-0 claims no Neuron devices: create the job with",
         ),
         (claim_spec(*[request()] * 17), {}, "it has 34 requests and comparisons: at most 32 are supported"),
         (claim_spec(request(" && ".join([WHOLE] * 34))), {}, "is not supported"),
@@ -297,7 +297,7 @@ def test_a_job_with_a_worker_that_claims_nothing_waits(api: FakeApi) -> None:
     store(api, [first, *others])
     Program(api).run()
     assert pinned(api, "a-worker") == {""}
-    assert "a-worker-1 requests no aws.amazon.com/neuron" in stored_events(api)[-1][2]
+    assert "a-worker-1 claims no Neuron devices" in stored_events(api)[-1][2]
 
 
 def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -> None:

@@ -150,7 +150,7 @@ CONSTANTS = {
         "{} has the gate ultraserver-webhook.io/whole-job, but its annotation has {}: remove the gate"
     ),
     "other_gate": "{} waits for another gate as well: {}",
-    "no_devices": "{} requests no {}: create the job with ultraserver-webhook.io/inject: false",
+    "no_devices": "{} claims no Neuron devices: create the job with ultraserver-webhook.io/inject: false",
     "NO_WORKERS": "none of its workers exists yet",
     "missing": "{} of {} workers exist",
     "high_number": "{} has number {}, but the job was admitted with {} workers",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from placement.decide.plan import Decision
 from placement.decide.topology import Topology
-from placement.observe.model import UNITS, JobKey, Node, Pod
+from placement.observe.model import JobKey, Node, Pod
 from tests.helpers import examples
 from tests.placement.world import (
     HOUR,
@@ -136,7 +136,7 @@ def test_no_job_waits_that_fits_next_to_those_before_it(
     opened = {opening.job.key for opening in decision.openings}
     before: list[tuple[int, int]] = []
     for each in sorted(jobs(waiting), key=lambda job: (-job.priority, job.created, job.key)):
-        if each.trouble(UNITS):
+        if each.trouble:
             continue
         place = each.place
         need = (place.workers // place.size, place.size)

@@ -7,8 +7,9 @@ import pytest
 
 from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
+from placement.decide.allocate import Allocator
 from placement.decide.jobs import Job
-from placement.decide.plan import LONGEST, Memory, Tuning
+from placement.decide.plan import LONGEST, Failure, Memory, Opening, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.model import UNITS, Kind, Node, Pod, Units
@@ -92,13 +93,13 @@ def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.Monk
         *job("odd", 4),
     ]
     memory = Memory().refused(("team", "team.refused"), "a quota", NOW)
-    trouble = Job.trouble
+    honest = Allocator.open
 
-    def broken(one_job: Job, units: Units) -> str | None:
+    def broken(allocator: Allocator, one_job: Job, *failure: Failure | None, reserves: bool) -> Opening:
         assert one_job.key[1] != "team.odd"
-        return trouble(one_job, units)
+        return honest(allocator, one_job, *failure, reserves=reserves)
 
-    monkeypatch.setattr(Job, "trouble", broken)
+    monkeypatch.setattr(Allocator, "open", broken)
     decision = decide(Topology(nodes.values()), pods, NOW, memory=memory)
     assert {each.job.key[1].removeprefix("team."): each.reason for each in decision.waiting} == {
         "first": Reason.UNITS,

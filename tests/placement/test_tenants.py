@@ -144,14 +144,14 @@ def test_an_error_about_one_job_is_reported_and_the_others_are_placed() -> None:
 
 def test_an_error_about_the_place_of_a_pod_is_reported_for_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = bound(job("evil", 4, **EVIL), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"))
-    honest = Cluster.unit_of
+    honest = Cluster.add_pod
 
-    def unit_of(cluster: Cluster, member: Member) -> str | None:
+    def add_pod(cluster: Cluster, member: Member) -> None:
+        honest(cluster, member)
         if member.pod.name == "evil-worker-2":
             raise RuntimeError("odd")
-        return honest(cluster, member)
 
-    monkeypatch.setattr(Cluster, "unit_of", unit_of)
+    monkeypatch.setattr(Cluster, "add_pod", add_pod)
     decision = ask(FOUR.values(), odd, job("a", 12))
     assert placed(decision) == {"a": "us-02 us-03 us-04"}
     assert [(failure.key, str(error)) for failure, error in decision.errors] == [
