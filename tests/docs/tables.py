@@ -94,8 +94,8 @@ def shapes(table: Table) -> str:
             shape.apart,
             f"`{unit.label.rpartition('/')[2]}`" if unit else "",
         )
-        for shape in table.on[0].shapes
-        for unit in [table.on[0].unit(shape)]
+        for shape in table.families_on[0].shapes
+        for unit in [table.families_on[0].unit(shape)]
     ]
     return _markdown(SHAPES, rows)
 
@@ -206,7 +206,7 @@ def _other_codes() -> Iterator[str]:
 
 def row_messages(table: Table) -> Iterator[tuple[str, str, str]]:
     """Yields each message of a packaged row: the name of the row, the severity and the text."""
-    shapes = [shape for family in table.on for shape in family.shapes]
+    shapes = [shape for family in table.families_on for shape in family.shapes]
     components = [rule for component in _components().values() for rule in component.rules]
     rows: dict[str, Shape | Rule] = {shape.name: shape for shape in shapes}
     rows |= {rule.name: rule for rule in (*table.rules, *components)}

@@ -17,7 +17,16 @@ from webhook.documents import read_documents
 from webhook.engine.outcome import Kind
 from webhook.engine.reading import kind_of
 from webhook.preview.run import preview
-from webhook.rows.placeholders import DEVICES, FAULT, JOB, PLACE, ROLE, ROLE_MAPS, SCRIPTS, UNITS
+from webhook.rows.placeholders import (
+    OF_FAULT,
+    OF_JOB,
+    OF_POD,
+    OF_REQUEST,
+    OF_ROLE,
+    OF_UNITS,
+    ROLE_MAPS,
+    SCRIPTS,
+)
 from webhook.rules.load import load_default
 
 WORDS = 20_000
@@ -178,8 +187,8 @@ def test_the_document_lists_every_placeholder() -> None:
     text = (REPOSITORY / "docs" / "rule-table.md").read_text(encoding="utf-8")
     (table,) = re.findall(r"^\| placeholder \|.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     listed = {name for row in table.splitlines() for name in re.findall(r"\$\(([^)]+)\)", row.split("|")[1])}
-    of_role = {f"ROLE.{name}" for name in (*ROLE, *ROLE_MAPS)}
-    assert listed == {*JOB, *PLACE, *DEVICES, *FAULT, *SCRIPTS, *UNITS, *NAMED, *of_role}
+    of_role = {f"ROLE.{name}" for name in (*OF_ROLE, *ROLE_MAPS)}
+    assert listed == {*OF_JOB, *OF_POD, *OF_REQUEST, *OF_FAULT, *SCRIPTS, *OF_UNITS, *NAMED, *of_role}
 
 
 @pytest.mark.parametrize("document", WRITTEN)

@@ -8,7 +8,7 @@ import pytest
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, Expected, after, extended, outcome, same_problems
 from webhook.objects.tree import get
-from webhook.rows.conditions import Condition, OfJob, OfObject, OfTemplate
+from webhook.rows.conditions import Condition, JobCondition, ObjectCondition, TemplateCondition
 from webhook.rows.table import Match
 from webhook.rules.load import load_default
 from webhook.rules.schema import bundled
@@ -103,6 +103,6 @@ def test_every_condition_is_a_key_of_match_and_described_in_the_schema() -> None
 
 def test_every_condition_is_looked_at_in_one_scope() -> None:
     """Protects from a class that derives from the base alone, and so from a condition that no one checks."""
-    scopes = [conditions(of) for of in (OfJob, OfTemplate, OfObject)]
+    scopes = [conditions(of) for of in (JobCondition, TemplateCondition, ObjectCondition)]
     assert set.union(*scopes) == conditions()
     assert sum(map(len, scopes)) == len(conditions())

@@ -111,12 +111,12 @@ IMPLIED = {
 def implied(rule: Rule, what: str) -> bool:
     """Returns whether a rule without its condition is skipped anyway, for lack of a quoted value."""
     conditions = rule.match.fields.value[0] if rule.match.fields else {}
-    fields = {*conditions, *(name.removeprefix("field.") for name in rule.quotes)}
+    fields = {*conditions, *(name.removeprefix("field.") for name in rule.placeholders)}
     others = [row for row in components().workloads if row.name not in rule.match.workload]
     known = {name for row in components().workloads for name in row.fields}
     return (rule.name, what) in IMPLIED or {
-        "without shape": "shape.topologyKey" in rule.quotes,
-        "without named": "job.name" in rule.quotes,
+        "without shape": "shape.topologyKey" in rule.placeholders,
+        "without named": "job.name" in rule.placeholders,
         "without workload": any(
             name in known and not any(name in row.fields for row in others) for name in fields
         ),

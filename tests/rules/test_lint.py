@@ -219,7 +219,7 @@ LINT: dict[str, tuple[str, Expected]] = {
     ),
     "a shape like none of the table": (
         RULE.replace("worker}", "worker, shape: {together: always}}") + "    warn: w\n",
-        [(7, "rules[0].match.shape", "unreachable: no shape of the table is like that")],
+        [(7, "rules[0].match.shape", "unreachable: no shape of the table has these values")],
     ),
     "unless one fires that there is not": (
         RULE + "    warn: w\n    unless: nope\n",

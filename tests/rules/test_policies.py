@@ -100,7 +100,7 @@ def test_the_first_policy_that_is_for_an_object_counts() -> None:
 def test_what_is_known_of_namespaces_is_bounded() -> None:
     table = policies("namespaces: n1, mode: off")
     for number in range(2 * MOST_NAMESPACES):
-        table.ruling(JOB, f"n{number}", 0)
+        table.find_ruling(JOB, f"n{number}", 0)
     assert len(table._policies_of) <= MOST_NAMESPACES  # noqa: SLF001
     assert served(outcome_of(table, "n1")) is Mode.OFF
 

@@ -72,7 +72,7 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
     for place, (rule, match) in matches.items():
         if isinstance(match, str):
             outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, match)
-        elif rule.depends and (why := _prevented(match, progress)):
+        elif rule.can_be_prevented and (why := _prevented(match, progress)):
             outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, why)
         else:
             outcomes[place] = _fire(match, progress)
@@ -135,11 +135,11 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
     conflicting: list[Merge] = []
     for group in match.groups:
         path, values = group.path, match.values
-        if several or "job.place" in rule.quotes:
+        if several or "job.place" in rule.placeholders:
             values = {**values, **match.values_of(group)}
         merge = Merge(path, rule.on_conflict, progress.additions.setdefault(path, {}), rule.before)
         merge.set_paths = None if progress.setters is None else []
-        fragment = rule.fragment(values) if rule.fragment else rule.add
+        fragment = rule.fill_fragment(values) if rule.fill_fragment else rule.add
         after[path] = merge.apply(progress.templates[path], fragment)
         if merge.conflicts or merge.missing or merge.refused:
             conflicting.append(merge)

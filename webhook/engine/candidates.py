@@ -10,7 +10,7 @@ from webhook.engine.reading import marked
 from webhook.objects.templates import admits, matches
 from webhook.objects.tree import map_at, maps_at, shown, text_of
 from webhook.rows.table import Table
-from webhook.rows.workloads import DEVICES, WORKER
+from webhook.rows.workloads import BY_DEVICES, WORKER
 
 
 def candidacy(job: Job) -> tuple[bool, str]:
@@ -35,7 +35,7 @@ def candidacy(job: Job) -> tuple[bool, str]:
 def _no_template(job: Job) -> str:
     rows = [row for row in job.workload.groups if row.takes_nodes is True or row.role == WORKER]
     places = cut(" or ".join(dict.fromkeys(row.template.name for row in rows)))
-    if any(row.takes_nodes == DEVICES for row in rows):
+    if any(row.takes_nodes == BY_DEVICES for row in rows):
         return f"no pod template at {places} asks for a node's devices or selects a family's instance type"
     return f"the job has no {WORKER} template: there is none at {places}"
 
@@ -74,7 +74,8 @@ def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
 
 def no_device(table: Table) -> str:
     """Returns the text for workers that request none of the devices by which jobs request nodes."""
-    return f"the workers request no {' or '.join(dict.fromkeys(family.device[0] for family in table.on))}"
+    devices = dict.fromkeys(family.device[0] for family in table.families_on)
+    return f"the workers request no {' or '.join(devices)}"
 
 
 def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:

@@ -22,7 +22,7 @@ from webhook.engine.values import Values
 from webhook.objects import record
 from webhook.objects.patch import Operation, compute_patch
 from webhook.objects.tree import Json, Path, WrongTypeError, get, same, shown
-from webhook.rows.policies import Mode, Off
+from webhook.rows.policies import Exclusions, Mode
 from webhook.rows.table import Table
 from webhook.rows.workloads import WORKER
 
@@ -33,19 +33,21 @@ def evaluate(table: Table, request: Request) -> Outcome:
     Never raises for any content of an object: an invalid job is denied with a message. If a rule or the table
     is in shadow mode, the object is evaluated twice: as it is served, and with everything enforced.
     """
-    ruling = table.ruling(request.object, request.namespace, request.now)
+    ruling = table.find_ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
     by_policy = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
     outcome = _evaluate_with(table, modes.served, request)
-    if modes.shadows:
-        outcome = _with_shadow(outcome, _evaluate_with(table, modes.would, request), modes.table, by_policy)
+    if modes.has_shadow:
+        outcome = _with_shadow(
+            outcome, _evaluate_with(table, modes.if_enforced, request), modes.table, by_policy
+        )
     if ruling and outcome.untouched is not Kind.NO_WORKLOAD:
         reason = cut(outcome.reason + by_policy) if modes.table is Mode.OFF else outcome.reason
         outcome = replace(outcome, reason=reason, facts={**outcome.facts, "policy": ruling.policy.reason})
     return outcome
 
 
-def _evaluate_with(table: Table, off: Off, request: Request) -> Outcome:
+def _evaluate_with(table: Table, off: Exclusions, request: Request) -> Outcome:
     """Returns the outcome if this is switched off."""
     kind, progress, after = kind_of(request.object), Progress(), request.object
     operations: list[Operation] = []
@@ -147,7 +149,7 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
         job.identity = job_id(request, job.name, job.generate_name, job.uid)
         job.devices = job.own_devices
         progress.facts |= {fact: values.every[placeholder] for fact, placeholder in FACTS.items()}
-        job.lacking = job.table.quoted_of[job.workload.name].difference(values.every)
+        job.lacking = job.table.placeholders_of[job.workload.name].difference(values.every)
     job.placer = job.place.placer if job.place else None
     job.faults = progress.faults = faults(job)
     apply_rules(job, values, progress)
@@ -158,7 +160,7 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
 def _no_workload(table: Table, request: Request) -> str:
     """Returns the reason for an object whose kind has rows, none of which is for it."""
     rows = table.workloads_of(kind_of(request.object))
-    field, value = rows[-1].unlike(request.object) or ("", "")
+    field, value = rows[-1].mismatch(request.object) or ("", "")
     names = ", ".join(row.name for row in rows)
     return (
         f"its {field} is {cut(value)}: each row for its kind ({names}) requires another value; "

@@ -16,7 +16,7 @@ from webhook.engine.outcome import Fault
 from webhook.objects.templates import admits, matches
 from webhook.objects.tree import Json, get, map_at, text_of, try_dumps
 from webhook.rows.conditions import Devices
-from webhook.rows.families import Family, Fitted
+from webhook.rows.families import Family, JobShape
 from webhook.rows.table import Table
 from webhook.rows.workloads import ANY, WORKER, Workload
 
@@ -60,7 +60,7 @@ class Job:
     opted: bool | str | None
     off: frozenset[str] = frozenset()
     candidate: bool = False
-    shape: Fitted | None = None
+    shape: JobShape | None = None
     uid: str = ""
     identity: str = ""
     placer: Placer | None = None
@@ -189,7 +189,7 @@ def open_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequenc
     if not selections:
         return family.instance_types
     types, labels = family.instance_types, table.candidates.instance_type_labels
-    if family.other_types:
+    if family.has_type_globs:
         chosen = chain.from_iterable(group.chosen_types for group in groups)
         types = (*dict.fromkeys(name for name in chosen if matches(name, types)), *types)
     of_type = {name: dict.fromkeys(labels, (name,)) for name in types}
@@ -202,15 +202,15 @@ def open_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequenc
 
 def family_of(table: Table, groups: Sequence[Group]) -> Family:
     """Returns the first family that the groups permit, preferring the one that they request most clearly."""
-    if len(table.on) == 1:
-        return table.on[0]
+    if len(table.families_on) == 1:
+        return table.families_on[0]
 
     def preference(family: Family) -> tuple[bool, bool, bool]:
         needs = any(group.node_reason_of(family) or group.selects_type_of(family) for group in groups)
         some = any(group.amounts.get(name) for group in groups for name in family.whole_node)
         return bool(open_types(table, family, groups)), needs, some
 
-    return max(table.on, key=preference)
+    return max(table.families_on, key=preference)
 
 
 def at_once(groups: Iterable[Group]) -> int:

@@ -33,7 +33,7 @@ class MatchingRule(NamedTuple):
         free = self.rule.match.mount_free
         if not free:
             return {}
-        return free.filling(self.values) if free.filling else free.mount
+        return free.fill_mount(self.values) if free.fill_mount else free.mount
 
     @property
     def mount_taken(self) -> str | None:
@@ -56,8 +56,8 @@ class MatchingRule(NamedTuple):
     def values_of(self, group: Group) -> Mapping[str, Json]:
         """Returns the values of the placeholders that differ between templates."""
         rule, place = self.rule, self.job.placed(group)
-        own = of_template(group, rule.own) if rule.own else {}
-        return {**own, "job.place": str(place)} if place and "job.place" in rule.quotes else own
+        own = of_template(group, rule.container_placeholders) if rule.container_placeholders else {}
+        return {**own, "job.place": str(place)} if place and "job.place" in rule.placeholders else own
 
 
 def _fault_values(fault: Fault) -> Mapping[str, Json]:
@@ -110,14 +110,14 @@ def _cannot_fire(rule: Rule, job: Job) -> str | None:
     match = rule.match
     if rule.name in job.off:
         return SWITCHED_OFF
-    if rule.waits_for:
-        return f"the table has no {rule.waits_for}"
+    if rule.missing_value:
+        return f"the table has no {rule.missing_value}"
     if match.candidate is not None and match.candidate != job.candidate:
         return "it is a candidate" if job.candidate else "it is not a candidate"
     if not job.of[match.role]:
-        return f"the job has no {match.whose} template"
-    lacking = None if match.known_later else rule.needed & job.lacking
-    failed = (condition.failed(job) for condition in match.of_job)
+        return f"the job has no {match.owner_name} template"
+    lacking = None if match.has_late_conditions else rule.required_placeholders & job.lacking
+    failed = (condition.failure(job) for condition in match.job_conditions)
     return next(filter(None, failed), None) or (_no_value(lacking) if lacking else None)
 
 
@@ -135,12 +135,12 @@ def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
     """Returns the match of a rule, or the reason why it does not match."""
     match = rule.match
     filled: Mapping[str, Json] = {}
-    if match.template and match.template.quotes:
+    if match.template and match.template.placeholders:
         filled = {**values.every, **labels_of_units(job)}
-        if lacking := match.template.quotes.difference(filled):
+        if lacking := match.template.placeholders.difference(filled):
             return _no_value(lacking)
         match = replace(match, template=match.template.filled(filled))
-    groups = _matching_groups(match, job) if match.known_later else job.of[match.role]
+    groups = _matching_groups(match, job) if match.has_late_conditions else job.of[match.role]
     if isinstance(groups, str):
         return groups
     filled = filled or values.every
@@ -148,7 +148,7 @@ def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
         filled = {**filled, **groups[0].unsupported(match.unsupported_count.value)}
     if match.fault:
         filled = {**filled, **_fault_values(job.faults[match.fault][0])}
-    if lacking := rule.needed.difference(filled):
+    if lacking := rule.required_placeholders.difference(filled):
         return _no_value(lacking)
     result = MatchingRule(rule, job, groups, filled)
     if match.mount_free and match.mount_free.exists:
@@ -164,8 +164,8 @@ def _matching_groups(match: Match, job: Job) -> Sequence[Group] | str:
     groups: list[Group] = []
     reasons: list[str] = []
     for group in every:
-        for on_template in match.of_template:
-            if failed := on_template.failed(group, match.whose):
+        for on_template in match.template_conditions:
+            if failed := on_template.failure(group, match.owner_name):
                 reasons.append(failed)
                 break
         else:
@@ -174,7 +174,7 @@ def _matching_groups(match: Match, job: Job) -> Sequence[Group] | str:
         return reasons[0]  # the reason of the first template
     if match.single is not None and match.single != (len(every) == 1):
         return f"the job has {len(every)} {match.role} templates"
-    for on_object in match.of_object:
-        if failed := on_object.failed(job):
+    for on_object in match.object_conditions:
+        if failed := on_object.failure(job):
             return failed
     return groups

@@ -14,7 +14,7 @@ from webhook.objects.paths import ObjectPath
 from webhook.objects.takeback import Budget
 from webhook.objects.tree import Json, Path, get, map_at, put, shown, text_of
 from webhook.rows.table import Table
-from webhook.rows.workloads import DEVICES, HELPER, Factor, Workload
+from webhook.rows.workloads import BY_DEVICES, HELPER, Factor, Workload
 
 
 def groups_of(table: Table, workload: Workload, obj: Json) -> list[Group]:
@@ -44,7 +44,7 @@ def read_job(table: Table, request: Request) -> Job | None:
             group.record, group.record_ignored = (added, False) if valid else (None, added is not None)
             if group.template is not template:
                 obj = put(obj, group.path, group.template)
-        if not workload.unlike(obj):
+        if not workload.mismatch(obj):
             return build_job(obj, groups, request, workload, table)
     return None
 
@@ -64,7 +64,7 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     opted, family = injection(obj), family_of(table, groups)
     for group in groups:
         group.family = family
-    takers = _takers([group for group in groups if group.row.takes_nodes == DEVICES], opted=opted is True)
+    takers = _takers([group for group in groups if group.row.takes_nodes == BY_DEVICES], opted=opted is True)
     before = {False: 0, True: 0}
     for group in groups:
         _count(group, obj, before, takes_devices=group in takers)
@@ -91,7 +91,7 @@ def _count(group: Group, obj: Json, before: dict[bool, int], *, takes_devices: b
     group.role = row.role
     if isinstance(row.takes_nodes, ObjectPath):
         group.takes_nodes = row.takes_nodes.value(obj) is True
-    elif row.takes_nodes == DEVICES:
+    elif row.takes_nodes == BY_DEVICES:
         group.takes_nodes = takes_devices
         group.role = row.role if takes_devices else HELPER
     else:

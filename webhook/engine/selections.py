@@ -10,7 +10,7 @@ from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.objects.templates import REQUIRED, matches, values_of
 from webhook.objects.tree import Json, Path, map_at, maps_at, text_of
-from webhook.rows.families import Fitted
+from webhook.rows.families import JobShape
 from webhook.rows.workloads import WORKER
 
 _TERMS: Final[Mapping[str, Path]] = {
@@ -35,7 +35,7 @@ def cluster_labels(job: Job) -> str:
     return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, known)), 5))
 
 
-def contradictions(job: Job, shape: Fitted, identity: str) -> Iterator[str]:
+def contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[str]:
     """Yields the requirements of a job's author and its shape that no nodes can meet together."""
     for group in job.of[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
@@ -70,7 +70,7 @@ def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
     return not wanted or len(set.intersection(*wanted).difference(barred)) >= max(units, 1)
 
 
-def _against(job: Job, group: Group, shape: Fitted, identity: str) -> Iterator[str]:
+def _against(job: Job, group: Group, shape: JobShape, identity: str) -> Iterator[str]:
     """Yields terms that split a unit's workers, require other pods, or put several workers on one node."""
     size = shape.node_config
     for kind, at, term, own, others in _terms(job, group, identity):

@@ -11,7 +11,7 @@ from webhook.engine.outcome import JobError
 from webhook.engine.reading import marked
 from webhook.objects.templates import containers
 from webhook.objects.tree import maps_at, shown, text_of
-from webhook.rows.families import Family, Fitted
+from webhook.rows.families import Family, JobShape
 from webhook.rows.shapes import NODE_CONFIG
 from webhook.rows.workloads import WORKER
 
@@ -19,7 +19,7 @@ NEAR: Final = 100
 """Numbers of workers this near are looked at for one that fits."""
 
 
-def choose_shape(job: Job) -> Fitted:
+def choose_shape(job: Job) -> JobShape:
     """Returns the first shape of the job's family for its size, and for its node config if it names one.
 
     Raises:
@@ -31,8 +31,8 @@ def choose_shape(job: Job) -> Fitted:
     wanted = _wanted(job)
     if wanted is None:
         for shape in family.shapes:
-            if size := shape.size(nodes):
-                return family.fitted(shape, size)
+            if size := shape.fit(nodes):
+                return family.shape_of_job(shape, size)
         raise JobError(_no_shape(family, nodes))
     place, value = wanted
     known = sorted({str(shape.node_config) for shape in family.shapes if shape.node_config}, reverse=True)
@@ -40,12 +40,12 @@ def choose_shape(job: Job) -> Fitted:
     if not of_value:
         raise JobError(f"the node config must be one of {', '.join(known)}: {place} is {shown(value)}")
     for shape in of_value:
-        if shape.size(nodes, int(value)):
-            return family.fitted(shape, int(value))
+        if shape.fit(nodes, int(value)):
+            return family.shape_of_job(shape, int(value))
     takes = " or ".join(dict.fromkeys(str(shape.workers) for shape in of_value)).replace(
         "multiple", "a multiple"
     )
-    sizes = filter(None, (shape.size(nodes) for shape in family.shapes if not shape.deny))
+    sizes = filter(None, (shape.fit(nodes) for shape in family.shapes if not shape.deny))
     others = " or ".join(dict.fromkeys(map(str, sizes))) or "none"
     workers = "1 worker does" if nodes == 1 else f"{nodes} workers do"
     raise JobError(

@@ -68,7 +68,7 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
     An update that cannot be read is admitted unchanged.
     """
     new = request.object
-    ruling = table.ruling(new, request.namespace, request.now)
+    ruling = table.find_ruling(new, request.namespace, request.now)
     if (ruling.modes if ruling else table.modes).table is not Mode.ENFORCE:
         return "updates are admitted unchanged: the rule table is not enforced"
     if kind_of(new) != kind_of(stored):
@@ -79,7 +79,7 @@ def update(table: Table, request: Request, stored: Json) -> Outcome | str:
         return f"opted out by {keys.INJECT}"
     try:
         for workload in table.workloads_of(kind_of(stored)):
-            if not workload.unlike(stored):
+            if not workload.mismatch(stored):
                 return _update(table, workload, request, stored)
     except (JobError, WrongTypeError, OverBudgetError) as error:
         return cut(f"it is admitted unchanged: {error}")

@@ -8,8 +8,8 @@ from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.selections import cluster_labels, contradictions
 from webhook.objects.tree import Json, map_at, text_of
-from webhook.rows.families import Fitted
-from webhook.rows.placeholders import ABSENT, MARKS, ROLE_MAPS, SSH
+from webhook.rows.families import JobShape
+from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH
 
 
 @dataclass(eq=False)
@@ -37,14 +37,16 @@ class Values:
         elif job.place:
             block = job.block
             values |= {"place.unit": job.place.unit} | ({"place.block": block} if block is not None else {})
-        for placeholder, name in job.table.fields_of[job.workload.name].items():
+        for placeholder, name in job.table.field_placeholders[job.workload.name].items():
             values[placeholder] = job.field(name)
-        for role, placeholders in job.table.roles_of[job.workload.name].items():
+        for role, placeholders in job.table.role_placeholders[job.workload.name].items():
             if groups := job.of.get(role):
                 values |= of_template(groups[0], placeholders)
                 # A rule that uses the instance type is skipped for pods that select other machines.
                 of_type = f"{role}.instanceType"
-                if of_type in job.table.quoted_of[job.workload.name] and (types := job.instance_types(role)):
+                if of_type in job.table.placeholders_of[job.workload.name] and (
+                    types := job.instance_types(role)
+                ):
                     values[of_type] = types[0]
         return values
 
@@ -54,7 +56,9 @@ def labels_of_units(job: Job) -> dict[str, Json]:
     if not job.shape:
         return {}
     sizes = {"units.belowBlock": job.shape.node_config, "units.belowJob": job.nodes}
-    units = {name: [unit for unit in job.family.units if unit.most < size] for name, size in sizes.items()}
+    units = {
+        name: [unit for unit in job.family.units if unit.capacity < size] for name, size in sizes.items()
+    }
     units["units.own"] = [unit for unit in job.family.units if unit.label == job.shape.topology_key]
     return {
         name: [label for unit in some for label in (unit.label, *unit.other_labels)]
@@ -81,8 +85,8 @@ def of_template(group: Group, placeholders: Mapping[str, str]) -> dict[str, Json
     return values
 
 
-def _of_a_candidate(job: Job, shape: Fitted) -> dict[str, Json]:
-    peers = job.peers(job.identity if job.table.labelling - job.off else "")
+def _of_a_candidate(job: Job, shape: JobShape) -> dict[str, Json]:
+    peers = job.peers(job.identity if job.table.job_label_rules - job.off else "")
     values: dict[str, Json] = {
         "job.id": job.identity,
         "job.instanceType": job.instance_types()[0],
@@ -95,7 +99,7 @@ def _of_a_candidate(job: Job, shape: Fitted) -> dict[str, Json]:
         "shape.nodeConfig": str(shape.node_config),
     }
     marks = map_at(job.object, ("metadata", "annotations"))
-    values |= {name: text_of(marks[key]) for name, key in MARKS.items() if marks.get(key)}
+    values |= {name: text_of(marks[key]) for name, key in OF_ANNOTATIONS.items() if marks.get(key)}
     if own := cluster_labels(job):
         values["job.clusterLabels"] = own
     if why := next(contradictions(job, shape, job.identity), None):

@@ -153,7 +153,9 @@ def _given(item: Seen, outcome: Outcome) -> str:
 
 def unit_of(table: Table, place: Place) -> Unit | None:
     """Returns the unit that a placement annotation names; None if no family has it."""
-    return next((unit for family in table.on for unit in family.units if unit.label == place.unit), None)
+    return next(
+        (unit for family in table.families_on for unit in family.units if unit.label == place.unit), None
+    )
 
 
 def called(table: Table, place: Place) -> str:
@@ -166,7 +168,7 @@ def called(table: Table, place: Place) -> str:
 
 def _is_a_part(table: Table, label: str) -> bool:
     """Returns whether the units of a label are parts of larger ones, which have the level kueueLevel."""
-    families = ({unit.label: unit.nodes for unit in family.units} for family in table.on)
+    families = ({unit.label: unit.nodes for unit in family.units} for family in table.families_on)
     return any(sizes[label] < max(sizes.values()) for sizes in families if label in sizes)
 
 

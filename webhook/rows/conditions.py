@@ -1,7 +1,8 @@
-"""The conditions of ``match``: a class has the type of the written value, the check, and the short form.
+"""Defines the conditions of ``match``, which decide whether a rule applies to an object.
 
-A class is one key: its docstring is the key's description, and `Match` has a field for it. The protocols list
-what a condition may read of a job or a group; `webhook.engine` has the classes behind them.
+Each class is one key of ``match``. It has the type of the value, a check and a short form for listings. Its
+docstring is the description of the key, and `Match` has a field for it. The protocols `Group` and `Job` list
+the attributes that conditions may read; `webhook.engine` has the classes that implement them.
 """
 
 import fnmatch
@@ -18,13 +19,13 @@ from contract.place import Placer
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import Selection, admits, containers, is_requested, matches
 from webhook.objects.tree import Json, Path, map_at, shown, text_of
-from webhook.rows.families import Family, Fitted
-from webhook.rows.placeholders import names, spliced
+from webhook.rows.families import Family, JobShape
+from webhook.rows.placeholders import fill_texts, placeholders_in
 from webhook.rows.selectors import Selector
-from webhook.rows.shapes import Count, Counted, Shape
+from webhook.rows.shapes import NumberSet, NumberSetKey, Shape
 from webhook.rows.workloads import Workload
 from webhook.rows.written import (
-    WORDS,
+    WORD_GLOBS,
     Flag,
     Integer,
     Patterns,
@@ -35,25 +36,25 @@ from webhook.rows.written import (
     Texts,
     as_range,
     one_or_more,
-    written,
+    read_as,
 )
 
 T = TypeVar("T")
-NAMES: Mapping[str, str] = {Placer.SCHEDULER: "the scheduler", Placer.WHOLE_JOB: "whole-job admission"}
+PLACER_NAMES: Mapping[str, str] = {Placer.SCHEDULER: "the scheduler", Placer.WHOLE_JOB: "whole-job admission"}
 Devices = Literal["configured", "claimed", "requested", "shared", "unknown", "none", "mixed", "some"]
 NotDevices = Literal[
     "!configured", "!claimed", "!requested", "!shared", "!unknown", "!none", "!mixed", "!some"
 ]
 """How a job's workers get their devices.
 
-configured: by a device claim that the table knows with a node config; claimed: by other device claims;
-requested: by requests; shared: by one of these, and by claims that several pods share; unknown: by shared
-claims alone; none: not at all. If its templates differ: mixed, if at most one pod, such as a launcher, has no
-devices, and some otherwise."""
+configured: by a device claim for which the table has a node config; claimed: by other device claims;
+requested: by requests; shared: in one of these ways, and also by claims that several pods share; unknown:
+only by shared claims; none: not at all. If the templates of the job differ, it is mixed if at most one pod,
+such as a launcher, has no devices, and some otherwise."""
 
 
 NAMESPACE = "kubernetes.io/metadata.name"
-"""The label that every namespace has."""
+"""The label that every namespace has. Its value is the name of the namespace."""
 
 
 class Group(Protocol):
@@ -83,7 +84,7 @@ class Job(Protocol):
     numbered: bool
     nodes: int
     family: Family
-    shape: Fitted | None
+    shape: JobShape | None
     placer: Placer | None
     devices: Devices
 
@@ -92,7 +93,7 @@ class Job(Protocol):
 
 
 class Reach(NamedTuple):
-    """The rows of a table that a rule can apply to."""
+    """The rows of a table to which a rule can apply."""
 
     workloads: Sequence[Workload]
     families: Sequence[Family]
@@ -102,10 +103,11 @@ class Reach(NamedTuple):
 
 @dataclass(frozen=True)
 class Condition(Generic[T]):
-    """One condition of a rule.
+    """A condition of a rule.
 
     Attributes:
-        value: The value in the table.
+        written: The type of the value as it is written in the table, if that is not the type of ``value``.
+        value: The value.
     """
 
     written: ClassVar[Any] = None
@@ -114,63 +116,63 @@ class Condition(Generic[T]):
     def __init_subclass__(cls, written: Any = None) -> None:  # noqa: ANN401 - a type of the table
         cls.written = written or cls.written
 
-    def shown(self, key: str) -> Iterable[str]:
-        """Returns the condition in short."""
-        several = self.value if isinstance(self.value, tuple) else (self.value,)
-        if isinstance(several[0], Mapping):
-            return [" or ".join(map(_in_short, several))]
+    def short_form(self, key: str) -> Iterable[str]:
+        """Returns the parts of the condition's short form."""
+        values = self.value if isinstance(self.value, tuple) else (self.value,)
+        if isinstance(values[0], Mapping):
+            return [" or ".join(map(_short_patterns, values))]
         if isinstance(self.value, tuple):
             return [f"{key} {one_of(self.value)}"]
         return [key if self.value else f"not {key}"]
 
     def unreachable(self, _: Reach) -> Iterator[tuple[Path, str]]:
-        """Yields why no object can meet it, with the path below its key."""
+        """Yields reasons why no object can meet the condition, each with a path below the condition's key."""
         yield from ()
 
 
-class OfJob(Condition[T]):
-    """A condition with one answer for all jobs with the same facts."""
+class JobCondition(Condition[T]):
+    """A condition on facts that many jobs have in common, so that its result can be cached."""
 
-    def failed(self, job: Job) -> str | None:
-        """Returns why a job does not meet it; None if it does."""
+    def failure(self, job: Job) -> str | None:
+        """Returns why a job does not meet the condition; None if it does."""
         raise NotImplementedError
 
 
-class OfTemplate(Condition[T]):
+class TemplateCondition(Condition[T]):
     """A condition on each template of the rule's role."""
 
-    def failed(self, group: Group, whose: str) -> str | None:
-        """Returns why a group's template does not meet it; None if it does."""
+    def failure(self, group: Group, owner: str) -> str | None:
+        """Returns why a group's template does not meet the condition; None if it does."""
         raise NotImplementedError
 
 
-class OfObject(Condition[T]):
+class ObjectCondition(Condition[T]):
     """A condition on fields of the object itself."""
 
-    def failed(self, job: Job) -> str | None:
-        """Returns why a job does not meet it; None if it does."""
+    def failure(self, job: Job) -> str | None:
+        """Returns why a job does not meet the condition; None if it does."""
         raise NotImplementedError
 
 
-class OfFamily(OfJob[tuple[str, ...]], written=Texts):
+class FamilyName(JobCondition[tuple[str, ...]], written=Texts):
     """Names of families."""
 
     def allows(self, name: str) -> bool:
-        """Returns whether a family of this name meets it."""
+        """Returns whether a family with this name meets the condition."""
         return matches(name, self.value)
 
-    def failed(self, job: Job) -> str | None:
+    def failure(self, job: Job) -> str | None:
         if self.allows(job.family.name):
             return None
         return f"its machines are {job.family.name}, not {either(self.value)}"
 
-    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
-        known = [family.name for family in of.families]
-        if not any(map(self.allows, known)):
-            yield (), f"unreachable: no family of the table has such a name; it has {', '.join(known)}"
+    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
+        names = [family.name for family in reach.families]
+        if not any(map(self.allows, names)):
+            yield (), f"unreachable: no family of the table has such a name; it has {', '.join(names)}"
 
 
-class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
+class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
     """Values of name, nodeConfig, together, apart, or topologyKey (globs)."""
 
     written = Annotated[
@@ -181,11 +183,11 @@ class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
         Limits(min_length=1),
     ]
 
-    def unlike(self, shape: Shape) -> str | None:
-        """Returns the first key in which no job of a shape can meet it."""
+    def mismatch(self, shape: Shape) -> str | None:
+        """Returns the first key for which no job of a shape can meet the condition."""
         return next((key for key, allowed in self.value.items() if not shape.may_have(key, allowed)), None)
 
-    def failed(self, job: Job) -> str | None:
+    def failure(self, job: Job) -> str | None:
         if not (shape := job.shape):
             return f"a {job.workload.name} has no shape"
         for key, allowed in self.value.items():
@@ -193,25 +195,25 @@ class OfShape(OfJob[Mapping[str, tuple[str, ...]]]):
                 return f"shape {shape.name} has {key} {fact}, not {either(allowed)}"
         return None
 
-    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
-        sized = any(row.takes_nodes for row in of.workloads)
-        if not sized or all(map(self.unlike, of.shapes)):
-            yield (), "unreachable: no shape of the table is like that"
+    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
+        has_sizes = any(row.takes_nodes for row in reach.workloads)
+        if not has_sizes or all(map(self.mismatch, reach.shapes)):
+            yield (), "unreachable: no shape of the table has these values"
 
 
-class PlacedBy(OfJob[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], one_or_more(Placer)]):
-    """scheduler (by affinity), whole-job (whole-job admission), kueue or gang (Kubernetes' own)."""
+class PlacedBy(JobCondition[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], one_or_more(Placer)]):
+    """What chooses the nodes: scheduler, whole-job (the placement program), kueue, or gang (a PodGroup)."""
 
-    def failed(self, job: Job) -> str | None:
+    def failure(self, job: Job) -> str | None:
         if job.placer in self.value:
             return None
-        present, *others = (NAMES.get(placer, placer) for placer in (job.placer or "", *self.value))
+        present, *others = (PLACER_NAMES.get(placer, placer) for placer in (job.placer or "", *self.value))
         placed = f"placed by {present}" if present else "in no placed job"
         return f"it is {placed}, not by {either(others)}"
 
 
 class GetsDevices(
-    OfJob[tuple[str, ...]], written=Annotated[tuple[str, ...], one_or_more(Devices | NotDevices)]
+    JobCondition[tuple[str, ...]], written=Annotated[tuple[str, ...], one_or_more(Devices | NotDevices)]
 ):
     """How workers get devices: configured (by claims with a nodeConfig), claimed (others), requested or none.
 
@@ -219,27 +221,27 @@ class GetsDevices(
     templates differ: mixed if at most one pod has no devices, otherwise some. ``!none``: all except none.
     """
 
-    def failed(self, job: Job) -> str | None:
+    def failure(self, job: Job) -> str | None:
         if matches(job.devices, self.value):
             return None
         return f"the way in which its workers get devices is {job.devices}, not {either(self.value)}"
 
 
-class Numbered(OfJob[bool], written=Flag):
+class Numbered(JobCondition[bool], written=Flag):
     """true: each pod that takes a node has a number."""
 
-    def failed(self, job: Job) -> str | None:
+    def failure(self, job: Job) -> str | None:
         if self.value == job.numbered:
             return None
         return f"{'not every' if self.value else 'every'} pod has a number of its own"
 
 
-def _ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
+def _to_ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the type of match.requests takes
     amounts = value if isinstance(value, dict) else dict.fromkeys(value, 0)
     return {name: as_range(amount) for name, amount in amounts.items()}
 
 
-class Requests(OfTemplate[Mapping[str, Range]]):
+class Requests(TemplateCondition[Mapping[str, Range]]):
     """The pod requests one of these resources; a map gives the minimum, or a Range, for each.
 
     The amounts of all containers are added.
@@ -247,56 +249,56 @@ class Requests(OfTemplate[Mapping[str, Range]]):
 
     written = Annotated[
         Mapping[str, Range],
-        written(Texts | Annotated[dict[str, Positive | Range], Limits(min_length=1)], _ranges),
+        read_as(Texts | Annotated[dict[str, Positive | Range], Limits(min_length=1)], _to_ranges),
     ]
 
     @cached_property
-    def _resources(self) -> list[str]:
-        return [name if wanted == Range() else f"{wanted} {name}" for name, wanted in self.value.items()]
+    def _amounts(self) -> list[str]:
+        return [name if amount == Range() else f"{amount} {name}" for name, amount in self.value.items()]
 
-    def failed(self, group: Group, whose: str) -> str | None:
-        for name, wanted in self.value.items() if group.amounts else ():
-            if name in group.amounts and is_requested(group.amounts, name, wanted.at_least, wanted.at_most):
+    def failure(self, group: Group, owner: str) -> str | None:
+        for name, amount in self.value.items() if group.amounts else ():
+            if name in group.amounts and is_requested(group.amounts, name, amount.at_least, amount.at_most):
                 return None
-        return f"the {whose} asks for none of {', '.join(self._resources)}"
+        return f"the {owner} asks for none of {', '.join(self._amounts)}"
 
-    def shown(self, key: str) -> Iterable[str]:  # noqa: ARG002 - its text does not name the key
-        return [f"asks for {'|'.join(self._resources)}"]
+    def short_form(self, key: str) -> Iterable[str]:  # noqa: ARG002 - its text does not name the key
+        return [f"asks for {'|'.join(self._amounts)}"]
 
 
-class Image(OfTemplate[tuple[str, ...]], written=Texts):
+class Image(TemplateCondition[tuple[str, ...]], written=Texts):
     """The image of any container or init container; globs. E.g. registry.example/*."""
 
-    def failed(self, group: Group, whose: str) -> str | None:
+    def failure(self, group: Group, owner: str) -> str | None:
         if any(matches(text_of(item.get("image") or ""), self.value) for item in containers(group.template)):
             return None
-        return f"the {whose} has no image that is {either(self.value)}"
+        return f"the {owner} has no image that is {either(self.value)}"
 
 
-class InstanceType(OfTemplate[tuple[str, ...]], written=Texts):
+class InstanceType(TemplateCondition[tuple[str, ...]], written=Texts):
     """Instance types that the pod selects; globs, Exists or DoesNotExist. E.g. p5.*."""
 
-    def failed(self, group: Group, whose: str) -> str | None:
-        named = group.chosen_types or ("",)
-        if any(matches(name, self.value) for name in named):
+    def failure(self, group: Group, owner: str) -> str | None:
+        types = group.chosen_types or ("",)
+        if any(matches(name, self.value) for name in types):
             return None
-        types = cut(" or ".join(named)) or "no instance type"
-        return f"the {whose} names {types}, not {either(self.value)}"
+        names = cut(" or ".join(types)) or "no instance type"
+        return f"the {owner} names {names}, not {either(self.value)}"
 
 
-class Excludes(OfTemplate[Mapping[str, tuple[str, ...]]], written=SomePatterns):
+class Excludes(TemplateCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
     """Values of node labels that the pod's node selector or required affinity excludes; globs."""
 
-    def failed(self, group: Group, whose: str) -> str | None:
-        chosen = group.selection
-        for label, values in self.value.items() if chosen.selector or chosen.terms else ():
-            if not admits(chosen, {label: values}):
+    def failure(self, group: Group, owner: str) -> str | None:
+        selection = group.selection
+        for label, values in self.value.items() if selection.selector or selection.terms else ():
+            if not admits(selection, {label: values}):
                 return None
-        return f"the {whose} does not leave out nodes with such {' or '.join(self.value)}"
+        return f"the {owner} does not leave out nodes with such {' or '.join(self.value)}"
 
 
 class InTemplate(
-    OfTemplate[tuple[Mapping[ObjectPath, tuple[str, ...]], ...]],
+    TemplateCondition[tuple[Mapping[ObjectPath, tuple[str, ...]], ...]],
     written=Annotated[
         tuple[Mapping[Pointer, Texts], ...],
         one_or_more(Annotated[Mapping[Pointer, Texts], Limits(min_length=1)]),
@@ -309,100 +311,101 @@ class InTemplate(
 
     @property
     def texts(self) -> list[str]:
-        """Its values."""
-        return [text for places in self.value for allowed in places.values() for text in allowed]
+        """The values of all its keys."""
+        return [text for patterns in self.value for allowed in patterns.values() for text in allowed]
 
     @cached_property
-    def quotes(self) -> frozenset[str]:
-        """The placeholders of its values."""
-        return frozenset(names(self.texts))
+    def placeholders(self) -> frozenset[str]:
+        """The placeholders in its values."""
+        return frozenset(placeholders_in(self.texts))
 
     def filled(self, values: Mapping[str, Json]) -> "InTemplate":
-        """Returns the condition with the values of placeholders."""
+        """Returns the condition with its placeholders filled in."""
         return InTemplate(
             tuple(
-                {place: _spliced(allowed, values) for place, allowed in places.items()}
-                for places in self.value
+                {path: _fill_patterns(allowed, values) for path, allowed in patterns.items()}
+                for patterns in self.value
             )
         )
 
-    def failed(self, group: Group, whose: str) -> str | None:
+    def failure(self, group: Group, owner: str) -> str | None:
         why = ""
-        for places in self.value:
-            for place, allowed in places.items():
-                values = place.values(group.template)
-                value = _decisive(values, allowed) if len(values) > 1 else next(iter(values), "")
+        for patterns in self.value:
+            for path, allowed in patterns.items():
+                values = path.values(group.template)
+                value = _deciding_value(values, allowed) if len(values) > 1 else next(iter(values), "")
                 if not matches(text_of(value) if value else "", allowed):
-                    why = why or differs(place.name, shown(value, 40) if value else '""', allowed, whose)
+                    why = why or mismatch(path.name, shown(value, 40) if value else '""', allowed, owner)
                     break
             else:
                 return None
         return why
 
 
-class UnsupportedCount(OfTemplate[tuple[str, ...]], written=Texts):
+class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
     """The pod requests a number of one of these resources that deviceCounts does not permit."""
 
-    def failed(self, group: Group, whose: str) -> str | None:
+    def failure(self, group: Group, owner: str) -> str | None:
         if group.unsupported(self.value):
             return None
-        return f"the {whose} requests no number of devices that its instance type does not support"
+        return f"the {owner} requests only numbers of devices that its instance type supports"
 
-    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
-        if not of.device_counts:
+    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
+        if not reach.device_counts:
             yield (), "unreachable: the table has no deviceCounts"
 
 
 class Workers(
-    OfObject[tuple[Count | Range, ...]], written=Annotated[tuple[Any, ...], one_or_more(Counted | Range)]
+    ObjectCondition[tuple[NumberSet | Range, ...]],
+    written=Annotated[tuple[Any, ...], one_or_more(NumberSetKey | Range)],
 ):
     """The number of pods that take a node, $(job.nodes), as in a shape or as a Range. E.g. 1 to 8."""
 
-    def failed(self, job: Job) -> str | None:
+    def failure(self, job: Job) -> str | None:
         if any(job.nodes in numbers for numbers in self.value):
             return None
         return f"it has {job.nodes} workers, not {' or '.join(map(str, self.value))}"
 
-    def shown(self, key: str) -> Iterable[str]:
+    def short_form(self, key: str) -> Iterable[str]:
         return [f"{key} {one_of(map(str, self.value))}"]
 
 
 class Fields(
-    OfObject[tuple[Patterns, ...]], written=Annotated[tuple[Patterns, ...], one_or_more(SomePatterns)]
+    ObjectCondition[tuple[Patterns, ...]], written=Annotated[tuple[Patterns, ...], one_or_more(SomePatterns)]
 ):
     """Values of the workload's fields; globs, Exists or DoesNotExist."""
 
-    def failed(self, job: Job) -> str | None:
+    def failure(self, job: Job) -> str | None:
         why = ""
         for patterns in self.value:
             for name, allowed in patterns.items():
-                if unlike := _unlike(job, name, allowed):
-                    why = why or unlike
+                if reason := _field_mismatch(job, name, allowed):
+                    why = why or reason
                     break
             else:
                 return None
         return why
 
-    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
-        for name in chain.from_iterable(self.value) if of.workloads else ():
-            if not any(name in row.fields for row in of.workloads):
-                kinds = ", ".join(sorted(row.name for row in of.workloads))
+    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
+        for name in chain.from_iterable(self.value) if reach.workloads else ():
+            if not any(name in row.fields for row in reach.workloads):
+                kinds = ", ".join(sorted(row.name for row in reach.workloads))
                 yield (name,), f"no workload it matches has a field {name!r}: {kinds}"
 
 
-class Labels(OfObject[Mapping[str, tuple[str, ...]]], written=SomePatterns):
+class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePatterns):
     """Values of the job's labels; globs, Exists or DoesNotExist. In a key, ``*`` is a wildcard."""
 
     kind: ClassVar = "label"
 
-    def failed(self, job: Job) -> str | None:
-        marks = map_at(job.object, ("metadata", f"{self.kind}s"))
+    def failure(self, job: Job) -> str | None:
+        labels = map_at(job.object, ("metadata", f"{self.kind}s"))
         for key, allowed in self.value.items():
-            name, value = key, marks.get(key, "")
+            name, value = key, labels.get(key, "")
             if "*" in key:
-                of = {name: marks[name] for name in fnmatch.filter(marks, key)}
-                value = _decisive([*of.values()], allowed)
-                name = next((name for name in of if value and of[name] == value), key)
+                candidates = {name: labels[name] for name in fnmatch.filter(labels, key)}
+                value = _deciding_value([*candidates.values()], allowed)
+                name = next((name for name in candidates if value and candidates[name] == value), key)
             if not matches(text_of(value), allowed):
                 return f"{self.kind} {name} is {shown(value, 40)}, not {either(allowed)}"
         return None
@@ -414,103 +417,103 @@ class Annotations(Labels):
     kind = "annotation"
 
 
-class LabelSelector(OfObject[Selector], written=Selector):
+class LabelSelector(ObjectCondition[Selector], written=Selector):
     """A label selector of Kubernetes, for the job's labels. E.g. {matchLabels: {team: vision}}."""
 
-    def failed(self, job: Job) -> str | None:
-        return self.value.unlike(map_at(job.object, ("metadata", "labels")))
+    def failure(self, job: Job) -> str | None:
+        return self.value.mismatch(map_at(job.object, ("metadata", "labels")))
 
-    def shown(self, _: str) -> Iterable[str]:
-        return [f"{one.key} {one}" for one in self.value.expressions]
+    def short_form(self, _: str) -> Iterable[str]:
+        return [f"{item.key} {item}" for item in self.value.expressions]
 
     def unreachable(self, _: Reach) -> Iterator[tuple[Path, str]]:
-        for one in self.value.expressions:
-            if bool(one.values) != (one.operator in {"In", "NotIn"}):
-                yield (), f"operator {one.operator} {'takes no' if one.values else 'needs'} values"
+        for item in self.value.expressions:
+            if bool(item.values) != (item.operator in {"In", "NotIn"}):
+                yield (), f"operator {item.operator} {'takes no' if item.values else 'needs'} values"
 
 
 class NamespaceSelector(LabelSelector):
-    """A selector for the job's namespace, by kubernetes.io/metadata.name: the webhook has no other label.
+    """A selector for the job's namespace. Its only label is kubernetes.io/metadata.name.
 
     E.g. {matchLabels: {kubernetes.io/metadata.name: vision}}.
     """
 
-    def failed(self, job: Job) -> str | None:
-        return self.value.unlike({NAMESPACE: job.namespace})
+    def failure(self, job: Job) -> str | None:
+        return self.value.mismatch({NAMESPACE: job.namespace})
 
-    def unreachable(self, of: Reach) -> Iterator[tuple[Path, str]]:
-        yield from super().unreachable(of)
-        if others := [one.key for one in self.value.expressions if one.key != NAMESPACE]:
-            yield (), f"the webhook knows only the label {NAMESPACE}, not {either(others)}"
+    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
+        yield from super().unreachable(reach)
+        if other_labels := [item.key for item in self.value.expressions if item.key != NAMESPACE]:
+            yield (), f"the webhook knows only the label {NAMESPACE}, not {either(other_labels)}"
 
 
-class Namespace(OfObject[tuple[str, ...]], written=Texts):
+class Namespace(ObjectCondition[tuple[str, ...]], written=Texts):
     """Names of namespaces; globs. E.g. research-*."""
 
-    def failed(self, job: Job) -> str | None:
+    def failure(self, job: Job) -> str | None:
         if matches(job.namespace, self.value):
             return None
         return f"the namespace is {job.namespace}, not {either(self.value)}"
 
 
-def _spliced(allowed: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
-    """Returns the allowed texts with placeholders filled in: all texts, if only an empty list is excluded."""
-    texts = tuple(spliced(allowed, values))
-    excluding = [text.startswith("!") for text in allowed]
-    if all(excluding):
+def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tuple[str, ...]:
+    """Returns patterns with placeholders filled in; one for all texts if only empty lists are excluded."""
+    texts = tuple(fill_texts(patterns, values))
+    are_exclusions = [text.startswith("!") for text in patterns]
+    if all(are_exclusions):
         return texts or ("*",)
-    # Without the texts that a list would have allowed, the excluded ones would allow all others.
+    # If the lists of allowed texts are empty, no text is allowed. Exclusions alone would allow all others.
     return texts if not all(text.startswith("!") for text in texts) else ()
 
 
-def _decisive(values: Sequence[Json], allowed: tuple[str, ...]) -> Json:
-    """Returns which of several values decides: one that is excluded, or else one that is allowed.
+def _deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> Json:
+    """Returns the value that decides whether several values match: an excluded one, or else an allowed one.
 
-    If there is none of these, it is the first. An empty value is used only if there are no others.
+    Without such a value, it is the first value that is not empty, or else an empty text.
     """
     present = [value for value in values if value]
-    excluded = tuple(text for text in allowed if text.startswith("!"))
-    bad = (value for value in present if excluded and not matches(text_of(value), excluded))
-    good = (value for value in present if matches(text_of(value), allowed))
-    return next(chain(bad, good, present), "")
+    exclusions = tuple(text for text in patterns if text.startswith("!"))
+    excluded_values = (value for value in present if exclusions and not matches(text_of(value), exclusions))
+    allowed_values = (value for value in present if matches(text_of(value), patterns))
+    return next(chain(excluded_values, allowed_values, present), "")
 
 
-def _in_short(patterns: Mapping[object, Iterable[str]]) -> str:
+def _short_patterns(patterns: Mapping[object, Iterable[str]]) -> str:
     return ", ".join(f"{key} {one_of(values)}" for key, values in patterns.items())
 
 
-def _unlike(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
-    """Returns how a field of the workload differs from what is allowed."""
+def _field_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
+    """Returns why the value of a workload's field is not allowed; None if it is."""
     if name not in job.workload.fields:
         return f"a {job.workload.name} has no field {name}"
     if matches(text := job.field(name), allowed):
         return None
     what = job.workload.fields[name].path.name
-    return differs(what, cut(text) if len(text) > LONGEST_MESSAGE else text, allowed)
+    return mismatch(what, cut(text) if len(text) > LONGEST_MESSAGE else text, allowed)
 
 
 @lru_cache(maxsize=1024)  # most jobs differ from the rows in the same way
-def differs(what: str, text: str, allowed: tuple[str, ...], whose: str = "") -> str:
-    """Returns the message that a field has another text than is allowed."""
+def mismatch(what: str, text: str, allowed: tuple[str, ...], owner: str = "") -> str:
+    """Returns the message that a field has a text that is not allowed."""
     shortened = cut(text) or '""'
-    return f"{what}{whose and f' of the {whose}'} is {shortened}, not {either(allowed)}"
+    return f"{what}{owner and f' of the {owner}'} is {shortened}, not {either(allowed)}"
 
 
-_WORDS: Mapping[str, str] = {glob: word for word, glob in WORDS.items()}
+_WORD_OF_GLOB: Mapping[str, str] = {glob: word for word, glob in WORD_GLOBS.items()}
 
 
 def either(values: Iterable[str]) -> str:
-    """Returns texts as part of a sentence: ``a or b``."""
-    return " or ".join([_WORDS.get(value, value) for value in values])
+    """Returns texts for a sentence: ``a or b``."""
+    return " or ".join([_WORD_OF_GLOB.get(value, value) for value in values])
 
 
 def one_of(values: Iterable[str]) -> str:
-    """Returns texts in short: ``a|b``."""
-    return "|".join([_WORDS.get(value, value) for value in values])
+    """Returns texts for a short form: ``a|b``."""
+    return "|".join([_WORD_OF_GLOB.get(value, value) for value in values])
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Returns ascending numbers as part of a sentence: ``1, 4, 8 or 16``, and ``1 to 12`` for a run."""
+    """Returns ascending numbers for a sentence: ``1, 4, 8 or 16``; consecutive ones become ``1 to 12``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == runs[-1][-1] + 1:

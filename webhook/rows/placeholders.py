@@ -1,6 +1,6 @@
-"""Placeholders, ``$(a.b)``: the closed set of names that a fragment may use.
+"""Defines the placeholders, ``$(a.b)``, that a rule may contain, and fills in their values.
 
-There is no expression language.
+The set of placeholders is closed, and there is no expression language.
 """
 
 import re
@@ -16,12 +16,12 @@ ABSENT: Final = object()
 """The value of a placeholder for a map or a list that the job does not have."""
 
 PATTERN: Final = re.compile(r"(\$?)\$\(([a-z][A-Za-z0-9]*\.[A-Za-z0-9][A-Za-z0-9_-]*)\)")
-"""A placeholder; a second dollar escapes it.
+"""Matches a placeholder; a second dollar escapes it.
 
-Shell substitutions do not match, unless they run a command with a dot in its name.
+A shell substitution matches only if it runs a command with a dot in its name.
 """
 
-JOB: Final[dict[str, str]] = {
+OF_JOB: Final[dict[str, str]] = {
     "job.name": "name of the job; a rule that uses it does not apply to jobs with a generateName",
     "job.namespace": "namespace of the job",
     "job.id": "value of the job label: unique in the cluster, at most 63 characters",
@@ -30,7 +30,7 @@ JOB: Final[dict[str, str]] = {
     "job.instanceType": "the instance type that the job chose, or the first of the table",
     "job.clusterLabels": "labels by which its workers select nodes, and which the table does not know",
     "job.contradiction": "why no nodes can meet the requirements of its author and its shape",
-    "job.peers": "labels of the job's own pods that take nodes, and of no others in its namespace; a map",
+    "job.peers": "a map of labels that, in the namespace, only the job's pods that take nodes have",
     "job.groupLabels": "a list with the label that distinguishes an object's groups; no key if there is none",
     "job.timeLimit": "value of the annotation ultraserver-webhook.io/time-limit",
     "job.onNodeFailure": "value of the annotation ultraserver-webhook.io/on-node-failure",
@@ -41,12 +41,12 @@ JOB: Final[dict[str, str]] = {
     "shape.nodeConfig": "how many workers share a unit: the node config",
     "shape.topologyKey": "topology key of the shape; only for rules whose shapes all have one",
 }
-"""Placeholders that any rule may use, and what their values are: text unless another type is given."""
+"""Placeholders that any rule may use, with descriptions of their values: text, or the type that is named."""
 
-MARKS: Final = {"job.timeLimit": keys.TIME_LIMIT, "job.onNodeFailure": keys.ON_NODE_FAILURE}
-"""Placeholders for annotations of the job."""
+OF_ANNOTATIONS: Final = {"job.timeLimit": keys.TIME_LIMIT, "job.onNodeFailure": keys.ON_NODE_FAILURE}
+"""Placeholders for annotations of the job, with the keys of the annotations."""
 
-CANDIDATES: Final = frozenset(
+OF_CANDIDATE: Final = frozenset(
     {
         "job.id",
         "job.instanceType",
@@ -55,13 +55,13 @@ CANDIDATES: Final = frozenset(
         "job.peers",
         "job.groupLabels",
         "job.place",
-        *MARKS,
-        *(name for name in JOB if name.startswith(("shape.", "family."))),
+        *OF_ANNOTATIONS,
+        *(name for name in OF_JOB if name.startswith(("shape.", "family."))),
     }
 )
-"""The placeholders of `JOB` that only a candidate has."""
+"""The placeholders of `OF_JOB` that have a value only for a candidate."""
 
-ROLE: Final[dict[str, str]] = {
+OF_ROLE: Final[dict[str, str]] = {
     "image": "image of the main container of the role's template",
     "container": "name of the main container of the role's template",
     "instanceType": "the first instance type of the table that the role's templates do not exclude",
@@ -71,25 +71,26 @@ ROLE: Final[dict[str, str]] = {
     "sshMounts": "volumeMounts of such a container",
     "sshUnclear": "the ssh options in its command that cannot be read",
 }
-"""Placeholders for every role of a workload, as in ``$(ROLE.image)``; text unless another type is given."""
+"""Placeholders for each role of a workload, such as ``$(worker.image)``; text unless they name a type."""
 
 ROLE_MAPS: Final[dict[str, str]] = {
     "securityContext": "securityContext of the main container of the role's template",
     "resources": "resources of the main container of the role's template",
 }
-"""Placeholders like ``ROLE`` that are maps: each is a whole value; its key is removed if the job has none."""
+"""Placeholders for maps of each role: a map is a whole value. If the job has none, the key is removed."""
 
 SSH_LISTS: Final = frozenset({"sshEnv", "sshEnvFrom", "sshMounts"})
 SSH: Final = SSH_LISTS | {"sshUnclear"}
-OF_CONTAINER: Final = frozenset({*ROLE, *ROLE_MAPS} - {"instanceType"})
+OF_CONTAINER: Final = frozenset({*OF_ROLE, *ROLE_MAPS} - {"instanceType"})
+"""The placeholders for a role that describe its main container; `SSH` is a part of them."""
 
-PLACE: Final[dict[str, str]] = {
+OF_POD: Final[dict[str, str]] = {
     "place.unit": "the node label whose value the nodes of a unit share",
     "place.block": "the block of the Pod in its job, if the job has several",
 }
-"""Placeholders of rules about Pods, from their placement annotation. All are text."""
+"""Placeholders for a Pod, from its placement annotation. All are text."""
 
-DEVICES: Final[dict[str, str]] = {
+OF_REQUEST: Final[dict[str, str]] = {
     "devices.instanceType": "the instance types that the pod may get",
     "devices.asked": "the number of devices that a container requests",
     "devices.accepted": "the numbers that one of the types accepts",
@@ -97,81 +98,81 @@ DEVICES: Final[dict[str, str]] = {
 }
 """Placeholders of rules that match ``unsupportedCount``. All are text."""
 
-FAULT: Final[dict[str, str]] = {
+OF_FAULT: Final[dict[str, str]] = {
     "fault.field": "the field",
-    "fault.value": "its value",
+    "fault.value": "the value of the field",
     "fault.meant": "the value that was probably meant, or the largest possible one",
 }
 """Placeholders of rules that match ``fault``. All are text."""
 
-UNITS: Final[dict[str, str]] = {
+OF_UNITS: Final[dict[str, str]] = {
     "units.own": "the labels of the job's unit",
-    "units.belowBlock": "those of units with fewer nodes than a block of the job",
-    "units.belowJob": "those of units with fewer nodes than the job",
+    "units.belowBlock": "the labels of units with fewer nodes than a block of the job",
+    "units.belowJob": "the labels of units with fewer nodes than the job",
 }
-"""Placeholders of the values of ``match.template``. All are lists."""
+"""Placeholders in the values of ``match.template``. All are lists."""
 
 SCRIPTS: Final = ("script.wait", "script.init")
-"""The text of ``webhook/initscript``."""
+"""Placeholders for the two init scripts of ``webhook/initscript``."""
 
 
-def names(node: Json) -> Iterator[str]:
-    """Yields every placeholder in a tree, in order of appearance, with repetitions."""
+def placeholders_in(node: Json) -> Iterator[str]:
+    """Yields the names of all placeholders in a tree, in their order and with repetitions."""
     texts = (text for _, text in walk(node) if isinstance(text, str))
     return (match[2] for text in texts for match in PATTERN.finditer(text) if not match[1])
 
 
-def elements(node: Json) -> Iterator[str]:
-    """Yields the placeholders for lists that are elements of a list, which a job may lack."""
+def lists_in(node: Json) -> Iterator[str]:
+    """Yields the placeholders in a tree that add lists to a list. A job need not have values for them."""
     for path, text in walk(node):
         if path and isinstance(path[-1], int) and (match := PATTERN.fullmatch(str(text))):
             yield from [match[2]] if match[2].partition(".")[2] in SSH_LISTS else []
 
 
-def quoting(node: Json, texts: Mapping[str, Json]) -> Json:
-    """Returns a tree with the given placeholders replaced by texts, whose own placeholders stay."""
+def substitute(node: Json, texts: Mapping[str, Json]) -> Json:
+    """Returns a tree in which placeholders are replaced by texts. Placeholders in these texts stay."""
     if isinstance(node, str):
         return PATTERN.sub(lambda match: match[0] if match[1] else texts.get(match[2], match[0]), node)
     if isinstance(node, dict):
-        return {key: quoting(value, texts) for key, value in node.items()}
-    return [quoting(value, texts) for value in node] if isinstance(node, list) else node
+        return {key: substitute(value, texts) for key, value in node.items()}
+    return [substitute(value, texts) for value in node] if isinstance(node, list) else node
 
 
-def spliced(texts: Iterable[str], values: Mapping[str, Json]) -> Iterator[str]:
-    """Yields texts with placeholders filled in; one for each element of a list."""
+def fill_texts(texts: Iterable[str], values: Mapping[str, Json]) -> Iterator[str]:
+    """Yields texts with placeholders filled in. A placeholder for a list yields one text for each element."""
     for text in texts:
-        lists = [(name, values[name]) for name in names(text) if isinstance(values.get(name), list)]
+        lists = [(name, values[name]) for name in placeholders_in(text) if isinstance(values.get(name), list)]
         for name, items in lists:
-            yield from (quoting(text, {name: item}) for item in items)
+            yield from (substitute(text, {name: item}) for item in items)
         if not lists:
-            yield quoting(text, values)
+            yield substitute(text, values)
 
 
 Filling = Callable[[Mapping[str, Json]], Json]
-"""A function that fills in a tree, with values of placeholders by name; every one in the tree has a value."""
+"""A function that returns a tree with its placeholders filled in, from the values of all of them by name."""
 
 
-def filling(node: Json) -> Filling | None:
-    """Returns the function that fills in a tree; None for one without placeholders.
+def make_filling(node: Json) -> Filling | None:
+    """Returns the function that fills in a tree; None if the tree has no placeholders.
 
-    The result shares all parts of the tree that have no placeholder.
+    A tree that is filled in shares with the original all parts without placeholders.
     """
     if isinstance(node, str):
-        return _text(node) if "$(" in node else None
-    may_lack = {f"$({name})": methodcaller("get", name, []) for name in elements(node)}
+        return _make_text_filling(node) if "$(" in node else None
+    optional_lists = {f"$({name})": methodcaller("get", name, []) for name in lists_in(node)}
     texts = ((path, text) for path, text in walk(node) if isinstance(text, str) and "$(" in text)
-    leaves = [(path, may_lack.get(text) or _text(text)) for path, text in texts]
-    ways = dict.fromkeys(path[:end] for path, _ in leaves for end in range(len(path)))
-    at = {way: index for index, way in enumerate(ways)}
-    copies = [(at[way[:-1]], way[-1]) for way in ways if way]
-    # From the end: an element that the job does not have is removed, and the positions before it stay valid.
-    fills = [(at[path[:-1]], path[-1], fill) for path, fill in reversed(leaves)]
+    leaves = [(path, optional_lists.get(text) or _make_text_filling(text)) for path, text in texts]
+    parents = dict.fromkeys(path[:end] for path, _ in leaves for end in range(len(path)))
+    indices = {parent: index for index, parent in enumerate(parents)}
+    copies = [(indices[parent[:-1]], parent[-1]) for parent in parents if parent]
+    # Begins at the end, because an absent element is removed, and the indices before it must stay valid.
+    fills = [(indices[path[:-1]], path[-1], fill) for path, fill in reversed(leaves)]
     return partial(_fill, node, copies, fills) if fills else None
 
 
 def render(text: str, values: Mapping[str, Json]) -> str:
     """Returns a message with every placeholder replaced."""
-    fill = filling(text)
+    fill = make_filling(text)
     return str(fill(values)) if fill else text
 
 
@@ -181,43 +182,46 @@ def _fill(
     fills: list[tuple[int, str | int, Filling]],
     values: Mapping[str, Json],
 ) -> Json:
-    """Returns a copy of a tree, filled in; parent and key identify the nodes above placeholders."""
-    copied = [node.copy()]
-    spliced: dict[int, None] = {}  # the indices of lists that have placeholders for elements
+    """Returns a tree that is filled in, and in which only maps and lists above placeholders are copied.
+
+    ``copies`` has, for each map or list to copy, the index of its copied parent and its key in the parent.
+    """
+    new_nodes = [node.copy()]
+    changed_lists: dict[int, None] = {}  # the lists to which elements were added
     for parent, key in copies:
-        copied[parent][key] = inner = copied[parent][key].copy()
-        copied.append(inner)
+        new_nodes[parent][key] = new_node = new_nodes[parent][key].copy()
+        new_nodes.append(new_node)
     for parent, key, fill in fills:
-        value = copied[parent][key] = fill(values)
+        value = new_nodes[parent][key] = fill(values)
         if isinstance(key, int) and (value is ABSENT or isinstance(value, list)):
-            copied[parent][key : key + 1] = [] if value is ABSENT else value
-            spliced[parent] = None
+            new_nodes[parent][key : key + 1] = [] if value is ABSENT else value
+            changed_lists[parent] = None
         elif value is ABSENT:
-            del copied[parent][key]
-    for at in spliced:
-        named: dict[str | int, Json] = {}
-        for item in copied[at]:  # the first with a name counts, as in a merge; other values may be equal, too
+            del new_nodes[parent][key]
+    for list_index in changed_lists:
+        items_by_name: dict[str | int, Json] = {}
+        for item in new_nodes[list_index]:  # of items with one name, the first stays, as in a merge
             name = (item.get("mountPath") or item.get("name")) if isinstance(item, dict) else None
-            named.setdefault(name or len(named), item)
-        parent, key = copies[at - 1]
-        copied[parent][key] = [*named.values()]
-        if not named:
-            del copied[parent][key]
-    return copied[0]
+            items_by_name.setdefault(name or len(items_by_name), item)
+        parent, key = copies[list_index - 1]
+        new_nodes[parent][key] = [*items_by_name.values()]
+        if not items_by_name:
+            del new_nodes[parent][key]
+    return new_nodes[0]
 
 
 @lru_cache(maxsize=4096)
-def _text(text: str) -> Filling:
-    """Returns the function that fills in a text, which is parsed once: each evaluation fills it in."""
+def _make_text_filling(text: str) -> Filling:
+    """Returns the function that fills in a text. It is cached, so that a text is parsed only once."""
     parts = PATTERN.split(text)
-    # Text, then placeholder and text in turn; an escaped placeholder is text.
-    form, quoted = parts[0].replace("%", "%%"), []
+    # The parts are text, then escape, placeholder and text in turn. An escaped placeholder stays text.
+    template, placeholders = parts[0].replace("%", "%%"), []
     for escape, name, literal in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-        form += (f"$({name})" if escape else "%s") + literal.replace("%", "%%")
-        quoted += [] if escape else [name]
-    # A text that is only a placeholder may become a map.
-    return itemgetter(*quoted) if form == "%s" else partial(_fill_text, form, quoted)
+        template += (f"$({name})" if escape else "%s") + literal.replace("%", "%%")
+        placeholders += [] if escape else [name]
+    # If a text is only a placeholder, its value may be a map.
+    return itemgetter(*placeholders) if template == "%s" else partial(_fill_text, template, placeholders)
 
 
-def _fill_text(form: str, quoted: list[str], values: Mapping[str, Json]) -> Json:
-    return form % tuple(map(values.__getitem__, quoted))
+def _fill_text(template: str, placeholders: list[str], values: Mapping[str, Json]) -> Json:
+    return template % tuple(map(values.__getitem__, placeholders))

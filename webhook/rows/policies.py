@@ -1,7 +1,7 @@
-"""Modes, and policies, which set them for some objects.
+"""Defines modes, and the policies that set modes for some objects.
 
-The table as a whole has a mode, and so has each rule. A policy that applies to an object replaces these. The
-weaker of the two modes applies (docs/rule-table.md, Policies).
+The table has a mode, and each rule has one. A policy replaces modes for the objects to which it applies. For
+each rule, the weaker of its mode and the table's mode applies (docs/rule-table.md, Policies).
 """
 
 from collections import defaultdict
@@ -16,7 +16,7 @@ from pydantic import Field as Limits
 
 from webhook.objects.templates import is_glob, matches
 from webhook.objects.tree import Json, map_at, text_of
-from webhook.rows.written import Given, Row, SomePatterns, one_or_more, or_bare_off, written
+from webhook.rows.written import Maybe, Row, SomePatterns, one_or_more, or_bare_off, read_as
 
 
 class Mode(StrEnum):
@@ -31,23 +31,24 @@ ModeKey = Annotated[
     Mode,
     or_bare_off(Literal["enforce", "shadow", "off", False]),
 ]
-"""A mode as written."""
+"""A mode as it is written in the table."""
 
 
-def _text(value: Any) -> Any:  # noqa: ANN401 - any written value
-    """Returns a text; refuses numbers, which pydantic would read as a Unix time."""
+def _check_text(value: Any) -> Any:  # noqa: ANN401 - any written value
+    """Returns a text unchanged, and refuses numbers, which pydantic would read as Unix times."""
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a string: write it as '2026-12-31T18:00:00Z'")  # noqa: TRY004
     return value
 
 
-def _unix(moment: Any) -> float:  # noqa: ANN401 - a datetime, whose module has a clock
+def _to_unix_time(moment: Any) -> float:  # noqa: ANN401 - a datetime, whose module has a clock
     if moment.year < FIRST_YEAR:
         raise ValueError(f"{moment.isoformat()} is long past: a policy ends in {FIRST_YEAR} at the earliest")
     return float(moment.timestamp())
 
 
 FIRST_YEAR: Final = 2000
+"""The first year in which a policy may end."""
 
 _NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
 """A glob for a namespace, whose name is a DNS label (RFC 1123)."""
@@ -67,17 +68,17 @@ class Guarantee(Row):
     namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=r"^[a-z0-9*?-]+$")])]
     unit: Annotated[str, Limits(min_length=1)]
     count: Annotated[int, Strict(), Limits(ge=0, le=100_000)]
-    preempts: Given[Literal["lower"]] = None
+    preempts: Maybe[Literal["lower"]] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(Row):
-    """The first policy that matches an object applies.
+    """Sets modes for some objects. Only the first policy that matches an object applies.
 
     Attributes:
         namespaces: Names of namespaces; globs. Default: all. E.g. research-*
-        labels: Values of the object's labels; not labels that rules set. E.g. {team: vision}
-        mode: Replaces the mode of the table. E.g. shadow
+        labels: Values of the object's labels, except labels that rules set. E.g. {team: vision}
+        mode: The mode in place of the table's mode. E.g. shadow
         rules: Modes of rules, by name or glob, in place of the rules' own. An exact name takes precedence
             over globs, and a longer glob over a shorter one. E.g. {"apart-*": shadow}
         reason: Why the policy exists. The log, audit annotations and previews show it. E.g. They try it out.
@@ -87,33 +88,33 @@ class Policy(Row):
     reason: Annotated[str, Limits(pattern=r"\S")]
     namespaces: Annotated[tuple[str, ...], one_or_more(Annotated[str, Limits(pattern=_NAMESPACE)])] = ()
     labels: SomePatterns = field(default_factory=dict)
-    mode: Annotated[Mode | None, written(ModeKey)] = None
+    mode: Annotated[Mode | None, read_as(ModeKey)] = None
     rules: Annotated[Mapping[str, ModeKey], Limits(min_length=1)] = field(default_factory=dict)
     until: Annotated[
         float | None,
-        written(
-            Annotated[AwareDatetime, BeforeValidator(_text, json_schema_input_type=AwareDatetime)],
-            _unix,
+        read_as(
+            Annotated[AwareDatetime, BeforeValidator(_check_text, json_schema_input_type=AwareDatetime)],
+            _to_unix_time,
         ),
     ] = None
 
     def ended(self, now: float) -> bool:
-        """Returns whether it no longer applies to any object."""
+        """Returns whether the policy has ended, and so applies to no object."""
         return self.until is not None and self.until <= now
 
     def is_for(self, obj: Json) -> bool:
-        """Returns whether an object has its labels; does not check the namespace."""
+        """Returns whether an object has the policy's labels. The namespace is not checked."""
         labels = map_at(obj, ("metadata", "labels")) if self.labels else {}
         return all(matches(text_of(labels.get(key, "")), allowed) for key, allowed in self.labels.items())
 
     def mode_of(self, rule: str) -> Mode | None:
-        """Returns the mode that it sets for a rule; None if it sets none."""
-        fitting = [pattern for pattern in self.rules if matches(rule, (pattern,))]
-        return self.rules.get(rule) or (self.rules[max(fitting, key=len)] if fitting else None)
+        """Returns the mode that the policy sets for a rule; None if it sets none."""
+        patterns = [pattern for pattern in self.rules if matches(rule, (pattern,))]
+        return self.rules.get(rule) or (self.rules[max(patterns, key=len)] if patterns else None)
 
 
-class Off(NamedTuple):
-    """What one evaluation leaves out: the whole table, or rules by name."""
+class Exclusions(NamedTuple):
+    """What an evaluation leaves out: the whole table, or the rules with these names."""
 
     table: bool
     rules: frozenset[str]
@@ -132,54 +133,62 @@ class Modes:
     rules: Mapping[str, Mode]
 
     def under(self, policy: Policy) -> "Modes":
-        """Returns these modes, replaced by those of a policy."""
+        """Returns these modes after a policy has replaced some of them."""
         rules = {name: policy.mode_of(name) or mode for name, mode in self.rules.items()}
         return Modes(policy.mode or self.table, rules)
 
     @cached_property
-    def shadows(self) -> bool:
+    def has_shadow(self) -> bool:
         """Whether the table or a rule is in shadow."""
         return Mode.SHADOW in (self.table, *self.rules.values())
 
     @cached_property
-    def served(self) -> Off:
-        """What the answer leaves out: rules that are off or in shadow."""
+    def served(self) -> Exclusions:
+        """What the evaluation for the answer leaves out: rules that are off or in shadow."""
         return self._off(Mode.OFF, Mode.SHADOW)
 
     @cached_property
-    def would(self) -> Off:
-        """What the answer would leave out if the rules in shadow were enforced."""
+    def if_enforced(self) -> Exclusions:
+        """What an evaluation leaves out that also enforces rules in shadow: rules that are off."""
         return self._off(Mode.OFF)
 
-    def _off(self, *modes: Mode) -> Off:
-        return Off(self.table in modes, frozenset(name for name, mode in self.rules.items() if mode in modes))
+    def _off(self, *modes: Mode) -> Exclusions:
+        return Exclusions(
+            self.table in modes, frozenset(name for name, mode in self.rules.items() if mode in modes)
+        )
 
 
 @dataclass(frozen=True)
 class Ruling:
-    """A policy of a table, and the modes under it."""
+    """A policy of a table, with the modes of the table.
+
+    Attributes:
+        table_modes: The modes without the policy.
+    """
 
     policy: Policy
-    without: Modes
+    table_modes: Modes
 
     @cached_property
     def modes(self) -> Modes:
-        """The modes under the policy, computed for the first object."""
-        return self.without.under(self.policy)
+        """The modes under the policy, which are computed for the first object."""
+        return self.table_modes.under(self.policy)
 
 
 class Policies:
-    """The policies for a namespace, indexed by label, because an object lacks the labels of most policies."""
+    """The policies for a namespace. An index by label makes it cheap that most are not for an object."""
 
-    def __init__(self, rows: Sequence[Ruling], namespace: str) -> None:
-        """Stores the policies of a namespace, in their order."""
-        self._rows = [
-            row for row in rows if not row.policy.namespaces or matches(namespace, row.policy.namespaces)
+    def __init__(self, rulings: Sequence[Ruling], namespace: str) -> None:
+        """Stores those policies that are for a namespace, in their order."""
+        self._rulings = [
+            ruling
+            for ruling in rulings
+            if not ruling.policy.namespaces or matches(namespace, ruling.policy.namespaces)
         ]
         self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._others: list[int] = []
-        for index, row in enumerate(self._rows):
-            key, values = next(iter(row.policy.labels.items()), ("", ("*",)))
+        for index, ruling in enumerate(self._rulings):
+            key, values = next(iter(ruling.policy.labels.items()), ("", ("*",)))
             if any(value == "" or value[0] == "!" or is_glob(value) for value in values):
                 self._others.append(index)
             else:
@@ -192,5 +201,7 @@ class Policies:
         if self._by_label:
             for key, value in map_at(obj, ("metadata", "labels")).items():
                 indices += self._by_label.get((key, text_of(value)), ())
-        rows = (self._rows[index] for index in sorted(indices))
-        return next((row for row in rows if not row.policy.ended(now) and row.policy.is_for(obj)), None)
+        rulings = (self._rulings[index] for index in sorted(indices))
+        return next(
+            (ruling for ruling in rulings if not ruling.policy.ended(now) and ruling.policy.is_for(obj)), None
+        )

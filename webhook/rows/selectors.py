@@ -1,4 +1,4 @@
-"""Label selectors, as in Kubernetes."""
+"""Defines label selectors, as in Kubernetes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ class Expression(Row):
         return f"{self.operator} {', '.join(self.values)}".rstrip()
 
     def holds(self, labels: Mapping[str, Json]) -> bool:
-        """Returns whether labels meet it."""
-        there = labels.get(self.key) in self.values if self.values else self.key in labels
-        return there == (self.operator in {"In", "Exists"})
+        """Returns whether labels meet the expression."""
+        matches = labels.get(self.key) in self.values if self.values else self.key in labels
+        return matches == (self.operator in {"In", "Exists"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +46,13 @@ class Selector(Row):
 
     @cached_property
     def expressions(self) -> Sequence[Expression]:
-        """Its conditions."""
+        """All expressions of the selector, including those for ``match_labels``."""
         labels = self.match_labels.items()
         return [*(Expression(key, "In", (value,)) for key, value in labels), *self.match_expressions]
 
-    def unlike(self, labels: Mapping[str, Json]) -> str | None:
-        """Returns the first condition that labels do not meet."""
-        failed = (one for one in self.expressions if not one.holds(labels))
+    def mismatch(self, labels: Mapping[str, Json]) -> str | None:
+        """Returns a message about the first expression that labels do not meet; None if they meet all."""
+        failures = (item for item in self.expressions if not item.holds(labels))
         return next(
-            (f"label {one.key} is {shown(labels.get(one.key), 40)}, not {one}" for one in failed), None
+            (f"label {item.key} is {shown(labels.get(item.key), 40)}, not {item}" for item in failures), None
         )

@@ -1,4 +1,4 @@
-"""Shapes: rows that describe sizes of jobs."""
+"""Defines the shape rows, which describe sizes of jobs."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -7,67 +7,67 @@ from typing import Annotated, Literal
 
 from pydantic import Field as Limits
 
-from webhook.rows.written import Message, Name, Positive, Row, written
+from webhook.rows.written import Name, Positive, Row, Words, read_as
 
 NODE_CONFIG = "NEURON_ULTRASERVER_NODE_CONFIG"
-"""The variable with which containers choose the node config."""
+"""The environment variable with which a container names its node config."""
 
 
 @dataclass(frozen=True)
-class Count:
-    """A set of numbers: one, those of a range, or every multiple of one.
+class NumberSet:
+    """A set of whole numbers: one number, a range, or all multiples of a number.
 
     Attributes:
-        least: The smallest; at least 1.
-        most: The largest.
-        step: Only its multiples between these are in the set.
+        minimum: The smallest number.
+        maximum: The largest number; infinity for all multiples.
+        step: The set contains only multiples of this number.
     """
 
-    least: int
-    most: float
+    minimum: int
+    maximum: float
     step: int = 1
 
     def __contains__(self, number: int) -> bool:
-        return self.least <= number <= self.most and number % self.step == 0
+        return self.minimum <= number <= self.maximum and number % self.step == 0
 
     def __str__(self) -> str:
-        if self.most == inf:
+        if self.maximum == inf:
             return f"multiple of {self.step}"
-        return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+        return str(self.minimum) if self.minimum == self.maximum else f"{self.minimum} to {self.maximum}"
 
     def __bool__(self) -> bool:
-        return self.most > 0
+        return self.maximum > 0
 
-    def covers(self, other: "Count") -> bool:
-        """Returns whether it contains every number of another one."""
-        if other.least == other.most:
-            return other.least in self
-        return self.least <= other.least and other.most <= self.most and other.step % self.step == 0
+    def covers(self, other: "NumberSet") -> bool:
+        """Returns whether this set contains every number of another set."""
+        if other.minimum == other.maximum:
+            return other.minimum in self
+        return self.minimum <= other.minimum and other.maximum <= self.maximum and other.step % self.step == 0
 
 
-def _count(value: int | str) -> Count:
+def _parse(value: int | str) -> NumberSet:
     if isinstance(value, int):
-        return Count(value, value)
+        return NumberSet(value, value)
     first, _, last = value.partition(" to ")
     if last and int(first) >= int(last):
         raise ValueError(f"is {value!r}: the second number must be the larger")
     number = last_number(value)
-    return Count(int(first), number) if last else Count(number, inf, number)
+    return NumberSet(int(first), number) if last else NumberSet(number, inf, number)
 
 
 def last_number(text: str) -> int:
-    """Returns the number at the end of a text."""
+    """Returns the number that follows the last space of a text, or the whole text as a number."""
     return int(text.rpartition(" ")[2])
 
 
-NONE = Count(0, 0)
-"""The node config of a shape that has none."""
+NO_NODE_CONFIG = NumberSet(0, 0)
+"""The node config of a shape without one."""
 
 _RANGE = "[1-9][0-9]{0,3} to [1-9][0-9]{0,3}"
 
-Counted = Annotated[
-    Count,
-    written(Positive | Annotated[str, Limits(pattern=f"^(multiple of [1-9][0-9]{{0,3}}|{_RANGE})$")], _count),
+NumberSetKey = Annotated[
+    NumberSet,
+    read_as(Positive | Annotated[str, Limits(pattern=f"^(multiple of [1-9][0-9]{{0,3}}|{_RANGE})$")], _parse),
 ]
 """``3``, ``1 to 8`` or ``multiple of 4``."""
 
@@ -81,9 +81,9 @@ class Shape(Row):
     Attributes:
         name: The shape's name, which no other shape of the family has.
         workers: A number of workers, ``A to B``, or ``multiple of N``.
-        node_config: How many workers share a unit: a number, or ``A to B``: the largest number in this range
-            that divides the job into equal blocks. A nodeConfig of only 1 (not a range) places each worker by
-            itself, in no unit. A shape with ``deny`` needs no nodeConfig.
+        node_config: How many workers share a unit: a number, or ``A to B``, which means the largest number in
+            this range that divides the job into equal blocks. With the number 1, each worker has a node and
+            no unit. A shape with ``deny`` needs no nodeConfig.
         together: How strictly workers share a unit: required, preferred or none (default).
         apart: How strictly workers of other jobs stay off the unit: required, preferred or none (default).
         warn: The text of the warning for jobs of this shape.
@@ -91,33 +91,35 @@ class Shape(Row):
     """
 
     name: Name
-    workers: Counted
+    workers: NumberSetKey
     node_config: Annotated[
-        Count,
-        written(Annotated[Positive, Limits(le=1000)] | Annotated[str, Limits(pattern=f"^{_RANGE}$")], _count),
-    ] = NONE
+        NumberSet,
+        read_as(Annotated[Positive, Limits(le=1000)] | Annotated[str, Limits(pattern=f"^{_RANGE}$")], _parse),
+    ] = NO_NODE_CONFIG
     together: Strictness = "none"
     apart: Strictness = "none"
-    warn: Message = None
-    deny: Message = None
+    warn: Words = None
+    deny: Words = None
 
-    def size(self, nodes: int, wanted: int | None = None) -> int | None:
-        """Returns how many workers share a unit in a job with a number of nodes; None if it does not fit."""
-        config = self.node_config
+    def fit(self, nodes: int, config: int | None = None) -> int | None:
+        """Returns the node config for a job with this number of nodes; None if the shape does not fit."""
+        configs = self.node_config
         if nodes not in self.workers:
             return None
-        if not config:
-            return 1 if wanted is None else None
-        whole = self.together == "required" and config.most > 1
-        sizes = range(int(min(config.most, nodes)), config.least - 1, -1) if wanted is None else (wanted,)
+        if not configs:
+            return 1 if config is None else None
+        one_unit = self.together == "required" and configs.maximum > 1
+        sizes = (
+            range(int(min(configs.maximum, nodes)), configs.minimum - 1, -1) if config is None else (config,)
+        )
         for size in sizes:
-            if nodes % size == 0 and size in config and (size == nodes or not whole):
+            if nodes % size == 0 and size in configs and (size == nodes or not one_unit):
                 return size
         return None
 
-    def may_have(self, fact: str, values: Collection[str]) -> bool:
-        """Returns whether a job of this shape can have one of the values for a key of ``match.shape``."""
-        if fact == "nodeConfig":
-            sizes = range(max(self.node_config.least, 1), int(self.node_config.most) + 1)
-            return any(str(size) in values for size in sizes)
-        return fact == "topologyKey" or getattr(self, fact) in values
+    def may_have(self, key: str, values: Collection[str]) -> bool:
+        """Returns whether a job of this shape can have one of the values of a key of ``match.shape``."""
+        if key == "nodeConfig":
+            node_configs = range(max(self.node_config.minimum, 1), int(self.node_config.maximum) + 1)
+            return any(str(node_config) in values for node_config in node_configs)
+        return key == "topologyKey" or getattr(self, key) in values

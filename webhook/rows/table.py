@@ -1,4 +1,4 @@
-"""The rule table as the engine reads it: frozen rows, which ``webhook.rules`` checks and builds."""
+"""Defines the rule table as the engine reads it: frozen rows, which ``webhook.rules`` checks and builds."""
 
 from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -14,16 +14,16 @@ from webhook.objects.merge import OnConflict
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, map_at
 from webhook.rows import conditions
-from webhook.rows.conditions import Condition, Devices, OfJob, OfObject, OfTemplate
+from webhook.rows.conditions import Condition, Devices, JobCondition, ObjectCondition, TemplateCondition
 from webhook.rows.families import Family
-from webhook.rows.placeholders import OF_CONTAINER, Filling, elements, filling, names
+from webhook.rows.placeholders import OF_CONTAINER, Filling, lists_in, make_filling, placeholders_in
 from webhook.rows.policies import Guarantee, Mode, ModeKey, Modes, Policies, Policy, Ruling
 from webhook.rows.shapes import Shape, last_number
 from webhook.rows.workloads import ANY, Candidates, Workload
-from webhook.rows.written import Flag, Given, Key, Message, Name, Positive, Role, Row, Texts, Unique, written
+from webhook.rows.written import Flag, Key, Maybe, Name, Positive, Role, Row, Texts, Unique, Words, read_as
 
 
-def _counts(value: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of deviceCounts takes
+def _to_counts(value: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of deviceCounts takes
     if isinstance(value, str):
         return tuple(range(1, last_number(value) + 1))
     if 1 not in value:
@@ -32,32 +32,32 @@ def _counts(value: Any) -> tuple[int, ...]:  # noqa: ANN401 - what the type of d
 
 
 MOST_NAMESPACES = 1000
-"""Namespaces whose policies a table caches; others are looked up each time."""
+"""Maximum number of namespaces whose policies a table caches."""
 
 
-def _candidate(value: bool | str) -> bool | None:  # noqa: FBT001 - the type of the written value
+def _to_candidate(value: bool | str) -> bool | None:  # noqa: FBT001 - the type of the written value
     return None if isinstance(value, str) else value
 
 
-OfPods = Literal["user", "amount", "limit", "idle", "resource", "spread", "affinity"]
-Fault = Literal["deadline", "key", "hostfile", "queue", "timeLimit", OfPods]
+PodFault = Literal["user", "amount", "limit", "idle", "resource", "spread", "affinity"]
+FaultKind = Literal["deadline", "key", "hostfile", "queue", "timeLimit", PodFault]
 """The kinds of fault that a rule can match."""
 
 
 @dataclass(frozen=True)
 class MountFree(Row):
-    """If the job mounts another volume there, the rule adds nothing and warns.
+    """A mount that the rule needs. If the job mounts another volume there, the rule adds nothing and warns.
 
     Attributes:
-        mount_path: Path of the mount.
-        name: The only volume that may be mounted there.
-        container: Name of the container. Default: the first.
+        mount_path: The path of the mount.
+        name: The name of the only volume that may be mounted there.
+        container: The name of the container. Default: the main container.
         exists: true: the rule also adds nothing if the template lacks the volume.
     """
 
     mount_path: str
     name: str
-    container: Given[str] = None
+    container: Maybe[str] = None
     exists: Flag = False
 
     @cached_property
@@ -66,96 +66,98 @@ class MountFree(Row):
         return {"mountPath": self.mount_path, "name": self.name}
 
     @cached_property
-    def filling(self) -> Filling | None:
+    def fill_mount(self) -> Filling | None:
         """The function that fills in the mount; None if it has no placeholders."""
-        return filling(self.mount)
+        return make_filling(self.mount)
 
 
 @dataclass(frozen=True)
 class Match(Row):
-    """The rule fires if all its conditions are met. A list of values is met if one of them matches.
+    """The rule fires if all its conditions are met. If a key has a list of values, one of them must match.
 
     Attributes:
         role: The name of a group of the workload, ``worker`` for groups that take nodes, or ``any`` for all.
         candidate: true: for jobs that are placed; false: for other objects, which have no shape or job label.
         workload: Names of workloads; globs.
-        every: true: all templates of the role must match. false: the rule applies to each that does.
+        every: true: all templates of the role must match. false: the rule applies to each template that does.
         single: true: the role must have exactly one template; false: more than one.
         fault: user: a worker is not root, or its root file system is read-only. deadline: the workload's
             field of this name is set. amount: a request exceeds wholeNode. limit: a limit differs from its
             request. idle: a Pod requests no devices, and others do. resource, key: a name is similar to a
             known one. hostfile: mpirun's options name the operator's host file. queue: the job has a label or
-            annotation of Kueue. timeLimit: its annotation is not a length of time. affinity: a required term
-            selects Pods by a unit's label. spread: a spread constraint keeps the workers of a block from
-            sharing their unit.
+            annotation of Kueue. timeLimit: the annotation time-limit is not a length of time. affinity: a
+            required term has a unit's label as its topology key. spread: a spread constraint keeps the
+            workers of a block from sharing their unit.
         mount_free: See MountFree.
     """
 
     role: Role | Literal["any"]
-    candidate: Annotated[bool | None, written(Flag | Literal["any"], _candidate)] = True
+    candidate: Annotated[bool | None, read_as(Flag | Literal["any"], _to_candidate)] = True
     workload: Texts = ()
-    family: Given[conditions.OfFamily] = None
-    shape: Given[conditions.OfShape] = None
-    placer: Given[conditions.PlacedBy] = None
-    devices: Given[conditions.GetsDevices] = None
-    numbered: Given[conditions.Numbered] = None
-    requests: Given[conditions.Requests] = None
-    image: Given[conditions.Image] = None
-    instance_type: Given[conditions.InstanceType] = None
-    excludes: Given[conditions.Excludes] = None
-    template: Given[conditions.InTemplate] = None
+    family: Maybe[conditions.FamilyName] = None
+    shape: Maybe[conditions.ShapeValues] = None
+    placer: Maybe[conditions.PlacedBy] = None
+    devices: Maybe[conditions.GetsDevices] = None
+    numbered: Maybe[conditions.Numbered] = None
+    requests: Maybe[conditions.Requests] = None
+    image: Maybe[conditions.Image] = None
+    instance_type: Maybe[conditions.InstanceType] = None
+    excludes: Maybe[conditions.Excludes] = None
+    template: Maybe[conditions.InTemplate] = None
     every: Flag = False
-    single: Given[Flag] = None
-    unsupported_count: Given[conditions.UnsupportedCount] = None
-    fault: Given[Fault] = None
-    workers: Given[conditions.Workers] = None
-    fields: Given[conditions.Fields] = None
-    label_selector: Given[conditions.LabelSelector] = None
-    labels: Given[conditions.Labels] = None
-    annotations: Given[conditions.Annotations] = None
-    namespace_selector: Given[conditions.NamespaceSelector] = None
-    namespace: Given[conditions.Namespace] = None
+    single: Maybe[Flag] = None
+    unsupported_count: Maybe[conditions.UnsupportedCount] = None
+    fault: Maybe[FaultKind] = None
+    workers: Maybe[conditions.Workers] = None
+    fields: Maybe[conditions.Fields] = None
+    label_selector: Maybe[conditions.LabelSelector] = None
+    labels: Maybe[conditions.Labels] = None
+    annotations: Maybe[conditions.Annotations] = None
+    namespace_selector: Maybe[conditions.NamespaceSelector] = None
+    namespace: Maybe[conditions.Namespace] = None
     mount_free: MountFree | None = None
 
     def is_for(self, workload: Workload) -> bool:
         """Returns whether the rule can match a workload and has one of the workload's roles."""
-        named = not self.workload or matches(workload.name, self.workload)
-        return named and (self.role == ANY or self.role in workload.roles)
+        is_named = not self.workload or matches(workload.name, self.workload)
+        return is_named and (self.role == ANY or self.role in workload.roles)
 
     def allows(self, family: Family, shape: Shape) -> bool:
-        """Returns whether the family and the shape meet the rule's conditions on families and shapes."""
-        named = self.family is None or self.family.allows(family.name)
-        return named and (self.shape is None or self.shape.unlike(shape) is None)
+        """Returns whether a family and a shape meet the rule's conditions on families and shapes."""
+        is_named = self.family is None or self.family.allows(family.name)
+        return is_named and (self.shape is None or self.shape.mismatch(shape) is None)
 
     @cached_property
-    def given(self) -> Mapping[str, Condition[Any]]:
-        """Its conditions by name, in the order of evaluation."""
+    def all_conditions(self) -> Mapping[str, Condition[Any]]:
+        """The conditions by key, in the order of evaluation."""
         every = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {name: value for name, value in every if isinstance(value, Condition)}
 
     @cached_property
-    def of_job(self) -> Sequence[OfJob[Any]]:
-        """Conditions with one answer for all jobs with the same facts."""
-        return [condition for condition in self.given.values() if isinstance(condition, OfJob)]
+    def job_conditions(self) -> Sequence[JobCondition[Any]]:
+        """The conditions on facts that many jobs have in common."""
+        return [item for item in self.all_conditions.values() if isinstance(item, JobCondition)]
 
     @cached_property
-    def of_template(self) -> Sequence[OfTemplate[Any]]:
-        """Conditions on each template."""
-        return [condition for condition in self.given.values() if isinstance(condition, OfTemplate)]
+    def template_conditions(self) -> Sequence[TemplateCondition[Any]]:
+        """The conditions on each template."""
+        return [item for item in self.all_conditions.values() if isinstance(item, TemplateCondition)]
 
     @cached_property
-    def of_object(self) -> Sequence[OfObject[Any]]:
-        """Conditions on the object itself."""
-        return [condition for condition in self.given.values() if isinstance(condition, OfObject)]
+    def object_conditions(self) -> Sequence[ObjectCondition[Any]]:
+        """The conditions on the object itself."""
+        return [item for item in self.all_conditions.values() if isinstance(item, ObjectCondition)]
 
     @cached_property
-    def known_later(self) -> bool:
-        """Whether it has conditions other than those on facts of the job as a whole."""
-        return bool(self.of_template or self.of_object or self.fault or self.single is not None)
+    def has_late_conditions(self) -> bool:
+        """Whether there are conditions on more than the facts that many jobs have in common."""
+        return bool(
+            self.template_conditions or self.object_conditions or self.fault or self.single is not None
+        )
 
     @cached_property
-    def whose(self) -> str:
-        """How messages name the owner of the template: the role, or "pod" for any role."""
+    def owner_name(self) -> str:
+        """The name of the template's owner in messages: the role, or "pod" if the role is any."""
         return "pod" if self.role == ANY else self.role
 
 
@@ -170,7 +172,7 @@ LAST_STAGE = 2
 
 @dataclass(frozen=True)
 class Rule(Row):
-    """A rule has ``add``, ``warn``, ``deny``, ``unplaced`` or ``placer``, or a rule's ``unless`` names it.
+    """A rule has ``add``, ``warn``, ``deny``, ``unplaced`` or ``placer``, or is named by a rule's ``unless``.
 
     Attributes:
         name: The rule's name, which no other rule has.
@@ -179,12 +181,12 @@ class Rule(Row):
         add: A part of a pod template (Kubernetes 1.36), with placeholders.
         on_conflict: What to do if the author has set another value.
         mode: enforce: the rule is applied; shadow: it is only reported; off: it is skipped.
-        needs: Earlier rules; this rule is skipped unless one of them fired without a conflict.
-        unless: Earlier rules; this rule is skipped if one of them fired.
+        needs: Earlier rules. This rule fires only if one of them fired without a conflict.
+        unless: Earlier rules. This rule is skipped if one of them fired.
         warn: The text of the warning that the user gets if the rule fires.
         deny: If the rule fires, the object is denied with this message. E.g. use an image of registry.example
-        unplaced: The reason why no node can run such workers. The user gets it in a warning that the job
-            waits forever.
+        unplaced: The reason why no node can run the workers. A warning tells the user the reason, and that
+            the job waits forever.
         quiet: If true, conflicts of this rule cause no warnings.
         before: Names of list elements. The rule inserts its own elements before the first element that has
             one of these names.
@@ -201,68 +203,68 @@ class Rule(Row):
     mode: ModeKey = Mode.ENFORCE
     needs: Texts = ()
     unless: Texts = ()
-    warn: Message = None
-    deny: Message = None
-    unplaced: Message = None
+    warn: Words = None
+    deny: Words = None
+    unplaced: Words = None
     quiet: Flag = False
     before: Texts = ()
-    placer: Given[Placer] = None
-    devices: Given[Devices] = None
+    placer: Maybe[Placer] = None
+    devices: Maybe[Devices] = None
 
     @cached_property
-    def quotes(self) -> frozenset[str]:
+    def placeholders(self) -> frozenset[str]:
         """The placeholders in the rule's conditions, messages and fragment."""
         free = self.match.mount_free
         parts = (free.mount if free else {}, self.add, self.warn or "", self.deny or "", self.unplaced or "")
         template = self.match.template
-        return frozenset(name for part in parts for name in names(part)) | (
-            template.quotes if template else set()
+        return frozenset(name for part in parts for name in placeholders_in(part)) | (
+            template.placeholders if template else set()
         )
 
     @cached_property
-    def needed(self) -> frozenset[str]:
-        """The placeholders without which the rule is skipped: all that are not elements of a list."""
-        return self.quotes.difference(elements(self.add))
+    def required_placeholders(self) -> frozenset[str]:
+        """The placeholders that need a value, or the rule is skipped: all except lists in a list."""
+        return self.placeholders.difference(lists_in(self.add))
 
     @cached_property
-    def own(self) -> Mapping[str, str]:
-        """The placeholders of its role's first container, which differ between templates."""
-        return _of(self.quotes, self.match.role, OF_CONTAINER)
+    def container_placeholders(self) -> Mapping[str, str]:
+        """The placeholders for the role's main container. Their values differ between templates."""
+        return _of(self.placeholders, self.match.role, OF_CONTAINER)
 
     @cached_property
-    def fragment(self) -> Filling | None:
-        """The function that fills in its fragment; None if the fragment is the same for every job."""
-        return filling(self.add)
+    def fill_fragment(self) -> Filling | None:
+        """The function that fills in the fragment; None if the fragment is the same for every job."""
+        return make_filling(self.add)
 
     @cached_property
-    def waits_for(self) -> str:
-        """A placeholder `value.NAME` for which the table sets no value; it has filled in the others."""
-        return min((name for name in self.quotes if name.startswith("value.")), default="")
+    def missing_value(self) -> str:
+        """A placeholder `value.NAME` for which the table has no value; empty if all values were filled in."""
+        return min((name for name in self.placeholders if name.startswith("value.")), default="")
 
     @cached_property
-    def depends(self) -> bool:
-        """Whether it may match and not fire, because of other rules or of a mount in its place."""
+    def can_be_prevented(self) -> bool:
+        """Whether the rule may match and not fire, because of other rules or of the user's mount."""
         return bool(self.unless or self.needs or self.match.mount_free)
 
     @property
     def stage(self) -> int:
-        """The index of its stage in `STAGES`."""
+        """The index of the rule's stage in `STAGES`."""
         return 0 if self.devices else 1 if self.placer else LAST_STAGE
 
     @cached_property
     def labels(self) -> Mapping[str, Json]:
-        """The labels that it sets."""
+        """The labels that the rule sets."""
         return map_at(self.add, ("metadata", "labels"))
 
 
-def _of(placeholders: Iterable[str], whose: str, names: Container[str]) -> Mapping[str, str]:
-    """Returns the placeholders of one owner that have one of the names after the dot, with these names."""
-    split = {whole: whole.partition(".") for whole in placeholders}
-    return {whole: name for whole, (of, _, name) in split.items() if of == whose and name in names}
+def _of(placeholders: Iterable[str], owner: str, names: Container[str]) -> Mapping[str, str]:
+    """Returns those placeholders ``OWNER.NAME`` that have this owner and one of the names, with the name."""
+    parts = {key: key.partition(".") for key in placeholders}
+    return {key: name for key, (prefix, _, name) in parts.items() if prefix == owner and name in names}
 
 
-def _without_values(text: str) -> str:
-    for name in names(text):
+def _check_no_values(text: str) -> str:
+    for name in placeholders_in(text):
         if name.startswith("value."):
             raise ValueError(f"a value cannot contain the placeholder of another value, $({name})")
     return text
@@ -278,12 +280,12 @@ class File(Row):
         mode: enforce: its rules apply; shadow: they are only reported; off: nothing is done. E.g. shadow
         values: The values of the placeholders $(value.NAME). A rule that uses an empty value is skipped.
         candidates: Which jobs are placed.
-        device_counts: By instance type, how many devices a container may request: a list, or ``up to N``.
-            Other types: any number.
+        device_counts: The numbers of devices that a container may request, by instance type: a list, or ``up
+            to N``. For other types, any number is permitted.
         workloads: Kinds of job.
         families: Machines, with the sizes of jobs on them. A job belongs to the first family whose nodes it
             requests.
-        rules: What is added, in this order.
+        rules: What is added to jobs, in this order.
         policies: Modes for some namespaces or labels; the first policy that matches applies.
         guarantees: Whole units that are kept for a team; for a namespace and a unit label, the first row
             applies.
@@ -291,9 +293,9 @@ class File(Row):
 
     api_version: Literal["ultraserver-webhook.io/v1alpha2"]
     kind: Literal["RuleTable"]
-    extends: Given[Literal["default", "aws-document"]] = None
+    extends: Maybe[Literal["default", "aws-document"]] = None
     mode: ModeKey = Mode.ENFORCE
-    values: Mapping[Key, Annotated[str, AfterValidator(_without_values)]] = field(default_factory=dict)
+    values: Mapping[Key, Annotated[str, AfterValidator(_check_no_values)]] = field(default_factory=dict)
     candidates: Candidates
     workloads: Annotated[tuple[Workload, ...], Limits(min_length=1)]
     families: Annotated[tuple[Family, ...], Limits(min_length=1)]
@@ -304,17 +306,17 @@ class File(Row):
         Annotated[str, Limits(min_length=1)],
         Annotated[
             tuple[int, ...],
-            written(
+            read_as(
                 Annotated[Unique[Positive], Limits(max_length=1024)]
                 | Annotated[str, Limits(pattern="^up to [1-9][0-9]{0,3}$")],
-                _counts,
+                _to_counts,
             ),
         ],
     ] = field(default_factory=dict)
 
 
 class Origin(NamedTuple):
-    """A place where a row is written, and the keys that it has there."""
+    """A place in a file where a row is written, and the keys that the row has there."""
 
     file: str
     line: int
@@ -327,9 +329,9 @@ class Table(File):
 
     Attributes:
         revision: Twelve hexadecimal digits that change with the table's content.
-        script: The text that launchers' Pods get.
-        origins: The places where each rule is written: the first one, then those that change it.
-        split_rules: A cache: the rules that cannot fire, and the others, by facts of a job as a whole.
+        script: The init script, which is added to launchers' Pods.
+        origins: The places where each rule is written: first the rule itself, then what changes it.
+        split_rules: A cache of `match.split_rules`: by facts, the rules that cannot fire, and all others.
     """
 
     revision: str
@@ -341,29 +343,29 @@ class Table(File):
     _policies_of: dict[str, Policies] = field(default_factory=dict, init=False, compare=False)
 
     def origin(self, rule: str, key: str) -> Origin | None:
-        """Returns where one of a rule's keys is written: the last place that sets it, or else the first."""
+        """Returns where a key of a rule is written: the last place that sets it, or else the first place."""
         origins = self.origins.get(rule, ())
         setting = (origin for origin in reversed(origins) if key in origin.keys)
         return next(setting, next(iter(origins), None))
 
     @cached_property
-    def on(self) -> Sequence[Family]:
+    def families_on(self) -> Sequence[Family]:
         """The families whose jobs are placed."""
         return [family for family in self.families if family.mode != "off"]
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
         """The resources by which jobs request nodes of the families that are on."""
-        return tuple(dict.fromkeys(name for family in self.on for name in family.whole_node))
+        return tuple(dict.fromkeys(name for family in self.families_on for name in family.whole_node))
 
     @cached_property
     def shapes(self) -> Sequence[Shape]:
         """The shapes of the families whose jobs are placed."""
-        return [shape for family in self.on for shape in family.shapes]
+        return [shape for family in self.families_on for shape in family.shapes]
 
     @cached_property
     def modes(self) -> Modes:
-        """The modes without a policy."""
+        """The modes that apply without a policy."""
         return Modes(self.mode, {rule.name: rule.mode for rule in self.rules})
 
     @cached_property
@@ -371,25 +373,25 @@ class Table(File):
         """The policies, each with the modes under it."""
         return [Ruling(policy, self.modes) for policy in self.policies]
 
-    def ruling(self, obj: Json, namespace: str, now: float) -> Ruling | None:
-        """Returns the first policy for an object in a namespace; None without one."""
+    def find_ruling(self, obj: Json, namespace: str, now: float) -> Ruling | None:
+        """Returns the first policy for an object, with its modes; None if there is no policy for it."""
         if not self.policies:
             return None
-        known = self._policies_of
-        if namespace not in known:
-            if len(known) >= MOST_NAMESPACES:
-                known.clear()
-            known[namespace] = Policies(self.rulings, namespace)
-        return known[namespace].first(obj, now)
+        policies = self._policies_of
+        if namespace not in policies:
+            if len(policies) >= MOST_NAMESPACES:
+                policies.clear()
+            policies[namespace] = Policies(self.rulings, namespace)
+        return policies[namespace].first(obj, now)
 
     @cached_property
-    def labelling(self) -> frozenset[str]:
+    def job_label_rules(self) -> frozenset[str]:
         """Names of the rules that set the job label."""
         return frozenset(rule.name for rule in self.rules if keys.JOB in rule.labels)
 
     @cached_property
     def rules_of(self) -> Mapping[str, Sequence[Rule]]:
-        """By workload, the rules that can match; rules for other workloads cost an object nothing."""
+        """The rules that can match objects of a workload, by its name. Other rules cost an object nothing."""
         return {
             workload.name: [rule for rule in self.rules if rule.match.is_for(workload)]
             for workload in self.workloads
@@ -397,7 +399,7 @@ class Table(File):
 
     @cached_property
     def placer_rules_of(self) -> Mapping[str, Collection[str]]:
-        """By workload, the names of the rules that set its placer."""
+        """The names of the rules that set the placer, by workload."""
         return {name: {rule.name for rule in rules if rule.placer} for name, rules in self.rules_of.items()}
 
     @cached_property
@@ -406,30 +408,30 @@ class Table(File):
         return frozenset(rule.name for rule in self.rules if rule.devices)
 
     @cached_property
-    def quoted_of(self) -> Mapping[str, frozenset[str]]:
-        """By workload, the placeholders that its rules use."""
+    def placeholders_of(self) -> Mapping[str, frozenset[str]]:
+        """The placeholders in the rules for a workload, by workload."""
         return {
-            name: frozenset[str]().union(*(rule.quotes for rule in rules))
+            name: frozenset[str]().union(*(rule.placeholders for rule in rules))
             for name, rules in self.rules_of.items()
         }
 
     @cached_property
-    def fields_of(self) -> Mapping[str, Mapping[str, str]]:
-        """By workload, the placeholders of its fields among these, with the names of the fields."""
-        return {row.name: _of(self.quoted_of[row.name], "field", row.fields) for row in self.workloads}
+    def field_placeholders(self) -> Mapping[str, Mapping[str, str]]:
+        """The placeholders for fields, with the names of the fields, by workload."""
+        return {row.name: _of(self.placeholders_of[row.name], "field", row.fields) for row in self.workloads}
 
     @cached_property
-    def roles_of(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
-        """By workload and role, those of the role's main container, with their parts after the dot."""
+    def role_placeholders(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+        """The placeholders for main containers, with their names after the dot, by workload and role."""
         return {
-            row.name: {role: _of(self.quoted_of[row.name], role, OF_CONTAINER) for role in row.roles}
+            row.name: {role: _of(self.placeholders_of[row.name], role, OF_CONTAINER) for role in row.roles}
             for row in self.workloads
         }
 
     def workloads_of(self, kind: str) -> tuple[Workload, ...]:
-        """Returns the workloads for a ``group/version/Kind``; the first whose ``when`` matches is used.
+        """Returns the workloads for a ``group/version/Kind``. The first whose ``when`` matches must be used.
 
-        A workload without a ``when`` comes last, because it is for the remaining objects.
+        A workload without ``when`` matches every object, so it comes last.
         """
         return self._workloads_of.get(kind, ())
 

@@ -1,4 +1,4 @@
-"""The workload rows of a rule table: kinds of object, their groups of pods, their fields."""
+"""Defines the workload rows of a rule table: kinds of objects, their groups of pods, and their fields."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from contract.place import ENV, LABEL, MOST_TERMS, NAME, Place, parse
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, WrongTypeError, get
-from webhook.rows.placeholders import names
+from webhook.rows.placeholders import placeholders_in
 from webhook.rows.written import (
     Flag,
-    Given,
     Key,
-    Kind,
+    Maybe,
     Name,
+    ObjectKind,
     Patterns,
     Pointer,
     Role,
@@ -30,7 +30,7 @@ from webhook.rows.written import (
     Unique,
     Whole,
     one_or_more,
-    written,
+    read_as,
 )
 
 WORKER = "worker"
@@ -39,8 +39,8 @@ WORKER = "worker"
 ANY = "any"
 """The role of all groups."""
 
-MOST = 10**9
-"""More than any number in a job's field."""
+LARGEST_NUMBER = 10**9
+"""Numbers from this one on are not read from a job's fields."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Candidates(Row):
     Attributes:
         instance_type_labels: The node label with the instance type, and other labels with the same value.
         other_labels: Globs of node labels that do not depend on the instance type. A rule can warn about a
-            job that selects nodes by others.
+            job that selects nodes by any other label.
         elsewhere: See Elsewhere.
     """
 
@@ -83,7 +83,7 @@ LEAST: Literal["least"] = "least"
 
 @dataclass(frozen=True)
 class Field(Row):
-    """A text of the object. A JSON pointer alone is its path.
+    """A text that is read from the object. A JSON pointer alone is the path.
 
     Attributes:
         path: JSON pointer; with [*], the first element that has the field.
@@ -94,18 +94,18 @@ class Field(Row):
 
     path: Pointer
     default: str = ""
-    function: Given[Function] = None
+    function: Maybe[Function] = None
 
     def text(self, obj: Json) -> str:
-        """Returns the value as text, or the default if the object has none.
+        """Returns the value of the field as text, or the default if the object has no value.
 
         Raises:
             WrongTypeError: The value is not a text, a truth value or a number of a permitted size.
         """
         if self.function == LEAST:
             values = (get(obj, path) for path in self.path.find_all(obj))
-            least = int(self.default)
-            return str(min((value if isinstance(value, int) else least for value in values), default=least))
+            other = int(self.default)
+            return str(min((value if isinstance(value, int) else other for value in values), default=other))
         value = self.path.value(obj)
         if self.function == MIN:
             text = str(value) if isinstance(value, str | int | float) else ""
@@ -115,25 +115,25 @@ class Field(Row):
             value = len(value)
         if isinstance(value, bool):
             return str(value).lower()
-        if isinstance(value, int) and abs(value) < MOST:
+        if isinstance(value, int) and abs(value) < LARGEST_NUMBER:
             value = str(value)
         if value is not None and not isinstance(value, str):
             raise WrongTypeError(self.path.name, "text", value)
         text = value or self.default
         if self.function != "dirname":
             return text
-        # A file in the root gets the default's directory, because the root is not its own.
-        above = (path.rstrip("/").rpartition("/")[0] for path in (text, self.default))
-        return next(filter(None, above), "/")
+        # For a file in the root directory, the default is used, because that directory is not the file's own.
+        directories = (path.rstrip("/").rpartition("/")[0] for path in (text, self.default))
+        return next(filter(None, directories), "/")
 
 
-def _field(value: ObjectPath | Field) -> Field:
+def _to_field(value: ObjectPath | Field) -> Field:
     return value if isinstance(value, Field) else Field(value)
 
 
 @dataclass(frozen=True)
 class Factor(Row):
-    """A number of a job.
+    """A number that is read from the object.
 
     Attributes:
         path: JSON pointer.
@@ -141,24 +141,24 @@ class Factor(Row):
         at_most: JSON pointer to an upper limit, which may be missing.
     """
 
-    path: Given[Pointer]
+    path: Maybe[Pointer]
     default: Whole
-    at_most: Given[Pointer] = None
+    at_most: Maybe[Pointer] = None
 
 
-def _factor(value: int | ObjectPath | Factor) -> Factor:
+def _to_factor(value: int | ObjectPath | Factor) -> Factor:
     if isinstance(value, Factor):
         return value
     return Factor(None, value) if isinstance(value, int) else Factor(value, 0)
 
 
-Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _factor)]
-"""A number of the job (0 if missing), or a list to be multiplied."""
+Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _to_factor)]
+"""A number of the job, which is 0 if it is missing, or several numbers that are multiplied."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Term(Row):
-    """A part of a pod's number, which has one of label, env and podName.
+    """A term of a pod's number, which is a sum. It has one of label, env and podName.
 
     Attributes:
         label: The label whose value it is. E.g. batch.kubernetes.io/job-completion-index
@@ -174,9 +174,9 @@ class Term(Row):
 
     @property
     def sources(self) -> list[str]:
-        """Where the number is, as in the placement annotation: one."""
-        named = [f"{LABEL}{self.label}"] if self.label else []
-        return [*named, *([f"{ENV}{self.env}"] if self.env else []), *([NAME] if self.pod_name else [])]
+        """The sources of the term, as the placement annotation names them. A valid term has one source."""
+        sources = [f"{LABEL}{self.label}"] if self.label else []
+        return [*sources, *([f"{ENV}{self.env}"] if self.env else []), *([NAME] if self.pod_name else [])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,27 +187,27 @@ class Number(Term):
         plus: Up to three more terms.
         continues: If true, the number is the position within the group; the pods of earlier groups have the
             smaller numbers.
-        count: How many different numbers there are, in the form of ``replicas``; needed if not every pod has
-            a number of its own. The job is then placed without whole-job admission.
+        count: How many different numbers there are, in the form of ``replicas``. Necessary if several pods
+            can have the same number. Such a job is placed without whole-job admission.
         completion_mode: A field; if its value is NonIndexed, pods have no number.
     """
 
     plus: Annotated[tuple[Term, ...], one_or_more(Term), Limits(max_length=MOST_TERMS - 1)] = ()
     continues: Flag = False
     count: Factors = ()
-    completion_mode: Given[Annotated[Field, written(Pointer | Field, _field)]] = None
+    completion_mode: Maybe[Annotated[Field, read_as(Pointer | Field, _to_field)]] = None
 
     @cached_property
     def terms(self) -> Sequence[tuple[str, Factors]]:
-        """The source and the factors of each of the terms whose sum it is."""
+        """The source and the factors of each term of the sum."""
         return [(term.sources[0], term.times) for term in (self, *self.plus)]
 
 
-DEVICES: Literal["devices"] = "devices"
+BY_DEVICES: Literal["devices"] = "devices"
 """The value of takesNodes for groups that take nodes if their pods request devices or select UltraServers."""
 
 HELPER = "helper"
-"""The role of pods of such a group if they take no nodes."""
+"""The role of a group with `BY_DEVICES` whose pods take no nodes."""
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,8 @@ class Group(Row):
             pod of the next group.
         takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``:
             pods take a node if they request a whole one or select an instance type. In an opted-in job
-            without such pods, those that request any devices do, or else all pods. The role of others is
-            ``helper``.
+            without such pods, those that request any devices do, or else all pods. The role of pods that
+            take no node is ``helper``.
         number: Where a pod has its number. Default: pods have none.
             E.g. {label: batch.kubernetes.io/job-completion-index}
         later: JSON pointer; if it has a value, the pods are created after the pods of other groups have
@@ -235,25 +235,25 @@ class Group(Row):
     template: TemplatePath
     replicas: Factors = (Factor(None, 1),)
     takes_nodes: Flag | Literal["devices"] | Pointer = False
-    number: Given[Number] = None
-    later: Given[Pointer] = None
+    number: Maybe[Number] = None
+    later: Maybe[Pointer] = None
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Its role, and that of pods that take no nodes."""
-        return (self.role, HELPER) if self.takes_nodes == DEVICES else (self.role,)
+        """The role of the group, and the role of its pods if they take no nodes."""
+        return (self.role, HELPER) if self.takes_nodes == BY_DEVICES else (self.role,)
 
     def key(self, obj: Json, path: Path) -> str:
-        """Returns what distinguishes a group from others: in a list its name, or else its position."""
-        if not (listed := self.template.list):
+        """Returns what identifies a group: its role and, in a list, also its name or else its position."""
+        if not (list_path := self.template.list):
             return self.role
-        at = path[: len(listed.parts) + 1]
-        return f"{self.role}/{get(obj, (*at, 'name')) or at[-1]}"
+        element_path = path[: len(list_path.parts) + 1]
+        return f"{self.role}/{get(obj, (*element_path, 'name')) or element_path[-1]}"
 
 
 @dataclass(frozen=True)
 class Suspending(Row):
-    """An object of Kubeflow's training operators, whose status shows that its pods are not created yet.
+    """An object of Kubeflow's training operators. Its status shows that its pods are not created yet.
 
     Attributes:
         suspend: JSON pointer to the field by which the user suspends the object.
@@ -262,11 +262,11 @@ class Suspending(Row):
     """
 
     suspend: Pointer
-    keeps: Given[Name] = None
+    keeps: Maybe[Name] = None
 
 
-def _peer(value: str) -> str:
-    if value != "$(job.name)" and any(names(value)):
+def _check_peer(value: str) -> str:
+    if value != "$(job.name)" and any(placeholders_in(value)):
         raise ValueError(f"is {value!r}: it must be $(job.name), or have no placeholder")
     return value
 
@@ -294,20 +294,20 @@ class Workload(Row):
     """
 
     name: Name
-    kinds: Unique[Kind]
+    kinds: Unique[ObjectKind]
     groups: Annotated[tuple[Group, ...], Limits(min_length=1)]
     when: SomePatterns = field(default_factory=dict)
-    fields: Mapping[Key, Annotated[Field, written(Pointer | Field, _field)]] = field(default_factory=dict)
-    peers: Annotated[Mapping[str, Annotated[str, AfterValidator(_peer)]], Limits(min_length=1)] = field(
+    fields: Mapping[Key, Annotated[Field, read_as(Pointer | Field, _to_field)]] = field(default_factory=dict)
+    peers: Annotated[Mapping[str, Annotated[str, AfterValidator(_check_peer)]], Limits(min_length=1)] = field(
         default_factory=dict
     )
     group: str = ""
-    place: Annotated[Place | None, written(str, parse)] = None
+    place: Annotated[Place | None, read_as(str, parse)] = None
     main_container: Texts = ()
-    updates: Annotated[Suspending | str | None, written(Literal["always"] | Suspending)] = None
+    updates: Annotated[Suspending | str | None, read_as(Literal["always"] | Suspending)] = None
 
-    def unlike(self, obj: Json) -> tuple[str, str] | None:
-        """Returns the first field, and its value, that does not match ``when``.
+    def mismatch(self, obj: Json) -> tuple[str, str] | None:
+        """Returns the first field that does not match ``when``, and its value; None if all fields match.
 
         Raises:
             WrongTypeError: A field is neither text nor a truth value.
@@ -319,11 +319,11 @@ class Workload(Row):
 
     @cached_property
     def takes_nodes(self) -> bool:
-        """Whether it has a group that can take nodes; only then it has a size and a shape."""
+        """Whether it has a group that can take nodes. Only then do its jobs have a size and a shape."""
         return any(group.takes_nodes is not False for group in self.groups)
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
-        """The roles that rules can match: its groups' roles, and ``worker`` for all that take nodes."""
+        """The roles that rules can match: those of its groups, and ``worker`` if a group can take nodes."""
         named = [role for group in self.groups for role in group.roles]
         return tuple(dict.fromkeys([*named, WORKER] if self.takes_nodes else named))

@@ -1,6 +1,6 @@
-"""Types for the rows' fields: how the values of a table's keys are written, and what they are converted to.
+"""Defines the types of the rows' keys: how a value is written in the table, and to what it is converted.
 
-Only pydantic reads these types: it checks and builds rows, and makes the published JSON Schema.
+Pydantic uses these types to check and build rows, and to generate the published JSON Schema.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,58 +19,58 @@ T = TypeVar("T")
 
 
 class Row:
-    """A part of a table: its keys are the fields, in camel case. Their descriptions are in the docstring."""
+    """A part of a table. The fields of a subclass are keys, in camel case; its docstring describes them."""
 
     __pydantic_config__ = ConfigDict(alias_generator=to_camel, extra="forbid")
 
 
-def written(as_: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
-    """Returns the type of a value that is written as one type and is another, or None if the key is missing.
+def read_as(source: Any, convert: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
+    """Returns the type of a value that pydantic reads as one type and converts to another.
 
     Args:
-        as_: The type of the written value.
-        make: Converts the written value; may raise ``ValueError``.
+        source: The type of the value in the table.
+        convert: Converts the value; may raise ``ValueError``.
     """
     return GetPydanticSchema(
-        lambda _, handler: core_schema.no_info_after_validator_function(make, handler(as_))
+        lambda _, handler: core_schema.no_info_after_validator_function(convert, handler(source))
     )
 
 
 def or_bare_off(words: Any) -> BeforeValidator:  # noqa: ANN401
-    """Returns a validator for a mode: a bare off is false to kubectl's YAML and means the same.
+    """Returns a validator that reads false as ``off``, because kubectl's YAML reads a bare off as false.
 
     Args:
-        words: The modes and False, as a ``Literal``.
+        words: A ``Literal`` of the modes and False.
     """
     return BeforeValidator(lambda mode: "off" if mode is False else mode, json_schema_input_type=words)
 
 
-def _given(source: Any, handler: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    (of,) = (part for part in get_args(source) if part is not NoneType)
-    as_ = getattr(of, "written", None)  # of a class with its own written type
-    return handler(of) if as_ is None else core_schema.no_info_after_validator_function(of, handler(as_))
+def _maybe(hint: Any, handler: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+    (row,) = (part for part in get_args(hint) if part is not NoneType)
+    form = getattr(row, "written", None)  # conditions have this attribute
+    return handler(row) if form is None else core_schema.no_info_after_validator_function(row, handler(form))
 
 
-Given = Annotated[T | None, GetPydanticSchema(_given)]
-"""A value that is None if its key is missing; null is not permitted."""
+Maybe = Annotated[T | None, GetPydanticSchema(_maybe)]
+"""A value that is None if its key is missing. The key may not be null."""
 
 
-def one_or_more(of: Any, make: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
-    """Returns the type of a tuple that is written as one value or as a list; ``make`` converts each value."""
-    several = Annotated[list[of], Field(min_length=1)]
-    listed = BeforeValidator(
-        lambda value: value if isinstance(value, list) else [value], json_schema_input_type=of | several
+def one_or_more(of: Any, convert: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
+    """Returns the type of a tuple that is written as one value or a list. ``convert`` converts each value."""
+    items = Annotated[list[of], Field(min_length=1)]
+    to_list = BeforeValidator(
+        lambda value: value if isinstance(value, list) else [value], json_schema_input_type=of | items
     )
-    return written(Annotated[several, listed], lambda values: tuple(map(make, values)))
+    return read_as(Annotated[items, to_list], lambda values: tuple(map(convert, values)))
 
 
-def _unique(values: tuple[T, ...]) -> tuple[T, ...]:
+def _check_unique(values: tuple[T, ...]) -> tuple[T, ...]:
     if len(set(values)) < len(values):
         raise ValueError("has a value twice")
     return values
 
 
-def _not_reserved(role: str) -> str:
+def _check_role(role: str) -> str:
     if role in RESERVED:
         raise ValueError(
             f"{role!r} cannot be a role: placeholders and match use this word for something else"
@@ -81,37 +81,37 @@ def _not_reserved(role: str) -> str:
 RESERVED = ("any", "devices", "family", "fault", "job", "shape", "field", "value", "script", "place", "units")
 
 _POINTER = "(/([^~/]|~[01])+)+"
-_POINTED = "A JSON pointer (RFC 6901); LIST[KEY=VALUE] selects an element of a list, LIST[*] every one."
+_POINTER_TEXT = "A JSON pointer (RFC 6901); LIST[KEY=VALUE] selects an element of a list, LIST[*] every one."
 
 Integer = Annotated[int, Strict()]
 Whole = Annotated[int, Strict(), Field(ge=0)]
 Positive = Annotated[int, Strict(), Field(ge=1)]
 Flag = Annotated[bool, Strict()]
-Message = Given[Annotated[str, Field(min_length=1, description="Plain words; may contain placeholders.")]]
+Words = Maybe[Annotated[str, Field(min_length=1, description="Plain words; may contain placeholders.")]]
 Key = Annotated[str, Field(pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]
 Name = Annotated[str, Field(pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
 Role = Annotated[
     str,
     Field(pattern="^[a-z][A-Za-z0-9]*$", max_length=63, json_schema_extra={"not": {"enum": [*RESERVED]}}),
-    AfterValidator(_not_reserved),
+    AfterValidator(_check_role),
 ]
-Kind = Annotated[str, Field(pattern="^([a-z0-9.-]+/)?v[0-9a-z]+/[A-Z][A-Za-z0-9]*$")]
+ObjectKind = Annotated[str, Field(pattern="^([a-z0-9.-]+/)?v[0-9a-z]+/[A-Z][A-Za-z0-9]*$")]
 Unique = Annotated[
-    tuple[T, ...], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_unique)
+    tuple[T, ...], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_check_unique)
 ]
 Pointer = Annotated[
     ObjectPath,
-    written(Annotated[str, Field(pattern=f"^{_POINTER}$", description=_POINTED)], parse_path),
+    read_as(Annotated[str, Field(pattern=f"^{_POINTER}$", description=_POINTER_TEXT)], parse_path),
 ]
-TemplatePath = Annotated[ObjectPath, written(Annotated[str, Field(pattern=f"^({_POINTER})?$")], parse_path)]
+TemplatePath = Annotated[ObjectPath, read_as(Annotated[str, Field(pattern=f"^({_POINTER})?$")], parse_path)]
 
-WORDS: Mapping[str, str] = {"Exists": "?*", "DoesNotExist": ""}
-"""Operators that stand for a glob: any text, or none."""
+WORD_GLOBS: Mapping[str, str] = {"Exists": "?*", "DoesNotExist": ""}
+"""The glob for each word: any text that is not empty, and the empty text."""
 
 
 def _glob(text: str) -> str:
     word = text.removeprefix("!")
-    return text.removesuffix(word) + WORDS.get(word, word)
+    return text.removesuffix(word) + WORD_GLOBS.get(word, word)
 
 
 Texts = Annotated[tuple[str, ...], one_or_more(str, _glob)]
@@ -125,7 +125,7 @@ SomePatterns = Annotated[Patterns, Field(min_length=1)]
 
 @dataclass(frozen=True)
 class Range(Row):
-    """Whole numbers, both ends included.
+    """Whole numbers from a minimum to a maximum, which are included.
 
     Attributes:
         at_least: The minimum. For a resource, 0 means any amount.
@@ -133,7 +133,7 @@ class Range(Row):
     """
 
     at_least: Whole = 0
-    at_most: Annotated[float, written(Whole)] = inf
+    at_most: Annotated[float, read_as(Whole)] = inf
 
     def __contains__(self, number: int) -> bool:
         return self.at_least <= number <= self.at_most
@@ -145,5 +145,5 @@ class Range(Row):
 
 
 def as_range(value: int | Range) -> Range:
-    """Returns a range; a number alone is its least."""
+    """Returns a range unchanged, and for a number the range that begins with it."""
     return Range(value) if isinstance(value, int) else value

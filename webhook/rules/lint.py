@@ -13,16 +13,22 @@ from contract.place import Placer
 from webhook.objects.templates import is_glob
 from webhook.objects.tree import Path
 from webhook.rows.families import Family, Unit
-from webhook.rows.placeholders import JOB, MARKS, names
+from webhook.rows.placeholders import OF_ANNOTATIONS, OF_JOB, placeholders_in
 from webhook.rows.shapes import Shape
 from webhook.rows.table import Rule, Table
-from webhook.rows.workloads import DEVICES, LEAST, MIN, WORKER, Workload
+from webhook.rows.workloads import BY_DEVICES, LEAST, MIN, WORKER, Workload
 from webhook.rules.draft import ROWS
 from webhook.rules.lint_policies import guarantee_problems, policy_problems
 from webhook.rules.lint_rules import joined_names, rule_problems, supported_configs
 from webhook.rules.problems import PathMessages
 
-PLACEHOLDERS_OF_SHAPES = frozenset(JOB) - {"job.name", "job.peers", "job.groupLabels", "job.place", *MARKS}
+PLACEHOLDERS_OF_SHAPES = frozenset(OF_JOB) - {
+    "job.name",
+    "job.peers",
+    "job.groupLabels",
+    "job.place",
+    *OF_ANNOTATIONS,
+}
 """The placeholders that messages of shapes can contain: every job with a shape has values for them."""
 
 MOST_SIZES = 5
@@ -47,7 +53,7 @@ def doubtful_rows(table: Table) -> PathMessages:
     for index, rule in enumerate(table.rules):
         yield from _doubtful_rule(rule, ("rules", index))
     for index, family in enumerate(table.families):
-        if family in table.on:
+        if family in table.families_on:
             yield from _sharing_and_apart(family, ("families", index))
             yield from _doubtful_family(family, ("families", index))
     for index, workload in enumerate(table.workloads):
@@ -61,9 +67,9 @@ def _doubtful_rule(rule: Rule, path: Path) -> PathMessages:
     if rule.placer is Placer.WHOLE_JOB and not (rule.match.numbered and rule.match.numbered.value):
         reason = "whole-job admission cannot admit Pods without numbers, so they wait forever"
         yield (*path, "placer"), f"{reason}: add `numbered: true` to `match`"
-    if rule.match.workers and "job.nodes" not in rule.quotes:
+    if rule.match.workers and "job.nodes" not in rule.placeholders:
         for key in ("warn", "deny"):
-            if "job.workers" in names(getattr(rule, key)):
+            if "job.workers" in placeholders_in(getattr(rule, key)):
                 reason = "`workers` counts a launcher that runs ranks, and $(job.workers) does not"
                 yield (*path, key), f"{reason}: use $(job.nodes)"
 
@@ -80,16 +86,16 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
                 f"jobs of shape {shape.name} share units, and jobs of other shapes of {family.name} do not"
             )
             yield (*path, "shapes", index), f"{reason}: write `apart: required` to share none"
-        elif shape.node_config.most == 1 and not is_apart:
+        elif shape.node_config.maximum == 1 and not is_apart:
             other = sharing_shapes[0]
             reason = f"pins workers to nodes, which a job of shape {other.name} on the same unit may get"
-            way_out = f"use a range such as 1 to {other.node_config.most}"
+            way_out = f"use a range such as 1 to {other.node_config.maximum}"
             yield (*path, "shapes", index, "nodeConfig"), f"{reason}; {way_out}"
 
 
 def _doubtful_family(family: Family, path: Path) -> PathMessages:
-    largest = int(max(shape.node_config.most for shape in family.shapes))
-    sizes = [size for size in range(1, 2 * largest + 2) if not any(row.size(size) for row in family.shapes)]
+    largest = int(max(shape.node_config.maximum for shape in family.shapes))
+    sizes = [size for size in range(1, 2 * largest + 2) if not any(row.fit(size) for row in family.shapes)]
     if sizes:
         text = ", ".join(map(str, sizes[:MOST_SIZES])) + (" and more" if len(sizes) > MOST_SIZES else "")
         way_out = (
@@ -130,9 +136,9 @@ def _families(table: Table) -> PathMessages:
             reason = "the first type must have no * or ?, because jobs that name no type get it"
             yield (*path, "instanceTypes"), reason
         for number, unit in enumerate(family.units):
-            if unit.most > unit.nodes:
+            if unit.capacity > unit.nodes:
                 yield (*path, "units", number, "usable"), f"must be {unit.nodes} (`nodes`) or less"
-            if not unit.label and family in table.on:
+            if not unit.label and family in table.families_on:
                 yield (*path, "units", number, "label"), "is empty: write the node label of your units"
 
 
@@ -181,7 +187,7 @@ def _defaults(workload: Workload, values: Mapping[str, str], path: Path) -> Path
     for name, row in workload.fields.items():
         default_path: Path = (*path, "fields", name, "default")
         default = row.default
-        for placeholder in names(default):
+        for placeholder in placeholders_in(default):
             if placeholder not in texts:
                 yield default_path, _unknown_placeholder(placeholder, texts)
             default = texts.get(placeholder, default)
@@ -208,7 +214,7 @@ def _groups(workload: Workload, path: Path) -> PathMessages:
         if "" in templates and len(templates) > 1 and not str(group.template):
             reason = "is empty, so the object is a Pod, which has one group: remove the other groups"
             yield (*group_path, "template"), reason
-        if group.role == WORKER and group.takes_nodes not in {True, DEVICES}:
+        if group.role == WORKER and group.takes_nodes not in {True, BY_DEVICES}:
             reason = (
                 f"{WORKER!r} is the role of pods that take nodes: write true or devices, or rename the role"
             )
@@ -217,7 +223,7 @@ def _groups(workload: Workload, path: Path) -> PathMessages:
         terms = (number, *number.plus) if number else ()
         if any(len(term.sources) != 1 for term in terms):
             yield (*group_path, "number"), "each term needs exactly one of label, env and podName"
-        if number and number.completion_mode and [*names(number.completion_mode.default)]:
+        if number and number.completion_mode and [*placeholders_in(number.completion_mode.default)]:
             reason = "cannot contain a placeholder: write the text itself"
             yield (*group_path, "number", "completionMode", "default"), reason
         factors = [*(number.count if number else ()), *chain.from_iterable(term.times for term in terms)]
@@ -241,10 +247,10 @@ def _shapes(table: Table) -> PathMessages:
                 yield from _sizes(shape, unit, path)
             elif not shape.deny:
                 yield path, "nodeConfig is missing: add it"
-            if family in table.on:
+            if family in table.families_on:
                 yield from _strictness(matched_values, shape, family, path)
             for key in ("warn", "deny"):
-                for placeholder in names(getattr(shape, key)):
+                for placeholder in placeholders_in(getattr(shape, key)):
                     is_known = placeholder in PLACEHOLDERS_OF_SHAPES
                     if not is_known or (placeholder == "shape.topologyKey" and not unit):
                         yield (*path, key), _unknown_placeholder(placeholder, PLACEHOLDERS_OF_SHAPES)
@@ -252,13 +258,13 @@ def _shapes(table: Table) -> PathMessages:
 
 def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
     workers, config = shape.workers, shape.node_config
-    if config.least == config.most and workers.least % config.least:
+    if config.minimum == config.maximum and workers.minimum % config.minimum:
         is_aws = unit and unit.label in keys.NODE_IDS
         configs = f"use nodeConfig {supported_configs(workers)}"
         fix = configs if is_aws else f"for jobs on a part of a unit, write nodeConfig: {workers}"
-        way_out = f"; {fix}" if workers.most < inf else ""
+        way_out = f"; {fix}" if workers.maximum < inf else ""
         yield (*path, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
-    elif shape.together == "required" and config.most > 1 and workers.most > config.most:
+    elif shape.together == "required" and config.maximum > 1 and workers.maximum > config.maximum:
         reason = f"one unit of {config} nodes cannot hold {workers} workers: write preferred"
         yield (*path, "together"), reason
 
@@ -275,11 +281,13 @@ def _strictness(
 
 def _no_unit(shape: Shape, family: Family, key: str) -> str:
     """Returns why a family has no unit for a shape whose key needs a unit."""
-    config = shape.node_config.most
+    config = shape.node_config.maximum
     if config == 1:
         return f"with nodeConfig 1 each worker works alone, in no unit: remove `{key}`"
     if unit := next((unit for unit in family.units if unit.nodes >= config), None):
-        reason = f"no unit has {config} usable nodes: {unit.label} has {unit.most} of {unit.nodes} (`usable`)"
-        way_out = f"use nodeConfig {unit.most}, so that larger jobs use several units, or remove `usable`"
+        reason = (
+            f"no unit has {config} usable nodes: {unit.label} has {unit.capacity} of {unit.nodes} (`usable`)"
+        )
+        way_out = f"use nodeConfig {unit.capacity}, so that larger jobs use several units, or remove `usable`"
         return f"{reason}; {way_out}"
     return f"{key} needs a unit of {shape.node_config} nodes: add this unit to `units`"

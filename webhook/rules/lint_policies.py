@@ -36,7 +36,7 @@ def policy_problems(table: Table) -> PathMessages:
 
 def guarantee_problems(table: Table) -> PathMessages:
     """Yields every problem of a table's guarantees."""
-    by_family = [[unit.label for unit in family.units if unit.label] for family in table.on]
+    by_family = [[unit.label for unit in family.units if unit.label] for family in table.families_on]
     labels = [*chain(*by_family)]
     for index, row in enumerate(table.guarantees):
         path = ("guarantees", index)

@@ -13,21 +13,21 @@ from webhook.objects.tree import Json, Path, map_at, maps_at, walk
 from webhook.rows.conditions import Reach
 from webhook.rows.families import Family
 from webhook.rows.placeholders import (
-    CANDIDATES,
-    DEVICES,
-    FAULT,
-    JOB,
+    OF_CANDIDATE,
+    OF_FAULT,
+    OF_JOB,
+    OF_POD,
+    OF_REQUEST,
+    OF_ROLE,
+    OF_UNITS,
     PATTERN,
-    PLACE,
-    ROLE,
     ROLE_MAPS,
     SCRIPTS,
-    UNITS,
-    names,
-    quoting,
+    placeholders_in,
+    substitute,
 )
 from webhook.rows.policies import Mode
-from webhook.rows.shapes import NODE_CONFIG, Count, Shape
+from webhook.rows.shapes import NODE_CONFIG, NumberSet, Shape
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import ANY, Workload
 from webhook.rules.problems import PathMessages
@@ -56,7 +56,7 @@ def unsupported_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
     """
     script_rules = [row for row in table.rules if row.mode is not Mode.OFF and NODE_CONFIG in str(row.add)]
     for number, family in enumerate(table.families):
-        for index, shape in enumerate(family.shapes if family in table.on else ()):
+        for index, shape in enumerate(family.shapes if family in table.families_on else ()):
             name = next((rule.name for rule in script_rules if rule.match.allows(family, shape)), None)
             unit, config = family.unit(shape), shape.node_config
             if name and config and str(config) not in NODE_CONFIGS:
@@ -66,9 +66,9 @@ def unsupported_configs(table: Table) -> Iterator[tuple[Path, str, bool]]:
                 yield path, message, unit is None or unit.label in keys.NODE_IDS
 
 
-def supported_configs(workers: Count) -> str:
+def supported_configs(workers: NumberSet) -> str:
     """Returns, for a message, the node configs of the init script with which workers form whole blocks."""
-    configs = [config for config in NODE_CONFIGS if workers.least % int(config) == 0]
+    configs = [config for config in NODE_CONFIGS if workers.minimum % int(config) == 0]
     return " or ".join(", ".join(configs).rsplit(", ", 1))
 
 
@@ -94,7 +94,7 @@ class RowIndex:
 
     def shapes(self, rule: Rule) -> list[tuple[Family, Shape]]:
         """Returns the shapes that a rule's match permits."""
-        pairs = ((family, shape) for family in self.table.on for shape in family.shapes)
+        pairs = ((family, shape) for family in self.table.families_on for shape in family.shapes)
         return [(family, shape) for family, shape in pairs if rule.match.allows(family, shape)]
 
 
@@ -134,7 +134,7 @@ def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     is_shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     shapes = [shape for family in rows.table.families for shape in family.shapes]
     reach = Reach(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
-    for name, condition in rule.match.given.items():
+    for name, condition in rule.match.all_conditions.items():
         for inner_path, reason in condition.unreachable(reach):
             yield (*match_path, to_camel(name), *inner_path), reason
     if rule.match.shape and rows.shapes(rule) and not (rule.match.candidate or is_shapeless):
@@ -158,28 +158,28 @@ def _placeholders(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     """Yields problems of placeholders in the texts of a rule."""
     values = rows.table.values
     workloads = rows.workloads(rule)
-    job_names = set(JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
+    job_names = set(OF_JOB) if all(row.takes_nodes for row in workloads) else {"job.namespace"}
     rule_names = {
-        *(DEVICES if rule.match.unsupported_count else ()),
-        *(FAULT if rule.match.fault else ()),
-        *(PLACE if any(str(group.template) == "" for row in workloads for group in row.groups) else ()),
-        *(job_names if rule.match.candidate else job_names - CANDIDATES),
+        *(OF_REQUEST if rule.match.unsupported_count else ()),
+        *(OF_FAULT if rule.match.fault else ()),
+        *(OF_POD if any(str(group.template) == "" for row in workloads for group in row.groups) else ()),
+        *(job_names if rule.match.candidate else job_names - OF_CANDIDATE),
         *SCRIPTS,
         *(f"value.{name}" for name in values),
     }
     # If the kind of an object lacks the value of a placeholder, the rule is skipped with a reason.
     for row in workloads:
-        rule_names |= {f"{role}.{name}" for role in row.roles for name in (*ROLE, *ROLE_MAPS)}
+        rule_names |= {f"{role}.{name}" for role in row.roles for name in (*OF_ROLE, *ROLE_MAPS)}
         rule_names |= {f"field.{name}" for name in row.fields}
     mount, template = rule.match.mount_free, rule.match.template
     match = {"mountFree": mount.mount if mount else {}, "template": template.texts if template else []}
     messages = {"warn": rule.warn, "deny": rule.deny, "unplaced": rule.unplaced}
     parts = {"match": match, "add": rule.add, **messages}
     prefixes = ("shape.", "family.", "value.")
-    template_names = {*UNITS, *(name for name in rule_names if name.startswith(prefixes))}
+    template_names = {*OF_UNITS, *(name for name in rule_names if name.startswith(prefixes))}
     for text_path, text in walk(parts, path):
-        outer_names = [*names(text)] if isinstance(text, str) else []
-        inner_names = [inner for name in outer_names for inner in names(values.get(name[6:], ""))]
+        outer_names = [*placeholders_in(text)] if isinstance(text, str) else []
+        inner_names = [inner for name in outer_names for inner in placeholders_in(values.get(name[6:], ""))]
         for name in (*outer_names, *inner_names):
             known = template_names if text_path[2:4] == ("match", "template") else rule_names
             if name not in known:
@@ -203,8 +203,8 @@ def _lists(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
     """Yields problems of texts of `match.template` that consist of a list and something else."""
     values = {f"value.{name}": text for name, text in rows.table.values.items()}
     for template_text in rule.match.template.texts if rule.match.template else ():
-        text = quoting(template_text, values)
-        name = next(filter(UNITS.get, names(text)), "")
+        text = substitute(template_text, values)
+        name = next(filter(OF_UNITS.get, placeholders_in(text)), "")
         if name and not PATTERN.fullmatch(text.removeprefix("!")):
             reason = f"$({name}) is a list: it must be the whole value, or all of it after !"
             yield (*path, "match", "template"), f"{reason}, not a part of {template_text!r}"

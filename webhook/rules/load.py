@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from common.tablefiles import MOST_BYTES, MOST_FILES, SUFFIXES, packaged, read_texts
 from webhook import initscript
 from webhook.documents import Document, DocumentError, read_documents
-from webhook.rows.placeholders import SCRIPTS, quoting
+from webhook.rows.placeholders import SCRIPTS, substitute
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
 from webhook.rules.draft import Draft, concatenated, merged, unknown_rows, with_off_as_text
@@ -206,10 +206,10 @@ def _with_values(table: Table) -> Table:
     texts |= dict.fromkeys(SCRIPTS, initscript.text())
 
     def filled_rule(rule: Rule) -> Rule:
-        parts = {key: quoting(getattr(rule, key), texts) for key in ("add", "warn", "deny", "unplaced")}
+        parts = {key: substitute(getattr(rule, key), texts) for key in ("add", "warn", "deny", "unplaced")}
         mount = rule.match.mount_free
         if mount:
-            path, name = (quoting(text, texts) for text in (mount.mount_path, mount.name))
+            path, name = (substitute(text, texts) for text in (mount.mount_path, mount.name))
             mount = replace(mount, mount_path=path, name=name)
         template = rule.match.template
         match = replace(rule.match, mount_free=mount, template=template and template.filled(texts))
@@ -217,7 +217,8 @@ def _with_values(table: Table) -> Table:
 
     def filled_workload(workload: Workload) -> Workload:
         fields = {
-            name: replace(row, default=quoting(row.default, texts)) for name, row in workload.fields.items()
+            name: replace(row, default=substitute(row.default, texts))
+            for name, row in workload.fields.items()
         }
         return replace(workload, fields=fields)
 

@@ -29,7 +29,7 @@ def overview(table: Table, width: int = 0) -> str:
             row.apart,
             unit.label if unit else "-",
         )
-        for family in table.on
+        for family in table.families_on
         for row in family.shapes
         for unit in [family.unit(row)]
     ]
@@ -95,7 +95,7 @@ def _policy_cells(row: Policy) -> tuple[str, ...]:
 def when(rule: Rule) -> str:
     """Returns when a rule fires, in short."""
     parts = [part for key in fields(Match) for part in _in_short(rule.match, key)]
-    parts += [f"{rule.waits_for} given"] if rule.waits_for else []
+    parts += [f"{rule.missing_value} given"] if rule.missing_value else []
     parts += [f"unless {'|'.join(rule.unless)}"] if rule.unless else []
     return ", ".join(parts) or "always"
 
@@ -106,7 +106,7 @@ def _in_short(match: Match, key: Field[Any]) -> Iterable[str]:
     if key.name == "role" or value in (key.default, {}):
         return []
     if isinstance(value, Condition):
-        return value.shown(name)
+        return value.short_form(name)
     if isinstance(value, MountFree):
         return [f"{name} {value.mount_path}"]
     if key.name == "candidate":

@@ -66,7 +66,7 @@ def never_fired(table: Table, results: Iterable[Result], below: Table | None) ->
     """Returns the rules that can fire, fired in no case, and differ from those of the table below."""
     fired = frozenset[str]().union(*(result.fired for result in results))
     known = below.rules if below else ()
-    able = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.waits_for)
+    able = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.missing_value)
     return [rule.name for rule in able if rule.name not in fired and rule not in known]
 
 
