@@ -28,29 +28,32 @@ NO_HEAD = ("",) * len(RULES)
 INTRODUCTION = """\
 # Reference of the rule table
 
-The packaged table, without its [shapes](../README.md#what-it-does-to-a-job); `python -m tests.docs` writes
-this page. [How to change it](rule-table.md); `ultraserver-webhook rules show` prints yours.
+This page lists the rules, messages and keys of the packaged rule table. The
+[README](../README.md#what-it-does-to-a-job) has its shapes, and [the rule table](rule-table.md) explains how
+to change it. `ultraserver-webhook rules show` prints your own table. `python -m tests.docs` writes this page.
 
 ## Rules
 
-*On*: kind and role; `worker` is every group that takes nodes, `pod` a Pod when it is created. *Off, on
-with*: a value of the chart switches the rule on; `placement` is on by default. *When*: `|` is *or*, `?*` set,
-`""` not set. *Adds*: paths in a pod template.
+| column | meaning |
+| --- | --- |
+| *on* | kind of job and role: `worker` is every group that takes nodes, and `pod` a Pod that is created |
+| *when* | conditions. `\\|` means *or*. *Off, on with* names the chart's value that switches the rule on |
+| *adds* | paths in the pod template |
 
 """
 
 KEYS_INTRODUCTION = """
 ## Keys of a table
 
-*Globs* are `*` and `?` as in file names. `ultraserver-webhook rules explain KEY` prints the same.
+*Globs* are `*` and `?`, as in file names. `ultraserver-webhook rules explain KEY` also explains a key.
 """
 
 MESSAGES_INTRODUCTION = """
 ## Messages
 
-Each warning and denial has a code, which `-o json` and `POST /v1/preview` show under `messages`. The code of
-a row's message is the row's name; `$(...)` stands for a value of the job. A release may change a text. It
-does not change the meaning of a code.
+Each warning and denial has a code, which `-o json` and `POST /v1/preview` show under `messages`. If a row of
+the table has a message, the code of the message is the name of the row. `$(...)` stands for a value of the
+job. A release may change the text of a message, but not the meaning of its code.
 
 """
 MESSAGES = ("code", "severity", "message", "what to do")
@@ -58,7 +61,7 @@ OTHER_CODES = {
     "waiting": """\
 ### Reasons why a job waits
 
-`kubectl ultraserver queue -o json` and the metric `waiting_jobs` have them under `reason`.""",
+`kubectl ultraserver queue -o json` and the metric `waiting_jobs` have these codes under `reason`.""",
     "events": """\
 ### Reasons of Events
 
@@ -66,13 +69,13 @@ OTHER_CODES = {
     "certificates": """\
 ### Steps of the certificate program
 
-The log, `status` and the metric `steps` of the [certificate program](certificates.md) name them.""",
+The log, `status` and the metric `steps` of the [certificate program](certificates.md) name these steps.""",
     "verdicts": """\
 ### Problems of a job that is not placed whole
 
-`kubectl ultraserver verify JOB -o json` has them as `kind` under `problems`.""",
+`kubectl ultraserver verify JOB -o json` has these codes as `kind` under `problems`.""",
 }
-"""The introductions to the codes that are not of warnings and denials."""
+"""The introductions to the other codes, which are not codes of warnings and denials."""
 
 MEANINGS = Path(__file__).with_name("messages.yaml")
 
@@ -80,7 +83,7 @@ BY_ROWS: Mapping[str, str] = {
     "hostfile": "Annotation on a launcher: the host file for `mpirun`.",
     "hostfile-volume": "Annotation on a launcher: the volume of that file.",
 }
-"""Annotations that rows write and read, and no program."""
+"""Annotations that only rows write and read."""
 
 
 def shapes(table: Table) -> str:
@@ -120,7 +123,7 @@ def reference() -> str:
 
 
 def updated(text: str) -> str:
-    """Returns the README with the shapes as they are now."""
+    """Returns the README with the present shapes."""
     before, start, rest = text.partition(_row(SHAPES))
     while rest.startswith("|"):
         rest = rest.partition("\n")[2]
@@ -148,7 +151,7 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
 
 
 def _off(rule: Rule) -> str:
-    """Returns that a rule is off, and the chart's value that switches it on; empty if it is on."""
+    """Returns that a rule is off and the chart's value that switches it on; an empty text if it is on."""
     if rule.mode is not Mode.OFF:
         return ""
     value = _switched_on().get(rule.name)
@@ -183,13 +186,13 @@ def _of_components(packaged: set[str]) -> Iterator[str]:
 
 @cache
 def meanings() -> Mapping[str, Mapping[str, Any]]:
-    """Returns the words about each code, by the part of the product that writes it."""
+    """Returns the meaning and the remedy of each code, by the part of the product that writes the code."""
     read: dict[str, dict[str, Any]] = yaml.safe_load(MEANINGS.read_text(encoding="utf-8"))
     return read
 
 
 def _messages(table: Table) -> Iterator[tuple[str, ...]]:
-    """Yields every code of a warning or denial: those of the engine, then those of rows."""
+    """Yields every code of a warning or denial: first the codes of the engine, then the codes of rows."""
     for code, words in meanings()["engine"].items():
         yield f"`{code}`", *words
     remedies = meanings()["rows"]
@@ -198,7 +201,7 @@ def _messages(table: Table) -> Iterator[tuple[str, ...]]:
 
 
 def _other_codes() -> Iterator[str]:
-    """Yields the codes of the other programs, each kind with its introduction."""
+    """Yields the other codes, each kind with its introduction."""
     for part, introduction in OTHER_CODES.items():
         rows = [(f"`{code}`", *words) for code, words in meanings()[part].items()]
         yield f"\n{introduction}\n\n{_markdown((MESSAGES[0], 'meaning', MESSAGES[-1]), rows)}"
@@ -286,4 +289,4 @@ WRITTEN: Mapping[str, Callable[[str], str]] = {
     "docs/install.md": values.updated,
     "docs/reference.md": lambda _: reference(),
 }
-"""By document, what it is to be, made of what it is."""
+"""For each document, the function that returns its new text from its present text."""

@@ -173,7 +173,7 @@ class FamilyName(JobCondition[tuple[str, ...]], written=Texts):
 
 
 class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
-    """Values of name, nodeConfig, together, apart, or topologyKey (globs)."""
+    """Values of the shape's name, nodeConfig, together, apart or topologyKey (globs)."""
 
     written = Annotated[
         Mapping[
@@ -202,7 +202,7 @@ class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
 
 
 class PlacedBy(JobCondition[tuple[Placer, ...]], written=Annotated[tuple[Placer, ...], one_or_more(Placer)]):
-    """What chooses the nodes: scheduler, whole-job (the placement program), kueue, or gang (a PodGroup)."""
+    """The placer: scheduler (by affinity), whole-job (whole-job admission), kueue or gang (in Kubernetes)."""
 
     def failure(self, job: Job) -> str | None:
         if job.placer in self.value:
@@ -242,9 +242,9 @@ def _to_ranges(value: Any) -> Mapping[str, Range]:  # noqa: ANN401 - what the ty
 
 
 class Requests(TemplateCondition[Mapping[str, Range]]):
-    """The pod requests one of these resources; a map gives the minimum, or a Range, for each.
+    """The pod requests one of these resources. In a map, each resource has a minimum or a Range.
 
-    The amounts of all containers are added.
+    The requests of all containers are added.
     """
 
     written = Annotated[
@@ -304,9 +304,9 @@ class InTemplate(
         one_or_more(Annotated[Mapping[Pointer, Texts], Limits(min_length=1)]),
     ],
 ):
-    """Values by JSON pointer into the template; globs, Exists, DoesNotExist, or placeholders.
+    """Values in the pod template, by JSON pointer; globs, Exists, DoesNotExist, or placeholders.
 
-    In a pointer, ``*`` is a wildcard. E.g. {/spec/resourceClaims: Exists}.
+    In a pointer, ``*`` is a wildcard.
     """
 
     @property
@@ -343,7 +343,7 @@ class InTemplate(
 
 
 class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
-    """The pod requests a number of one of these resources that deviceCounts does not permit."""
+    """The pod requests one of these resources in a number that deviceCounts does not permit."""
 
     def failure(self, group: Group, owner: str) -> str | None:
         if group.unsupported(self.value):
@@ -359,7 +359,7 @@ class Workers(
     ObjectCondition[tuple[NumberSet | Range, ...]],
     written=Annotated[tuple[Any, ...], one_or_more(NumberSetKey | Range)],
 ):
-    """The number of pods that take a node, $(job.nodes), as in a shape or as a Range. E.g. 1 to 8."""
+    """The number of pods that take a node: a shape's ``workers``, or a Range. E.g. 1 to 8."""
 
     def failure(self, job: Job) -> str | None:
         if any(job.nodes in numbers for numbers in self.value):
@@ -433,7 +433,7 @@ class LabelSelector(ObjectCondition[Selector], written=Selector):
 
 
 class NamespaceSelector(LabelSelector):
-    """A selector for the job's namespace. Its only label is kubernetes.io/metadata.name.
+    """A label selector for the job's namespace. It may use only the label kubernetes.io/metadata.name.
 
     E.g. {matchLabels: {kubernetes.io/metadata.name: vision}}.
     """

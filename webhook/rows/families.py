@@ -30,11 +30,12 @@ NODE: Literal["node"] = "node"
 
 @dataclass(frozen=True)
 class Claimed(Row):
-    """What a pod gets by a device claim.
+    """How many devices a device claim requests.
 
     Attributes:
-        takes: ``node``, or a number of devices. A number as in wholeNode's first resource is a whole node.
-        node_config: The node config of the claim's template. A job that names another node config is refused.
+        takes: ``node`` for all devices of a node, or a number of devices. A number equal to the first number
+            in wholeNode is a node, too.
+        node_config: The node config of the claim template. A job that names another node config is refused.
     """
 
     takes: Positive | Literal["node"]
@@ -43,14 +44,16 @@ class Claimed(Row):
 
 @dataclass(frozen=True)
 class Unit(Row):
-    """Nodes that work as one.
+    """Nodes that work as one, such as an UltraServer.
 
     Attributes:
-        label: The node label whose value they share. May be empty in a family with mode off: the table that
-            switches the family on gives the label. E.g. example.com/rack
-        nodes: How many nodes form a unit.
-        other_labels: Other labels that group nodes in the same way, such as a level of Kueue's Topology.
-        usable: The maximum that a job can use in a unit, and so the maximum nodeConfig. Default: all nodes.
+        label: The node label whose value is the same on all nodes of a unit. May be empty in a family with
+            mode off: the table that switches the family on gives the label. E.g. example.com/rack
+        nodes: The number of nodes in a unit.
+        other_labels: Other labels that group nodes into the same units, such as the label of a level in
+            Kueue's Topology.
+        usable: The maximum number of nodes that a job can have in a unit. No nodeConfig may be larger.
+            Default: all nodes.
         names: The singular and the plural name of these units in previews.
     """
 
@@ -91,23 +94,23 @@ class JobShape(NamedTuple):
 
 @dataclass(frozen=True)
 class Family(Row):
-    """Machines of one sort.
+    """Machines of one sort, and the sizes of jobs on them.
 
     Attributes:
         name: The family's name, which no other family has.
-        mode: enforce (default), or off: the table does not place jobs for such machines.
-        instance_types: Instance types; all except the first may be globs. The first is the default for a job
-            that names no type. The table does not place a job that excludes all of them.
-        whole_node: The resources by which workers request nodes, with the amount that a node has; 0 means any
-            amount. The table does not place a job that requests less. With a Range, it also does not place a
-            job that requests more and selects no type.
-        claims: What pods get by a device claim, by a glob of the name of the claim's ResourceClaimTemplate.
-            The first match is used.
-        node_labels: Other labels of the family's nodes, with globs of their values. The table does not place
-            a job that selects other values.
-        units: Which nodes work as one. A shape uses the smallest unit that has enough nodes.
-        shapes: Sizes of jobs. The first shape that fits the job is used; if the job names a node config, the
-            first that also has this node config.
+        mode: enforce (default); or off: the table does not place jobs on these machines.
+        instance_types: Instance types; globs, except the first. A job that selects no instance type gets the
+            first. The table does not place a job that excludes all of them.
+        whole_node: Resources of a node, each with the number that a worker must request. A job is left alone
+            if its workers request less, or if they request more than a Range allows and select no instance
+            type. 0: any number is enough.
+        claims: What a device claim requests, by glob for the name of its ResourceClaimTemplate. The first
+            glob that matches is used.
+        node_labels: Other labels of these machines; globs. The table does not place a job that selects other
+            values.
+        units: The units of these machines. A shape uses the smallest unit that has enough nodes.
+        shapes: Sizes of jobs. A job gets the first shape that fits its workers and, if it has a node config,
+            the node config.
     """
 
     name: Name

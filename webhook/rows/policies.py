@@ -56,12 +56,12 @@ _NAMESPACE: Final = r"^!?[a-z0-9*?\[\]!-]+$"
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee(Row):
-    """Whole units that whole-job admission keeps for a team: other jobs leave them free.
+    """Whole units that whole-job admission keeps free for the jobs of a team.
 
     Attributes:
         namespaces: The team's namespaces; globs. E.g. vision-*
         unit: The node label of the units. E.g. neuron.amazonaws.com/ultraserver-server-id-4
-        count: How many units the team is guaranteed; 0 for a row that only permits preemption.
+        count: The number of guaranteed units; 0 for a row that only permits preemption.
         preempts: `lower`: jobs of the team may end jobs of lower priority that are placed whole.
     """
 
@@ -73,16 +73,16 @@ class Guarantee(Row):
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(Row):
-    """Sets modes for some objects. Only the first policy that matches an object applies.
+    """Modes for some namespaces or labels. The first policy that matches an object applies.
 
     Attributes:
         namespaces: Names of namespaces; globs. Default: all. E.g. research-*
         labels: Values of the object's labels, except labels that rules set. E.g. {team: vision}
-        mode: The mode in place of the table's mode. E.g. shadow
-        rules: Modes of rules, by name or glob, in place of the rules' own. An exact name takes precedence
-            over globs, and a longer glob over a shorter one. E.g. {"apart-*": shadow}
+        mode: A mode in place of the mode of the table. E.g. shadow
+        rules: Modes in place of the modes of the rules, by name or glob. An exact name takes precedence over
+            globs, and a longer glob over a shorter glob. E.g. {"apart-*": shadow}
         reason: Why the policy exists. The log, audit annotations and previews show it. E.g. They try it out.
-        until: When the policy ends, a time with its zone. E.g. 2026-12-31T18:00:00Z
+        until: The time at which the policy ends, with a time zone. E.g. 2026-12-31T18:00:00Z
     """
 
     reason: Annotated[str, Limits(pattern=r"\S")]

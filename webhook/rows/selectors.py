@@ -14,9 +14,9 @@ class Expression(Row):
     """An expression of a label selector.
 
     Attributes:
-        key: The label.
+        key: The key of a label.
         operator: In, NotIn, Exists or DoesNotExist.
-        values: With In and NotIn, the values.
+        values: The values for In and NotIn.
     """
 
     key: str
@@ -37,8 +37,8 @@ class Selector(Row):
     """A label selector, as in Kubernetes.
 
     Attributes:
-        match_labels: Values of labels.
-        match_expressions: Conditions on labels, all of which must hold.
+        match_labels: Values of labels, all of which the object must have.
+        match_expressions: Conditions on labels, all of which must be true.
     """
 
     match_labels: Mapping[str, str] = field(default_factory=dict)

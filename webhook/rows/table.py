@@ -46,13 +46,13 @@ FaultKind = Literal["deadline", "key", "hostfile", "queue", "timeLimit", PodFaul
 
 @dataclass(frozen=True)
 class MountFree(Row):
-    """A mount that the rule needs. If the job mounts another volume there, the rule adds nothing and warns.
+    """A mount path that must be free: if another volume is mounted there, the rule warns and adds nothing.
 
     Attributes:
         mount_path: The path of the mount.
         name: The name of the only volume that may be mounted there.
         container: The name of the container. Default: the main container.
-        exists: true: the rule also adds nothing if the template lacks the volume.
+        exists: true: the rule also adds nothing if the template does not have the volume.
     """
 
     mount_path: str
@@ -73,22 +73,24 @@ class MountFree(Row):
 
 @dataclass(frozen=True)
 class Match(Row):
-    """The rule fires if all its conditions are met. If a key has a list of values, one of them must match.
+    """Conditions. The rule fires if all are met. A condition with a list is met if one value of it matches.
 
     Attributes:
-        role: The name of a group of the workload, ``worker`` for groups that take nodes, or ``any`` for all.
-        candidate: true: for jobs that are placed; false: for other objects, which have no shape or job label.
+        role: The role of a group of the workload, ``worker`` for all groups that take nodes, or ``any`` for
+            all groups.
+        candidate: true: jobs that are placed. false: other objects, which have no shape and no job label.
         workload: Names of workloads; globs.
-        every: true: all templates of the role must match. false: the rule applies to each template that does.
-        single: true: the role must have exactly one template; false: more than one.
-        fault: user: a worker is not root, or its root file system is read-only. deadline: the workload's
-            field of this name is set. amount: a request exceeds wholeNode. limit: a limit differs from its
-            request. idle: a Pod requests no devices, and others do. resource, key: a name is similar to a
-            known one. hostfile: mpirun's options name the operator's host file. queue: the job has a label or
-            annotation of Kueue. timeLimit: the annotation time-limit is not a length of time. affinity: a
-            required term has a unit's label as its topology key. spread: a spread constraint keeps the
-            workers of a block from sharing their unit.
-        mount_free: See MountFree.
+        every: true: all templates of the role must meet the conditions. false: the rule applies to each
+            template that meets them.
+        single: true: the role has exactly one template. false: the role has several templates.
+        fault: A mistake in the job. user: a worker is not root, or its root file system is read-only.
+            deadline: the workload's field with this name is set. amount: a request exceeds wholeNode. limit:
+            a limit differs from its request. idle: a Pod requests no devices, and other Pods do. resource,
+            key: a name is similar to a valid name. hostfile: mpirun's options name the operator's host file.
+            queue: the job has a label or annotation of Kueue. timeLimit: the annotation is not a length of
+            time. affinity: a required term has a unit's label as its topology key. spread: a spread
+            constraint keeps the workers of a block off a common unit.
+        mount_free: A mount path that must be free: see MountFree.
     """
 
     role: Role | Literal["any"]
@@ -176,22 +178,23 @@ class Rule(Row):
 
     Attributes:
         name: The rule's name, which no other rule has.
-        reason: Why the rule exists; previews print it.
+        reason: Why the rule exists. Previews print the reason.
         match: When the rule fires.
         add: A part of a pod template (Kubernetes 1.36), with placeholders.
-        on_conflict: What to do if the author has set another value.
-        mode: enforce: the rule is applied; shadow: it is only reported; off: it is skipped.
-        needs: Earlier rules. This rule fires only if one of them fired without a conflict.
+        on_conflict: What happens if the job already has another value in a field.
+        mode: enforce: the rule is applied. shadow: the effect of the rule is only reported. off: the rule is
+            skipped.
+        needs: Earlier rules. This rule is skipped if none of them fired without a conflict.
         unless: Earlier rules. This rule is skipped if one of them fired.
-        warn: The text of the warning that the user gets if the rule fires.
+        warn: A warning for the user if the rule fires.
         deny: If the rule fires, the object is denied with this message. E.g. use an image of registry.example
-        unplaced: The reason why no node can run the workers. A warning tells the user the reason, and that
-            the job waits forever.
-        quiet: If true, conflicts of this rule cause no warnings.
-        before: Names of list elements. The rule inserts its own elements before the first element that has
-            one of these names.
-        placer: The placer of the job, as in Match; the first rule that fires decides. Default: the scheduler.
-        devices: How workers get devices after the rule has added its fragment, as in Match; the first rule
+        unplaced: The reason why no node can run such workers. The user gets a warning with this reason: the
+            job waits forever.
+        quiet: true: conflicts of this rule cause no warnings.
+        before: Names of list elements. The rule inserts its elements before the first element with one of
+            these names.
+        placer: The placer of the job, as in Match. The first rule that fires decides. Default: the scheduler.
+        devices: How workers get devices after the rule has added its fragment, as in Match. The first rule
             that fires decides.
     """
 
@@ -275,20 +278,22 @@ class File(Row):
     """A rule table.
 
     Attributes:
-        api_version: The version of this format.
-        extends: The table that this one changes: the packaged one, or the AWS document alone. E.g. default
-        mode: enforce: its rules apply; shadow: they are only reported; off: nothing is done. E.g. shadow
+        api_version: The version of the format.
+        extends: The table that this table changes: the packaged table, or the AWS document alone. E.g.
+            default
+        mode: enforce: the rules are applied. shadow: their effects are only reported. off: the webhook adds
+            only init scripts to launchers. E.g. shadow
         values: The values of the placeholders $(value.NAME). A rule that uses an empty value is skipped.
-        candidates: Which jobs are placed.
-        device_counts: The numbers of devices that a container may request, by instance type: a list, or ``up
-            to N``. For other types, any number is permitted.
+        candidates: Which jobs are placed: see Candidates.
+        device_counts: For each instance type, the valid numbers of devices in a container: a list, or ``up to
+            N``. For other types, any number is valid.
         workloads: Kinds of job.
         families: Machines, with the sizes of jobs on them. A job belongs to the first family whose nodes it
             requests.
-        rules: What is added to jobs, in this order.
-        policies: Modes for some namespaces or labels; the first policy that matches applies.
-        guarantees: Whole units that are kept for a team; for a namespace and a unit label, the first row
-            applies.
+        rules: What is added to which pod templates. The rules are applied in this order.
+        policies: Modes for some namespaces or labels. The first policy that matches applies.
+        guarantees: Whole units that are kept free for a team. For each namespace and unit label, the first
+            row applies.
     """
 
     api_version: Literal["ultraserver-webhook.io/v1alpha2"]

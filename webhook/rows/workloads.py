@@ -50,9 +50,10 @@ class Elsewhere(Row):
     The webhook does not change such a job unless it is opted in.
 
     Attributes:
-        labels: Values of the job's labels, such as its queue; globs.
-        tolerations: Values of the workers' tolerations, by key of the taint; globs, or DoesNotExist.
-        owners: Kinds of the job's owner, by API group; globs.
+        labels: Labels of the job, such as its queue, with the values that are for other nodes; globs.
+        tolerations: Tolerations of the workers, by key of the taint, with the values that are for other
+            nodes; globs, or DoesNotExist.
+        owners: Kinds of owner whose jobs are for other nodes, by API group; globs.
     """
 
     labels: Patterns = field(default_factory=dict)
@@ -62,13 +63,14 @@ class Elsewhere(Row):
 
 @dataclass(frozen=True)
 class Candidates(Row):
-    """Which jobs are placed, on machines of every family.
+    """Which jobs the table places, on machines of every family.
 
     Attributes:
         instance_type_labels: The node label with the instance type, and other labels with the same value.
-        other_labels: Globs of node labels that do not depend on the instance type. A rule can warn about a
-            job that selects nodes by any other label.
-        elsewhere: See Elsewhere.
+        other_labels: Globs of node labels that nodes of every instance type can have, such as
+            kubernetes.io/arch. If a job selects a label that neither this list nor nodeLabels has, a rule can
+            warn.
+        elsewhere: Signs that a job is meant for other nodes: see Elsewhere.
     """
 
     instance_type_labels: Unique[str]
@@ -83,13 +85,13 @@ LEAST: Literal["least"] = "least"
 
 @dataclass(frozen=True)
 class Field(Row):
-    """A text that is read from the object. A JSON pointer alone is the path.
+    """A value of the object, as text. A JSON pointer alone stands for a Field with this path.
 
     Attributes:
-        path: JSON pointer; with [*], the first element that has the field.
-        default: The text if the field is missing; may contain $(value.NAME). E.g. none
-        function: dirname: the directory of a file path; min: the smaller of two quantities, the field's and
-            the default; count: the length of a list; least: with [*], the smallest number of all elements.
+        path: JSON pointer to the value. With [*], the first element that has a value.
+        default: The text if the value is missing. It may contain $(value.NAME). E.g. none
+        function: dirname: the directory of a file path. min: the smaller of two quantities, the value and the
+            default. count: the length of a list. least: with [*], the smallest number of all elements.
     """
 
     path: Pointer
@@ -133,12 +135,12 @@ def _to_field(value: ObjectPath | Field) -> Field:
 
 @dataclass(frozen=True)
 class Factor(Row):
-    """A number that is read from the object.
+    """A number in the object.
 
     Attributes:
-        path: JSON pointer.
+        path: JSON pointer to the number.
         default: The number if the field is missing.
-        at_most: JSON pointer to an upper limit, which may be missing.
+        at_most: JSON pointer to an upper limit of the number. The field may be missing.
     """
 
     path: Maybe[Pointer]
@@ -158,13 +160,13 @@ Factors = Annotated[tuple[Factor, ...], one_or_more(Whole | Pointer | Factor, _t
 
 @dataclass(frozen=True, kw_only=True)
 class Term(Row):
-    """A term of a pod's number, which is a sum. It has one of label, env and podName.
+    """A part of a pod's number. A term has one of the keys label, env and podName.
 
     Attributes:
-        label: The label whose value it is. E.g. batch.kubernetes.io/job-completion-index
-        env: The variable of a container whose value it is.
-        pod_name: true: the number at the end of the pod's name.
-        times: A factor, in the form of ``replicas``.
+        label: The label of the pod that has the number. E.g. batch.kubernetes.io/job-completion-index
+        env: The environment variable of a container that has the number.
+        pod_name: true: the number is at the end of the pod's name.
+        times: A factor for the number, in the form of ``replicas``.
     """
 
     label: Annotated[str, Limits(pattern="^[^ =*+]+$")] = ""
@@ -184,12 +186,12 @@ class Number(Term):
     """A pod's number, from 0 among the pods that take nodes.
 
     Attributes:
-        plus: Up to three more terms.
-        continues: If true, the number is the position within the group; the pods of earlier groups have the
+        plus: Up to three more terms, which are added.
+        continues: true: the number is the position within the group, and the pods of earlier groups have
             smaller numbers.
-        count: How many different numbers there are, in the form of ``replicas``. Necessary if several pods
-            can have the same number. Such a job is placed without whole-job admission.
-        completion_mode: A field; if its value is NonIndexed, pods have no number.
+        count: The number of possible values, in the form of ``replicas``, if several pods can have the same
+            value. Such a job is placed without whole-job admission.
+        completion_mode: A field. If its value is NonIndexed, the pods have no number.
     """
 
     plus: Annotated[tuple[Term, ...], one_or_more(Term), Limits(max_length=MOST_TERMS - 1)] = ()
@@ -212,23 +214,23 @@ HELPER = "helper"
 
 @dataclass(frozen=True)
 class Group(Row):
-    """A set of identical pods; several if the template has [*].
+    """A set of equal pods of the job. A template with [*] gives a set for each element of a list.
 
     Attributes:
-        role: Its name in rules.
-        template: JSON pointer; empty for a Pod. LIST[KEY=VALUE] selects an element of a list, LIST[*] all
-            elements, as in replicas and number.
-        replicas: How many pods exist at once: a number, a JSON pointer (0 if missing), a Factor, or a list
-            of these, which are multiplied. Default: 1. With 0, the only pod of the group is also the first
-            pod of the next group.
-        takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``:
-            pods take a node if they request a whole one or select an instance type. In an opted-in job
-            without such pods, those that request any devices do, or else all pods. The role of pods that
-            take no node is ``helper``.
-        number: Where a pod has its number. Default: pods have none.
-            E.g. {label: batch.kubernetes.io/job-completion-index}
-        later: JSON pointer; if it has a value, the pods are created after the pods of other groups have
-            ended, and are not counted together with those.
+        role: The role of the pods, by which rules select them.
+        template: JSON pointer to the pod template; empty for a Pod. Here, and in replicas and number,
+            LIST[KEY=VALUE] selects an element of a list, and LIST[*] all elements.
+        replicas: The number of pods that exist at the same time: a number, a JSON pointer (0 if the field is
+            missing), a Factor, or a list of these, which are multiplied. Default: 1. With 0, the only pod of
+            the group is also the first pod of the next group.
+        takes_nodes: Whether each pod takes a node: true, false (default), a JSON pointer, or ``devices``.
+            With ``devices``, pods take a node if they request a whole node or select an instance type. If an
+            opted-in job has no such pods, its pods that request devices take a node, or else all its pods.
+            Pods that take no node have the role ``helper``.
+        number: Where the number of a pod is. Default: pods have no number. E.g. {label:
+            batch.kubernetes.io/job-completion-index}
+        later: JSON pointer. If the field has a value, the pods of this group are created after the pods of
+            other groups have ended, and are not added to their number.
     """
 
     role: Role
@@ -257,8 +259,8 @@ class Suspending(Row):
 
     Attributes:
         suspend: JSON pointer to the field by which the user suspends the object.
-        keeps: The role whose Job exists while the object is suspended; if the size changes, a warning asks
-            the user to delete that Job.
+        keeps: The role whose Job exists while the object is suspended. If the size of the object changes, a
+            warning asks the user to delete this Job.
     """
 
     suspend: Pointer
@@ -278,19 +280,20 @@ class Workload(Row):
     Attributes:
         name: The workload's name, which no other workload has.
         kinds: Kinds of object, each as ``group/version/Kind``.
-        groups: Its sets of pods.
-        when: Values of its fields, if several workloads have the same kind; globs. The first workload that
-            matches is used; one without ``when`` comes last.
-        fields: Texts for $(field.NAME) and ``match``.
-        peers: Labels that, in a namespace, only the pods of a named job that take nodes have; a value may be
-            $(job.name). Default: the job label.
-        group: A label whose values distinguish groups of pods that count as jobs of their own.
-        place: For Pods: the placement annotation of Pods that have none.
-            E.g. placer=affinity workers=1 size=1 unit=kubernetes.io/hostname
-        main_container: Names of variables or mounted volumes that the operator adds to the main container;
-            if no container has them, it is the first. Default: the first that requests devices.
-        updates: When the webhook restores what an update removes: ``always``, or as Suspending describes.
-            Default: never.
+        groups: The sets of pods.
+        when: Values of fields; globs. If several workloads have the same kind, the first workload whose
+            values match is used. A workload without ``when`` comes last.
+        fields: Values of the object, which ``match`` and $(field.NAME) use.
+        peers: Labels by which affinity selects the pods of the job that take nodes. No other pods in the
+            namespace may have these labels. A value may be $(job.name). Default: the job label.
+        group: A label of the pods. Pods with different values of this label are placed as separate jobs.
+        place: Only for Pods: the placement annotation of Pods without one. E.g. placer=affinity workers=1
+            size=1 unit=kubernetes.io/hostname
+        main_container: Names of environment variables or mounted volumes that the operator adds to the main
+            container. If no container has them, the main container is the first. Default: the first container
+            that requests devices.
+        updates: Whether the webhook adds fields again that an update removed: ``always``, or as long as no
+            pods exist (see Suspending). Default: never.
     """
 
     name: Name
