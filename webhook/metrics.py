@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from webhook.engine.outcome import NOTHING, Summary
+from webhook.engine.outcome import NO_SUMMARY, Summary
 from webhook.state import CurrentState
 
 PREFIX = "ultraserver_webhook"
@@ -65,7 +65,7 @@ class Metrics(Collector):
         self,
         endpoint: str,
         status: int,
-        done: Summary = NOTHING,
+        done: Summary = NO_SUMMARY,
         shadow: Summary | None = None,
         seconds: float = 0.0,
     ) -> None:

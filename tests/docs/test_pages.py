@@ -14,7 +14,7 @@ from tests.docs.blocks import REPOSITORY, Block, anchors, blocks_of, documents, 
 from tests.docs.tables import SHAPES, WRITTEN
 from tests.helpers import load_text
 from webhook.documents import read_documents
-from webhook.engine.outcome import Kind
+from webhook.engine.outcome import OutcomeKind
 from webhook.engine.reading import kind_of
 from webhook.preview.run import preview
 from webhook.rows.placeholders import (
@@ -231,7 +231,7 @@ def test_each_shape_and_each_kind_has_an_example() -> None:
     files = sorted((REPOSITORY / "examples").glob("*.yaml"))
     text = [each for file in files for each in read_documents(file.read_bytes(), file.name)]
     shown = [each for each in preview(load_default(), text) if each.item["workload"]]
-    assert {each.item["outcome"] for each in shown} == {Kind.CHANGED}
+    assert {each.item["outcome"] for each in shown} == {OutcomeKind.CHANGED}
     assert {each.item["job"]["shape"] for each in shown} == {row.name for row in load_default().shapes}
     kinds = {kind_of(each.seen.object).rpartition("/")[2] for each in shown}
     assert kinds == {"MPIJob", "Job", "JobSet", "LeaderWorkerSet", "PyTorchJob"}

@@ -13,7 +13,7 @@ from tests.helpers import examples
 from tests.rules.tables import extended
 from webhook.engine import Outcome, Request, admit, evaluate
 from webhook.engine.changes import changes
-from webhook.engine.outcome import Change, Kind
+from webhook.engine.outcome import Change, OutcomeKind
 from webhook.objects.tree import Json, get, put, same
 from webhook.rows.table import Table
 from webhook.rules.load import load_default
@@ -172,21 +172,21 @@ OPTED = {keys.INJECT: "false"}
 @pytest.mark.parametrize(
     ("table", "obj", "kind"),
     [
-        ("", mpijob(), Kind.CHANGED),
-        ("", explained(load_default(), mpijob()).after, Kind.UNCHANGED),
-        ("mode: off\n", mpijob(), Kind.UNCHANGED),
-        ("mode: shadow\n", mpijob(), Kind.UNCHANGED),
-        ("", mpijob(-1), Kind.REFUSED),
-        ("", put(mpijob(), LIMITS, {}), Kind.NO_CANDIDATE),
-        ("", mpijob(annotations=OPTED), Kind.OPTED_OUT),
+        ("", mpijob(), OutcomeKind.CHANGED),
+        ("", explained(load_default(), mpijob()).after, OutcomeKind.UNCHANGED),
+        ("mode: off\n", mpijob(), OutcomeKind.UNCHANGED),
+        ("mode: shadow\n", mpijob(), OutcomeKind.UNCHANGED),
+        ("", mpijob(-1), OutcomeKind.REFUSED),
+        ("", put(mpijob(), LIMITS, {}), OutcomeKind.NO_CANDIDATE),
+        ("", mpijob(annotations=OPTED), OutcomeKind.OPTED_OUT),
         (
             "",
             put(explained(load_default(), mpijob()).after, ("metadata", "annotations"), OPTED),
-            Kind.CHANGED,
+            OutcomeKind.CHANGED,
         ),
-        ("", {"apiVersion": "v1", "kind": "ConfigMap"}, Kind.NO_WORKLOAD),
+        ("", {"apiVersion": "v1", "kind": "ConfigMap"}, OutcomeKind.NO_WORKLOAD),
     ],
 )
-def test_what_came_of_an_object_is_one_word(table: str, obj: Json, kind: Kind) -> None:
+def test_what_came_of_an_object_is_one_word(table: str, obj: Json, kind: OutcomeKind) -> None:
     """The engine says it, and what is done goes before what the object is: opting out takes back."""
     assert evaluate(extended(table), Request(obj)).kind is kind

@@ -18,7 +18,7 @@ from tests.helpers import requested
 from webhook.admission import handlers
 from webhook.admission.review import Review, encode
 from webhook.engine import Outcome, evaluate, update
-from webhook.engine.messages import MOST_MESSAGES, Message, bounded
+from webhook.engine.messages import MOST_MESSAGES, Message, limit_messages
 from webhook.objects import tree
 from webhook.objects.merge import MOST_SELECTOR_TERMS
 from webhook.objects.takeback import MINIMUM_UNITS, UNITS_PER_CHARACTER, Budget, OverBudgetError
@@ -202,7 +202,7 @@ def test_messages_are_bounded_in_length_and_number() -> None:
     assert outcome.denials
     assert all(len(text) <= 1000 for text in (*outcome.denials, *outcome.warnings, outcome.reason))
     numbers = [Message("value-kept", str(number)) for number in range(MOST_MESSAGES + 5)]
-    assert bounded(numbers) == (*numbers[: MOST_MESSAGES - 1], "and 6 more")
+    assert limit_messages(numbers) == (*numbers[: MOST_MESSAGES - 1], "and 6 more")
 
 
 def test_only_the_two_known_lists_of_a_term_are_looked_at() -> None:

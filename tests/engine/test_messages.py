@@ -11,7 +11,7 @@ from tests.docs.blocks import REPOSITORY
 from tests.docs.tables import meanings, row_messages
 from tests.helpers import requested
 from webhook.engine import evaluate
-from webhook.engine.messages import TEXTS, Message, bounded, message
+from webhook.engine.messages import TEXTS, Message, limit_messages, message
 from webhook.objects.tree import put
 from webhook.rules.load import load_default
 
@@ -21,7 +21,7 @@ def written() -> Iterator[str]:
     for path in sorted((REPOSITORY / "webhook").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             match node:
-                case ast.Call(ast.Name("message" | "coded"), [ast.Constant(code), *_]):
+                case ast.Call(ast.Name("message" | "messages_of"), [ast.Constant(code), *_]):
                     yield code
 
 
@@ -44,7 +44,7 @@ def test_a_message_of_a_row_has_the_rows_name_and_others_a_code() -> None:
 
 def test_a_message_keeps_its_code_where_it_is_cut_or_copied() -> None:
     """Protects the answers of long reviews, which another process sends."""
-    (one,) = bounded([Message("own-key", "x" * 5000), Message("own-key", "x" * 5000)])
+    (one,) = limit_messages([Message("own-key", "x" * 5000), Message("own-key", "x" * 5000)])
     assert (one.code, pickle.loads(pickle.dumps(one)).code) == ("own-key", "own-key")  # noqa: S301 - our own
 
 

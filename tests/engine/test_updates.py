@@ -82,7 +82,7 @@ def created(job: Json) -> Json:
 def update(table: Table, request: Request, stored: Json) -> Outcome | None:
     """Returns what is done to an update; None where instead it is said why nothing is."""
     result = updates.update(table, request, stored)
-    return None if isinstance(result, str) or result.made else result
+    return None if isinstance(result, str) or result.has_pods else result
 
 
 def updated(stored: Json, new: Json) -> Outcome:

@@ -96,9 +96,9 @@ def test_a_table_in_shadow_changes_nothing_and_reports_what_it_would_do(
     assert reported.reason == f"the whole rule table only reports; {enforced.reason}"
     assert (reported.after, reported.operations, reported.warnings, reported.denials) == (job, (), (), ())
     assert (reported.fired(State.SHADOWED), reported.fired()) == (enforced.fired(), ())
-    assert reported.would
-    assert reported.would.denials == enforced.denials
-    assert reported.would.fired() == enforced.fired()
+    assert reported.enforced
+    assert reported.enforced.denials == enforced.denials
+    assert reported.enforced.fired() == enforced.fired()
 
 
 @pytest.mark.parametrize(
@@ -243,9 +243,9 @@ def test_a_rule_in_shadow_changes_nothing_and_reports_what_it_would_do() -> None
     assert why(result) == (State.SHADOWED, "r")
     assert (result.denials, result.warnings, result.verdict) == ((), (), Verdict.ALLOWED)
     assert unrecorded(result.after) == unrecorded(outcome(load_default(), job).after)
-    assert result.would
-    assert get(result.would.after, (*WORKER, "spec")) is get(job, (*WORKER, "spec"))  # it would be refused
-    assert (result.would.denials, result.would.warnings) == (("never",), ("careful",))
+    assert result.enforced
+    assert get(result.enforced.after, (*WORKER, "spec")) is get(job, (*WORKER, "spec"))  # it would be refused
+    assert (result.enforced.denials, result.enforced.warnings) == (("never",), ("careful",))
     assert result.shadow
     assert (result.shadow.rules, result.shadow.refusing) == (("x",), ("x",))
     conflict = outcome(extended(adding("schedulerName: ours", ", mode: shadow, onConflict: deny")), job)

@@ -44,7 +44,7 @@ def served(outcome: Outcome) -> Mode:
     """Returns what the table as a whole did to a candidate."""
     if outcome.operations:
         return Mode.ENFORCE
-    return Mode.SHADOW if outcome.would and outcome.would.operations else Mode.OFF
+    return Mode.SHADOW if outcome.enforced and outcome.enforced.operations else Mode.OFF
 
 
 @pytest.mark.parametrize("table", Mode)
@@ -117,8 +117,8 @@ def test_an_object_that_only_a_shadow_rule_cannot_read_is_served_without_that_ru
     job = mpijob(worker_spec={"tolerations": {"a": 1}})
     done, plain = outcome_of(table, obj=job), outcome_of(extended(""), obj=job)
     assert (done.fired(), done.operations != ()) == (plain.fired(), True)
-    assert done.would
-    assert done.would.denials
+    assert done.enforced
+    assert done.enforced.denials
 
 
 def test_a_whole_name_counts_before_globs_and_the_longest_of_these() -> None:

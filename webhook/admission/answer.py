@@ -10,7 +10,7 @@ from webhook.admission import handlers
 from webhook.admission.handlers import Handler
 from webhook.admission.review import BadReviewError, Review, decode, encode, failure, in_shadow
 from webhook.engine import Outcome
-from webhook.engine.outcome import NOTHING, Summary
+from webhook.engine.outcome import NO_SUMMARY, Summary
 from webhook.rows.table import Table
 
 HANDLERS: Final[Mapping[str, Handler]] = {
@@ -42,7 +42,7 @@ class Answer:
 
     status: int
     body: bytes
-    done: Summary = NOTHING
+    done: Summary = NO_SUMMARY
     shadow: Summary | None = None
     seconds: float = 0.0
 

@@ -9,7 +9,7 @@ from common.tablefiles import ordered
 from common.texts import printable
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
-from webhook.engine.messages import coded, message
+from webhook.engine.messages import message, messages_of
 from webhook.engine.reading import groups_of, kind_of
 from webhook.objects import record
 from webhook.objects.patch import Operation
@@ -35,7 +35,7 @@ def mutate(table: Table, review: Review) -> Outcome | None:
             return evaluate(table, review.request)
         case "UPDATE":
             outcome = update(table, review.request, review.stored)
-            return None if isinstance(outcome, str) or outcome.made else outcome
+            return None if isinstance(outcome, str) or outcome.has_pods else outcome
     return None
 
 
@@ -129,5 +129,5 @@ def rule_table(table: Table, review: Review) -> Outcome | None:
     except TableError as error:
         problems = error.problems
     reason = "a ConfigMap with the files of a rule table"
-    denials = tuple(coded("invalid-table", map(str, problems)))
+    denials = tuple(messages_of("invalid-table", map(str, problems)))
     return Outcome(table.revision, reason, review.request.object, denials=denials)

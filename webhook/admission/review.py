@@ -143,9 +143,9 @@ def audit(outcome: Outcome) -> dict[str, str]:
 
 def in_shadow(outcome: Outcome) -> dict[str, str]:
     """Returns what shadow mode prevents: the rules that would fire, and why the object would be refused."""
-    if not outcome.shadow or not outcome.would:
+    if not outcome.shadow or not outcome.enforced:
         return {}
-    parts = {"rules": ",".join(outcome.shadow.rules), "denials": "; ".join(outcome.would.denials)}
+    parts = {"rules": ",".join(outcome.shadow.rules), "denials": "; ".join(outcome.enforced.denials)}
     return {name: text for name, text in parts.items() if text}
 
 

@@ -1,4 +1,4 @@
-"""Applies rules to a job: which fire, what they add, and their messages."""
+"""Applies rules to a job: decides which rules fire, merges what they add, and collects their messages."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from common.texts import cut, few
 from contract.place import Placer
 from webhook.engine.jobs import Job
 from webhook.engine.match import MatchingRule, match_rule, needs_not_met, split_rules
-from webhook.engine.messages import Message, coded, message
-from webhook.engine.outcome import Fault, Kind, RuleOutcome, State
+from webhook.engine.messages import Message, message, messages_of
+from webhook.engine.outcome import Fault, OutcomeKind, RuleOutcome, State
 from webhook.engine.values import Values
 from webhook.objects.merge import Additions, Conflict, Merge, OnConflict
 from webhook.objects.tree import Json, Path, same, shown
@@ -17,28 +17,24 @@ from webhook.rows.placeholders import render
 from webhook.rows.table import Rule
 
 MOST_KEYS: Final = 10
-"""Keys of two elements whose difference a message names."""
+"""Maximum number of keys that a message about two different maps names."""
 
 
 @dataclass
 class Progress:
-    """The state of an evaluation.
+    """The state of an evaluation. `Outcome` describes the attributes that are not listed here.
 
     Attributes:
-        reason: See `Outcome`, as all attributes that have the same name.
-        templates: The pod templates as changed so far, by their path in the object.
-        rules: The outcome of each rule, in the table's order.
-        refusing: Names of the rules and shapes that deny the job.
-        unplaced: Reasons why no node can take the job's pods.
-        additions: What the rules added to each template, for its record.
-        fired: Names of the rules that fired.
-        clean: Names of those whose additions conflicted with no value of the job.
+        templates: The pod templates with all changes so far, by their path in the object.
+        additions: What the rules added to each template, for the template's record.
+        fired_rules: The names of the rules that fired.
+        clean_rules: The names of the rules that fired and whose additions did not conflict with the job.
         setters: The last rule that set a value, by path as in `Merge.set_paths`; None if the request does not
             ask for it.
     """
 
     reason: str = ""
-    untouched: Kind = Kind.UNCHANGED
+    default_kind: OutcomeKind = OutcomeKind.UNCHANGED
     facts: dict[str, str] = field(default_factory=dict)
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
     templates: dict[Path, Json] = field(default_factory=dict)
@@ -48,19 +44,19 @@ class Progress:
     refusing: list[str] = field(default_factory=list)
     unplaced: list[Message] = field(default_factory=list)
     additions: dict[Path, Additions] = field(default_factory=dict)
-    fired: set[str] = field(default_factory=set)
-    clean: set[str] = field(default_factory=set)
+    fired_rules: set[str] = field(default_factory=set)
+    clean_rules: set[str] = field(default_factory=set)
     setters: dict[Path, str] | None = None
 
 
 _Matches = dict[int, tuple[Rule, MatchingRule | str]]
-"""By position in the table: a rule, with its match or the reason why it does not match."""
+"""Rules by position in the table, each with its match or with the reason why it does not match."""
 
 
 def apply_rules(job: Job, values: Values, progress: Progress) -> None:
-    """Applies the shape's messages and every rule that fires; adds the outcome of each to the progress.
+    """Applies every rule that fires, and adds the outcomes of all rules to the progress.
 
-    Sets the job's placer, and how its workers get their devices, including those that a rule adds.
+    Adds the messages of the job's shape as well. Sets the job's placer, and how its workers get devices.
     """
     shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
@@ -69,94 +65,99 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
         progress.denials.append(Message(shape.name, render(shape.deny, values.every)))
         progress.refusing.append(shape.name)
     outcomes, matches = _match_all(job, values)
-    for place, (rule, match) in matches.items():
+    for position, (rule, match) in matches.items():
         if isinstance(match, str):
-            outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, match)
-        elif rule.can_be_prevented and (why := _prevented(match, progress)):
-            outcomes[place] = RuleOutcome(rule.name, State.SKIPPED, why)
+            outcomes[position] = RuleOutcome(rule.name, State.SKIPPED, match)
+        elif rule.can_be_prevented and (why := _why_prevented(match, progress)):
+            outcomes[position] = RuleOutcome(rule.name, State.SKIPPED, why)
         else:
-            outcomes[place] = _fire(match, progress)
+            outcomes[position] = _fire(match, progress)
     progress.rules += filter(None, outcomes)
 
 
-def _prevented(match: MatchingRule, progress: Progress) -> str | None:
-    """Returns why a rule that matches does not fire."""
+def _why_prevented(match: MatchingRule, progress: Progress) -> str | None:
+    """Returns why a rule that matches does not fire; None if it fires."""
     rule = match.rule
     for name in rule.unless:
-        if name in progress.fired:
+        if name in progress.fired_rules:
             return f"{name} fired instead"
-    if rule.needs and progress.clean.isdisjoint(rule.needs):
+    if rule.needs and progress.clean_rules.isdisjoint(rule.needs):
         return needs_not_met(rule)
-    taken = match.mount_taken if rule.match.mount_free else None
-    if taken and not rule.quiet:
-        progress.warnings.append(message("value-kept", f"{taken}; mount your volume elsewhere"))
-    return taken
+    conflict = match.mount_conflict if rule.match.mount_free else None
+    if conflict and not rule.quiet:
+        progress.warnings.append(message("value-kept", f"{conflict}; mount your volume elsewhere"))
+    return conflict
 
 
 def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Matches]:
-    """Returns outcomes of the rules that cannot fire, as `split_rules` does, and the matches of the others.
+    """Returns the outcomes of rules that cannot fire, as `split_rules` does, and the matches of other rules.
 
-    The three stages of a table: first the rules that add devices, then those that set the placer, then all
-    others, which may have conditions on both.
+    The table has three stages. Rules that add devices come first, then rules that set the placer, and then
+    all other rules, which may have conditions on devices and on the placer.
     """
     enabled = job.table.device_rules - job.off
     device_rules = _match_some(job, values, enabled) if enabled else {}
-    ways = [
+    device_sources = [
         rule.devices
         for rule, match in device_rules.values()
         if isinstance(match, MatchingRule) and rule.devices
     ]
-    job.devices = ways[0] if ways else job.devices
-    first = _match_some(job, values, job.table.placer_rules_of[job.workload.name]) | device_rules
-    matching = {place: rule for place, (rule, match) in first.items() if isinstance(match, MatchingRule)}
-    placing = next((rule for rule in matching.values() if rule.placer), None)
+    job.devices = device_sources[0] if device_sources else job.devices
+    early_matches = _match_some(job, values, job.table.placer_rules_of[job.workload.name]) | device_rules
+    early_rules = {
+        position: rule for position, (rule, match) in early_matches.items() if isinstance(match, MatchingRule)
+    }
+    placer_rule = next((rule for rule in early_rules.values() if rule.placer), None)
     if job.shape:
-        job.placer = placing.placer if placing else Placer.SCHEDULER
-    for place, rule in matching.items():
-        if placing and rule.placer and rule is not placing:
-            first[place] = rule, f"{placing.name} sets the placer"
-    outcomes, others = split_rules(job)
-    matches = {place: first.get(place) or (rule, match_rule(rule, job, values)) for place, rule in others}
-    # A rule that adds devices matched before it changed `job.devices`; by the new value it may be left out.
-    if not first.keys() <= matches.keys():
-        matches = dict(sorted({**matches, **first}.items()))
+        job.placer = placer_rule.placer if placer_rule else Placer.SCHEDULER
+    for position, rule in early_rules.items():
+        if placer_rule and rule.placer and rule is not placer_rule:
+            early_matches[position] = rule, f"{placer_rule.name} sets the placer"
+    outcomes, other_rules = split_rules(job)
+    matches = {
+        position: early_matches.get(position) or (rule, match_rule(rule, job, values))
+        for position, rule in other_rules
+    }
+    # A rule that adds devices matched before `job.devices` changed, and may not match the new value.
+    if not early_matches.keys() <= matches.keys():
+        matches = dict(sorted({**matches, **early_matches}.items()))
     return [*outcomes], matches
 
 
 def _match_some(job: Job, values: Values, names: Collection[str]) -> _Matches:
     """Returns the matches of the rules with these names."""
     rules = split_rules(job)[1]
-    return {place: (rule, match_rule(rule, job, values)) for place, rule in rules if rule.name in names}
+    return {position: (rule, match_rule(rule, job, values)) for position, rule in rules if rule.name in names}
 
 
 def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
-    rule, several = match.rule, len(match.job.of[match.rule.match.role]) > 1
-    after: dict[Path, Json] = {}
-    conflicting: list[Merge] = []
+    rule, has_several_groups = match.rule, len(match.job.of[match.rule.match.role]) > 1
+    new_templates: dict[Path, Json] = {}
+    incomplete_merges: list[Merge] = []
     for group in match.groups:
         path, values = group.path, match.values
-        if several or "job.place" in rule.placeholders:
+        if has_several_groups or "job.place" in rule.placeholders:
             values = {**values, **match.values_of(group)}
         merge = Merge(path, rule.on_conflict, progress.additions.setdefault(path, {}), rule.before)
         merge.set_paths = None if progress.setters is None else []
         fragment = rule.fill_fragment(values) if rule.fill_fragment else rule.add
-        after[path] = merge.apply(progress.templates[path], fragment)
+        new_templates[path] = merge.apply(progress.templates[path], fragment)
         if merge.conflicts or merge.missing or merge.refused:
-            conflicting.append(merge)
+            incomplete_merges.append(merge)
         if progress.setters is not None:
-            progress.setters |= {path + place: rule.name for place in merge.set_paths or ()}
-    progress.templates |= after
+            progress.setters |= {path + set_path: rule.name for set_path in merge.set_paths or ()}
+    progress.templates |= new_templates
     if rule.warn or rule.unplaced:
-        _warn(match, progress)
-    progress.fired.add(rule.name)
+        _add_warnings(match, progress)
+    progress.fired_rules.add(rule.name)
     denials = [Message(rule.name, render(rule.deny, match.values))] if rule.deny else []
-    if not conflicting or all(merge.is_clean for merge in conflicting):
-        progress.clean.add(rule.name)
+    if not incomplete_merges or all(merge.is_clean for merge in incomplete_merges):
+        progress.clean_rules.add(rule.name)
     warnings: list[Message] = []
-    for merge in conflicting:
-        warnings += coded("not-added", merge.missing)
-        denials += coded("too-many-terms", merge.refused)
-        (denials if rule.on_conflict is OnConflict.DENY else warnings).extend(_conflicts(rule, merge))
+    for merge in incomplete_merges:
+        warnings += messages_of("not-added", merge.missing)
+        denials += messages_of("too-many-terms", merge.refused)
+        (denials if rule.on_conflict is OnConflict.DENY else warnings).extend(_conflict_messages(rule, merge))
     progress.warnings += warnings
     progress.denials += denials
     if denials:
@@ -165,7 +166,7 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
     return RuleOutcome(rule.name, State.FIRED, why)
 
 
-def _warn(match: MatchingRule, progress: Progress) -> None:
+def _add_warnings(match: MatchingRule, progress: Progress) -> None:
     rule = match.rule
     for values in match.values_of_faults:
         if rule.warn:
@@ -176,22 +177,22 @@ def _warn(match: MatchingRule, progress: Progress) -> None:
             progress.warnings.append(Message(rule.name, f"the job waits forever: {unplaced}"))
 
 
-_CONFLICTS: Final = {
+_CONFLICT_CODES: Final = {
     OnConflict.KEEP: "value-kept",
     OnConflict.OVERRIDE: "value-replaced",
     OnConflict.DENY: "value-refused",
 }
-"""Code of the message about a conflict."""
+"""The code of the message about a conflict."""
 
 
-def _conflicts(rule: Rule, merge: Merge) -> Iterator[Message]:
-    """Yields a message about each value of the user. It names no rule, because users do not see the table."""
+def _conflict_messages(rule: Rule, merge: Merge) -> Iterator[Message]:
+    """Yields messages about the user's values. They name no rule, because users do not see the table."""
     conflicts = () if rule.quiet and rule.on_conflict is not OnConflict.DENY else merge.conflicts
-    return coded(_CONFLICTS[rule.on_conflict], map(_difference, conflicts))
+    return messages_of(_CONFLICT_CODES[rule.on_conflict], map(_describe_conflict, conflicts))
 
 
-def _difference(conflict: Conflict) -> str:
-    """Returns how the user's choice differs, without whole containers."""
+def _describe_conflict(conflict: Conflict) -> str:
+    """Describes how the user's value differs from the rule's. For two maps, only the keys are named."""
     user, rule = conflict.user_value, conflict.rule_value
     if isinstance(user, dict) and isinstance(rule, dict):
         keys = sorted(k for k in user.keys() | rule.keys() if not same(user.get(k), rule.get(k)))

@@ -1,4 +1,4 @@
-"""Finds the fields that an evaluation changed, and the rule that set each, as the merge recorded it."""
+"""Finds the fields that an evaluation changed, and the rule that set each field."""
 
 from collections.abc import Iterator, Mapping
 
@@ -8,68 +8,71 @@ from webhook.objects.lists import ListKind, list_kind, pair, step
 from webhook.objects.tree import Json, Path, same
 
 LONGEST_PATH = 500
-"""Maximum length of a path; a difference further down is one change, so that a user's keys cost little."""
+"""Length of a path from which all differences below it are one change, so that long keys cost little."""
 
 
 def changes(received: Json, after: Json, setters: Mapping[Path, str] | None) -> tuple[Change, ...]:
-    """Returns the fields in which an object differs from the received one; setters as in `Progress`."""
+    """Returns the fields in which an object differs from the received one. `Progress` describes setters."""
     if setters is None:
         return ()
-    parents = {place[:end] for place in setters for end in range(len(place))}
-    return tuple(_Comparison(setters, parents).of(received, after, (), (), None))
+    parents = {path[:end] for path in setters for end in range(len(path))}
+    return tuple(_Comparison(setters, parents).compare(received, after, (), (), None))
 
 
 class _Comparison:
-    """A walk through two objects that share what is equal."""
+    """Compares two objects that share their equal parts."""
 
     def __init__(self, setters: Mapping[Path, str], parents: set[Path]) -> None:
         self._setters, self._parents = setters, parents
 
-    def of(self, old: Json, new: Json, at: Path, place: Path, rule: str | None) -> Iterator[Change]:
-        """Yields the changes at a path; ``place`` is it as in `Merge.set_paths`, ``rule`` set its parent."""
+    def compare(self, old: Json, new: Json, path: Path, set_path: Path, rule: str | None) -> Iterator[Change]:
+        """Yields the changes at and below a path.
+
+        ``set_path`` is this path in the form of `Merge.set_paths`. ``rule`` is the rule that set the parent.
+        """
         if old is new:
             return
-        rule = self._setters.get(place, rule)
-        if not self._is_one(old, new, at, place, rule):
+        rule = self._setters.get(set_path, rule)
+        if not self._is_one_change(old, new, path, set_path, rule):
             if isinstance(new, dict):
-                yield from self._map(old or {}, new, at, place, rule)
+                yield from self._compare_maps(old or {}, new, path, set_path, rule)
             else:
-                yield from self._list(old or [], new, at, place, rule)
+                yield from self._compare_lists(old or [], new, path, set_path, rule)
         elif not same(old, new):
-            yield Change(pointer(at), old, new, rule)
+            yield Change(pointer(path), old, new, rule)
 
-    def _is_one(self, old: Json, new: Json, at: Path, place: Path, rule: str | None) -> bool:
-        """Returns whether the change here is one field, and not several inside of it."""
+    def _is_one_change(self, old: Json, new: Json, path: Path, set_path: Path, rule: str | None) -> bool:
+        """Returns whether a difference at a path is one change, and not several changes below the path."""
         if not new or not isinstance(new, dict | list) or (old is not None and type(old) is not type(new)):
             return True
-        if sum(len(str(part)) for part in at) > LONGEST_PATH:
+        if sum(len(str(part)) for part in path) > LONGEST_PATH:
             return True
-        if isinstance(new, list) and list_kind(at) is ListKind.VALUE:
+        if isinstance(new, list) and list_kind(path) is ListKind.VALUE:
             return True
-        if place in self._parents:
+        if set_path in self._parents:
             return False
-        return place in self._setters or (old is None and (rule is not None or isinstance(new, list)))
+        return set_path in self._setters or (old is None and (rule is not None or isinstance(new, list)))
 
-    def _map(
-        self, old: dict[str, Json], new: dict[str, Json], at: Path, place: Path, rule: str | None
+    def _compare_maps(
+        self, old: dict[str, Json], new: dict[str, Json], path: Path, set_path: Path, rule: str | None
     ) -> Iterator[Change]:
         for key, value in old.items():
             if key not in new:
-                yield Change(pointer((*at, key)), value, None, None)
+                yield Change(pointer((*path, key)), value, None, None)
         for key, value in new.items():
-            yield from self.of(old.get(key), value, (*at, key), (*place, key), rule)
+            yield from self.compare(old.get(key), value, (*path, key), (*set_path, key), rule)
 
-    def _list(
-        self, old: list[Json], new: list[Json], at: Path, place: Path, rule: str | None
+    def _compare_lists(
+        self, old: list[Json], new: list[Json], path: Path, set_path: Path, rule: str | None
     ) -> Iterator[Change]:
-        pairs = pair(new, old, at)
-        gone = sorted(set(range(len(old))).difference(pairs))
-        differences = [Change(pointer((*at, index)), old[index], None, None) for index in gone]
-        for index, (item, counterpart) in enumerate(zip(new, pairs, strict=True)):
-            before = None if counterpart is None else old[counterpart]
-            inner = (*place, "" if list_kind(at) is ListKind.TERMS else step(item, at))
-            differences += self.of(before, item, (*at, index), inner, rule)
-        # Elements that only moved are a change of the list, because their order may matter.
-        if not differences and pairs != [*range(len(old))]:
-            differences = [Change(pointer(at), old, new, rule)]
-        yield from differences
+        old_indices = pair(new, old, path)
+        removed_indices = sorted(set(range(len(old))).difference(old_indices))
+        list_changes = [Change(pointer((*path, index)), old[index], None, None) for index in removed_indices]
+        for index, (item, old_index) in enumerate(zip(new, old_indices, strict=True)):
+            old_item = None if old_index is None else old[old_index]
+            inner_path = (*set_path, "" if list_kind(path) is ListKind.TERMS else step(item, path))
+            list_changes += self.compare(old_item, item, (*path, index), inner_path, rule)
+        # If elements only moved, the list as a whole is a change, because their order may matter.
+        if not list_changes and old_indices != [*range(len(old))]:
+            list_changes = [Change(pointer(path), old, new, rule)]
+        yield from list_changes

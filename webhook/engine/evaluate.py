@@ -13,8 +13,8 @@ from webhook.engine.faults import faults
 from webhook.engine.identity import first_uid, job_id
 from webhook.engine.jobs import Job
 from webhook.engine.match import SWITCHED_OFF
-from webhook.engine.messages import Message, bounded, message
-from webhook.engine.outcome import JobError, Kind, Outcome, Request, RuleOutcome, State
+from webhook.engine.messages import Message, limit_messages, message
+from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request, RuleOutcome, State
 from webhook.engine.reading import kind_of, read_job
 from webhook.engine.script import with_script
 from webhook.engine.shapes import choose_shape
@@ -31,34 +31,32 @@ def evaluate(table: Table, request: Request) -> Outcome:
     """Returns the outcome for the object of a request. Pure: the same arguments give the same outcome.
 
     Never raises for any content of an object: an invalid job is denied with a message. If a rule or the table
-    is in shadow mode, the object is evaluated twice: as it is served, and with everything enforced.
+    is in shadow mode, the object is evaluated twice: for the answer, and with all rules in shadow enforced.
     """
     ruling = table.find_ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
-    by_policy = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
+    note = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
     outcome = _evaluate_with(table, modes.served, request)
     if modes.has_shadow:
-        outcome = _with_shadow(
-            outcome, _evaluate_with(table, modes.if_enforced, request), modes.table, by_policy
-        )
-    if ruling and outcome.untouched is not Kind.NO_WORKLOAD:
-        reason = cut(outcome.reason + by_policy) if modes.table is Mode.OFF else outcome.reason
+        outcome = _add_shadow(outcome, _evaluate_with(table, modes.if_enforced, request), modes.table, note)
+    if ruling and outcome.default_kind is not OutcomeKind.NO_WORKLOAD:
+        reason = cut(outcome.reason + note) if modes.table is Mode.OFF else outcome.reason
         outcome = replace(outcome, reason=reason, facts={**outcome.facts, "policy": ruling.policy.reason})
     return outcome
 
 
-def _evaluate_with(table: Table, off: Exclusions, request: Request) -> Outcome:
-    """Returns the outcome if this is switched off."""
+def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Outcome:
+    """Returns the outcome of an evaluation that leaves out the excluded rules."""
     kind, progress, after = kind_of(request.object), Progress(), request.object
     operations: list[Operation] = []
     try:
         if not table.workloads_of(kind):
             progress.reason = cut(f"no workload of the rule table matches kind {kind}")
-            progress.untouched = Kind.NO_WORKLOAD
-        elif off.table:
+            progress.default_kind = OutcomeKind.NO_WORKLOAD
+        elif exclusions.table:
             progress.reason = "the whole rule table is switched off"
         else:
-            _evaluate_object(table, off.rules, request, progress)
+            _evaluate_object(table, exclusions.rules, request, progress)
         if not progress.denials:
             if kind == "v1/Pod":
                 progress.templates = with_script(request.object, progress.templates, table.script)
@@ -71,37 +69,37 @@ def _evaluate_with(table: Table, off: Exclusions, request: Request) -> Outcome:
         after=after,
         operations=tuple(operations),
         rules=tuple(progress.rules),
-        warnings=bounded(progress.warnings),
-        denials=bounded(progress.denials),
+        warnings=limit_messages(progress.warnings),
+        denials=limit_messages(progress.denials),
         facts=progress.facts,
         refusing=tuple(progress.refusing),
-        unplaced=bounded(progress.unplaced),
-        untouched=progress.untouched,
+        unplaced=limit_messages(progress.unplaced),
+        default_kind=progress.default_kind,
         setters=progress.setters,
         faults=progress.faults,
     )
 
 
-def _with_shadow(served: Outcome, would: Outcome, mode: Mode, by_policy: str) -> Outcome:
-    """Returns the served outcome, with what enforcement would do; the mode is the table's or a policy's."""
+def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, note: str) -> Outcome:
+    """Returns the served outcome with the enforced one added. ``mode`` is that of the table or a policy."""
     if mode is Mode.SHADOW:
         served = replace(
             served,
-            reason=cut(f"the whole rule table only reports{by_policy.rstrip('.')}; {would.reason}"),
-            facts=would.facts,
-            untouched=would.untouched,
-            rules=tuple(row._replace(state=State.SKIPPED) for row in would.rules),
+            reason=cut(f"the whole rule table only reports{note.rstrip('.')}; {enforced.reason}"),
+            facts=enforced.facts,
+            default_kind=enforced.default_kind,
+            rules=tuple(row._replace(state=State.SKIPPED) for row in enforced.rules),
         )
-    # If a rule in shadow cannot read the object, it is unknown what enforcement would do.
-    rules = tuple(map(_shadowed, served.rules, would.rules)) if would.rules else served.rules
-    return replace(served, rules=rules, would=would)
+    # There are no enforced rules if a rule in shadow cannot read the object.
+    rules = tuple(map(_shadow_outcome, served.rules, enforced.rules)) if enforced.rules else served.rules
+    return replace(served, rules=rules, enforced=enforced)
 
 
-def _shadowed(served: RuleOutcome, would: RuleOutcome) -> RuleOutcome:
-    """Returns the outcome of a rule, which is `SHADOWED` if the rule would fire only with enforcement."""
-    if served.state is State.FIRED or would.state is not State.FIRED:
-        return served if served.why != SWITCHED_OFF else would
-    return would._replace(state=State.SHADOWED)
+def _shadow_outcome(served: RuleOutcome, enforced: RuleOutcome) -> RuleOutcome:
+    """Returns the outcome of a rule. It is `SHADOWED` if the rule would fire only if it were enforced."""
+    if served.state is State.FIRED or enforced.state is not State.FIRED:
+        return served if served.why != SWITCHED_OFF else enforced
+    return enforced._replace(state=State.SHADOWED)
 
 
 FACTS: Final = {
@@ -111,17 +109,20 @@ FACTS: Final = {
     "nodes": "job.nodes",
     "job": "job.id",
 }
-"""The facts of an outcome about a job with a size, by their placeholders."""
+"""The facts of an outcome about a job with a shape, and the placeholders that have their values."""
 
 
-def _evaluate_object(table: Table, off: frozenset[str], request: Request, progress: Progress) -> None:
+def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, progress: Progress) -> None:
     job = read_job(table, request)
     if job is None:
-        progress.reason, progress.untouched = _no_workload(table, request), Kind.NO_WORKLOAD
+        progress.reason, progress.default_kind = (
+            _explain_no_workload(table, request),
+            OutcomeKind.NO_WORKLOAD,
+        )
         return
     if isinstance(job.opted, str):
         raise JobError(job.opted)
-    job.off = off
+    job.off = off_rules
     progress.templates = {group.path: group.template for group in job.groups}
     progress.warnings += [
         message("record-ignored", field_name((*group.path, *record.ANNOTATIONS, group.key)))
@@ -131,7 +132,7 @@ def _evaluate_object(table: Table, off: frozenset[str], request: Request, progre
     progress.setters = {} if request.explain else None
     progress.facts["workload"] = job.workload.name
     if job.opted is False:
-        progress.reason, progress.untouched = f"opted out by {keys.INJECT}", Kind.OPTED_OUT
+        progress.reason, progress.default_kind = f"opted out by {keys.INJECT}", OutcomeKind.OPTED_OUT
     else:
         _evaluate_job(job, request, progress)
         _write_records(job, progress)
@@ -141,8 +142,8 @@ def _evaluate_object(table: Table, off: frozenset[str], request: Request, progre
 def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
     """Evaluates the table against a job that is not opted out."""
     job.candidate, progress.reason = candidacy(job)
-    progress.untouched = Kind.UNCHANGED if job.candidate else Kind.NO_CANDIDATE
-    job.uid = "" if job.name else _first_uid(job, request)
+    progress.default_kind = OutcomeKind.UNCHANGED if job.candidate else OutcomeKind.NO_CANDIDATE
+    job.uid = "" if job.name else _find_first_uid(job, request)
     values = Values(job)
     if job.candidate and job.workload.takes_nodes:
         job.shape = choose_shape(job)
@@ -157,8 +158,8 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
         progress.facts |= {"devices": job.devices, "placer": str(job.placer)}
 
 
-def _no_workload(table: Table, request: Request) -> str:
-    """Returns the reason for an object whose kind has rows, none of which is for it."""
+def _explain_no_workload(table: Table, request: Request) -> str:
+    """Returns why no workload row is for an object, although rows for its kind exist."""
     rows = table.workloads_of(kind_of(request.object))
     field, value = rows[-1].mismatch(request.object) or ("", "")
     names = ", ".join(row.name for row in rows)
@@ -168,7 +169,7 @@ def _no_workload(table: Table, request: Request) -> str:
     )
 
 
-def _first_uid(job: Job, request: Request) -> str:
+def _find_first_uid(job: Job, request: Request) -> str:
     if not job.of[WORKER]:
         return ""
     group = job.of[WORKER][0]
@@ -179,18 +180,18 @@ def _first_uid(job: Job, request: Request) -> str:
 def _write_records(job: Job, progress: Progress) -> None:
     for group in job.groups:
         if added := progress.additions.get(group.path):
-            # The uid matters only for the label that is derived from it.
-            labelled = pointer(record.JOB_LABEL) in added
-            written = record.Record(job.table.revision, job.uid if labelled else "", added)
+            # The uid is recorded only if a rule sets the job label, whose value depends on the uid.
+            has_label = pointer(record.JOB_LABEL) in added
+            written = record.Record(job.table.revision, job.uid if has_label else "", added)
             progress.templates[group.path] = record.write(progress.templates[group.path], written, group.key)
 
 
 def _removed_marks(job: Job, templates: Mapping[Path, Json]) -> Iterator[Message]:
-    """Yields messages about the webhook's marks that the user wrote and that the templates no longer have."""
+    """Yields messages about marks that the user wrote and that the evaluation removed or replaced."""
     for group in job.groups:
         marks = record.marks(templates[group.path]) if group.user_marks else {}
-        for place, users in group.user_marks.items():
-            if not same(users, marks.get(place)):
-                what = "replaced" if place in marks else "removed"
-                at = field_name((*group.path, *parse_pointer(place)))
-                yield message("own-key", what, at, shown(users, 40))
+        for mark, user_value in group.user_marks.items():
+            if not same(user_value, marks.get(mark)):
+                verb = "replaced" if mark in marks else "removed"
+                field = field_name((*group.path, *parse_pointer(mark)))
+                yield message("own-key", verb, field, shown(user_value, 40))

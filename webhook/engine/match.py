@@ -30,20 +30,20 @@ class MatchingRule(NamedTuple):
     @property
     def mount(self) -> Mapping[str, str]:
         """The mount that the rule needs; empty if it needs none."""
-        free = self.rule.match.mount_free
-        if not free:
+        mount_row = self.rule.match.mount_free
+        if not mount_row:
             return {}
-        return free.fill_mount(self.values) if free.fill_mount else free.mount
+        return mount_row.fill_mount(self.values) if mount_row.fill_mount else mount_row.mount
 
     @property
-    def mount_taken(self) -> str | None:
-        """Why the path of the rule's mount is in use."""
-        if free := self.rule.match.mount_free:
+    def mount_conflict(self) -> str | None:
+        """Why the rule's mount is impossible: another volume is at its path; None if it is possible."""
+        if mount_row := self.rule.match.mount_free:
             mount = self.mount
             for group in self.groups:
-                if mounts_other_volume(group.template, free.container or group.main.get("name"), mount):
-                    at = cut(mount["mountPath"])
-                    return f"the {self.rule.match.role} mounts another volume than {mount['name']} at {at}"
+                if mounts_other_volume(group.template, mount_row.container or group.main.get("name"), mount):
+                    path = cut(mount["mountPath"])
+                    return f"the {self.rule.match.role} mounts another volume than {mount['name']} at {path}"
         return None
 
     @property
@@ -56,8 +56,8 @@ class MatchingRule(NamedTuple):
     def values_of(self, group: Group) -> Mapping[str, Json]:
         """Returns the values of the placeholders that differ between templates."""
         rule, place = self.rule, self.job.placed(group)
-        own = of_template(group, rule.container_placeholders) if rule.container_placeholders else {}
-        return {**own, "job.place": str(place)} if place and "job.place" in rule.placeholders else own
+        values = of_template(group, rule.container_placeholders) if rule.container_placeholders else {}
+        return {**values, "job.place": str(place)} if place and "job.place" in rule.placeholders else values
 
 
 def _fault_values(fault: Fault) -> Mapping[str, Json]:

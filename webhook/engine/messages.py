@@ -1,4 +1,4 @@
-"""The messages of an evaluation: each has a text for people and a code for programs.
+"""Defines the messages of an evaluation. Each has a text for people and a code for programs.
 
 The code of a message that a row writes is the name of the row. `TEXTS` has all other codes. docs/reference.md
 lists all codes.
@@ -43,12 +43,12 @@ TEXTS: Final[Mapping[str, str]] = {
 }
 """The text by code, for messages that no row writes.
 
-The text `{}` stands for one that is written where the error is found, such as an error of a document.
+If the text is `{}`, the code that finds the problem writes the whole message.
 """
 
 
 class Message(str):
-    """A text with its code.
+    """A text with a code.
 
     Attributes:
         code: A key of `TEXTS`, or the name of the row that writes the message.
@@ -64,26 +64,26 @@ class Message(str):
         return message
 
     def __getnewargs__(self) -> tuple[str, str]:  # type: ignore[override]  # str has one argument
-        """Returns the arguments of a copy in another process."""
+        """Returns the arguments with which pickle creates a copy, for another process."""
         return self.code, str(self)
 
 
 def message(code: str, *values: object) -> Message:
-    """Returns the message of a code of `TEXTS`, whose text quotes the values."""
+    """Returns the message with a code of `TEXTS`, and with the values in its text."""
     return Message(code, TEXTS[code].format(*values))
 
 
-def coded(code: str, values: Iterable[str]) -> Iterator[Message]:
-    """Yields the message of the code for each value."""
+def messages_of(code: str, values: Iterable[str]) -> Iterator[Message]:
+    """Yields one message with the code for each value."""
     return (message(code, value) for value in values)
 
 
-def bounded(messages: Collection[Message]) -> tuple[Message, ...]:
-    """Returns messages, each once and of limited length and number; the last one counts the others."""
+def limit_messages(messages: Collection[Message]) -> tuple[Message, ...]:
+    """Returns distinct messages, limited in length and number. The last one counts omitted messages."""
     if not messages:
         return ()
-    different = tuple(dict.fromkeys(Message(each.code, cut(each)) for each in messages))
-    if len(different) <= MOST_MESSAGES:
-        return different
-    left = len(different) - MOST_MESSAGES + 1
-    return (*different[: MOST_MESSAGES - 1], message("more", left))
+    unique_messages = tuple(dict.fromkeys(Message(message.code, cut(message)) for message in messages))
+    if len(unique_messages) <= MOST_MESSAGES:
+        return unique_messages
+    omitted = len(unique_messages) - MOST_MESSAGES + 1
+    return (*unique_messages[: MOST_MESSAGES - 1], message("more", omitted))

@@ -1,4 +1,4 @@
-"""The input and the result of an evaluation."""
+"""Defines the input and the result of an evaluation."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from webhook.objects.tree import Json, Path
 
 
 class Verdict(StrEnum):
-    """Allowed, allowed with warnings, or denied."""
+    """The answer about an object: allowed, allowed with warnings, or denied."""
 
     ALLOWED = "allowed"
     WARNED = "allowed with warnings"
@@ -20,15 +20,15 @@ class Verdict(StrEnum):
 
 
 class State(StrEnum):
-    """The outcome of a rule."""
+    """What an evaluation did with a rule."""
 
     FIRED = "fired"
     SKIPPED = "skipped"
     SHADOWED = "shadowed"
 
 
-class Kind(StrEnum):
-    """The outcome for an object in a word."""
+class OutcomeKind(StrEnum):
+    """What an evaluation did with an object, in a word."""
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 class JobError(ValueError):
-    """An invalid job; the message names the field, the value and what to do."""
+    """A job is invalid. The message names the field, the value and what to do."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,12 @@ class Request:
     """The input of an evaluation.
 
     Attributes:
-        object: The object as received. Never changed.
-        namespace: The namespace of its creation.
-        uid: The uid of the review; in place of the name of a job that has none yet.
-        username: The user who creates it.
-        now: The time as Unix time, because policies end.
-        explain: Whether the outcome should name who set each field, which no review needs.
+        object: The object as received. It is never changed.
+        namespace: The namespace in which the object is created.
+        uid: The uid of the review. It identifies a job that has no name yet.
+        username: The user who creates the object.
+        now: The Unix time, which decides whether a policy has ended.
+        explain: Whether the outcome names the rule that set each field. Reviews do not need this.
     """
 
     object: Json
@@ -67,11 +67,11 @@ class Change(NamedTuple):
     """A field that was changed.
 
     Attributes:
-        path: The pointer to it in the object afterwards; if it was removed, in the received object.
-        before: The received value; None if there was none.
-        after: The new value; None if it was removed.
-        rule: The rule that set it. None if no rule set it: the record, a launcher's script, and the removal
-            of earlier additions.
+        path: The JSON pointer to the field in the new object; for a removed field, in the received object.
+        before: The received value; None if the field was added.
+        after: The new value; None if the field was removed.
+        rule: The rule that set the field. None for the record, for a launcher's script, and for the removal
+            of earlier additions, because no rule sets them.
     """
 
     path: str
@@ -84,8 +84,8 @@ class RuleOutcome(NamedTuple):
     """The outcome of one rule.
 
     Attributes:
-        why: The reason of a rule that fired, with what it kept or replaced of the user's; or the failed
-            condition of a skipped one.
+        why: For a rule that fired, its reason and the user's values that it kept or replaced. For a rule that
+            was skipped, the condition that failed.
     """
 
     name: str
@@ -94,12 +94,12 @@ class RuleOutcome(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """An outcome in short, for metrics.
+    """The part of an outcome that metrics need. In shadow mode, it says what enforcement would do.
 
     Attributes:
-        verdict: Empty if there is none.
-        rules: Names of the rules that fired, or would.
-        refusing: Names of the rules and shapes that refuse the object, or would.
+        verdict: The verdict; empty without an outcome.
+        rules: The names of the rules that fired.
+        refusing: The names of the rules and shapes that refuse the object.
     """
 
     verdict: str = ""
@@ -107,11 +107,11 @@ class Summary(NamedTuple):
     refusing: tuple[str, ...] = ()
 
 
-NOTHING: Final = Summary()
+NO_SUMMARY: Final = Summary()
 
 
 class Fault(NamedTuple):
-    """Where something is wrong with a job, the present value, and the probable or a possible one."""
+    """A field of a job that is wrong, its value, and a value that was probably meant or that is possible."""
 
     field: str
     value: str
@@ -125,18 +125,18 @@ class Outcome:
     Attributes:
         revision: The table's revision.
         reason: Why the table does or does not apply to the object, in one line.
-        after: The object after the operations; the received one if there are none.
-        operations: RFC 6902 operations on the received object, in order.
-        warnings: Lines for the user who applied it.
-        denials: Why the job is refused; empty if it is not.
-        facts: Facts about the job (workload, shape, node config, workers, id, devices, placer).
-        refusing: Names of the rules and shapes that refuse it.
-        unplaced: Why no node can take its workers; empty if nodes can.
-        would: The outcome if what is in shadow were enforced; None if nothing is in shadow.
-        untouched: The outcome's kind if nothing is done; ``UNCHANGED`` for a candidate.
-        made: Whether an update is left alone because the Pods were created from the stored templates.
-        setters: If the request asks to explain, the rule that set the value at each path, for `changes`.
-        faults: What is wrong with the job, by kind of fault.
+        after: The object after the operations; the received object if there are none.
+        operations: The RFC 6902 operations on the received object, in order.
+        warnings: Messages for the user who applied the object.
+        denials: Messages that say why the job is refused; empty if it is not refused.
+        facts: Facts about the job: workload, shape, node config, workers, id, devices and placer.
+        refusing: The names of the rules and shapes that refuse the job.
+        unplaced: Reasons why no node can take the job's workers; empty if nodes can.
+        enforced: The outcome if the rules in shadow were enforced; None if no rule is in shadow.
+        default_kind: The kind of an outcome without operations; ``UNCHANGED`` for a candidate.
+        has_pods: Whether an update changes nothing because the Pods already exist.
+        setters: The last rule that set a value, by path as in `Merge.set_paths`; None if not requested.
+        faults: The faults of the job, by kind.
     """
 
     revision: str
@@ -149,41 +149,41 @@ class Outcome:
     facts: Mapping[str, str] = field(default_factory=dict)
     refusing: tuple[str, ...] = ()
     unplaced: tuple[Message, ...] = ()
-    would: "Outcome | None" = None
-    untouched: Kind = Kind.UNCHANGED
-    made: bool = False
+    enforced: "Outcome | None" = None
+    default_kind: OutcomeKind = OutcomeKind.UNCHANGED
+    has_pods: bool = False
     setters: Mapping[Path, str] | None = None
     faults: Mapping[str, Sequence[Fault]] = field(default_factory=dict)
 
     @property
-    def kind(self) -> Kind:
-        """The outcome in a word: a refusal, a change, or why nothing is done."""
+    def kind(self) -> OutcomeKind:
+        """The kind of the outcome: a refusal, a change, or why nothing is changed."""
         if self.denials:
-            return Kind.REFUSED
+            return OutcomeKind.REFUSED
         if self.operations:
-            return Kind.CHANGED
-        return self.untouched
+            return OutcomeKind.CHANGED
+        return self.default_kind
 
     @property
     def verdict(self) -> Verdict:
-        """Denied if there is a denial, warned if there is a warning."""
+        """The verdict: denied if there is a denial, or else warned if there is a warning."""
         if self.denials:
             return Verdict.DENIED
         return Verdict.WARNED if self.warnings else Verdict.ALLOWED
 
     def fired(self, state: State = State.FIRED) -> tuple[str, ...]:
-        """Returns the rules that fired, or are in another state, in the table's order."""
+        """Returns the names of the rules in a state, in the table's order."""
         return tuple(rule.name for rule in self.rules if rule.state is state)
 
     @property
     def summary(self) -> Summary:
-        """The outcome in short."""
+        """The summary of the outcome."""
         return Summary(str(self.verdict), self.fired(), self.refusing)
 
     @property
     def shadow(self) -> Summary | None:
-        """What was not done because of shadow mode; None if nothing, or if the object is refused anyway."""
-        rules, would = self.fired(State.SHADOWED), self.would
-        if not would or self.denials or not (rules or would.denials):
+        """The summary of what shadow mode prevented; None if that is nothing, or if the object is refused."""
+        rules, enforced = self.fired(State.SHADOWED), self.enforced
+        if not enforced or self.denials or not (rules or enforced.denials):
             return None
-        return Summary(str(would.verdict), rules, would.refusing)
+        return Summary(str(enforced.verdict), rules, enforced.refusing)

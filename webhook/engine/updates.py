@@ -12,7 +12,7 @@ from common.pointers import field_name
 from common.texts import cut
 from contract import keys
 from webhook.engine.evaluate import evaluate
-from webhook.engine.messages import Message, bounded, coded, message
+from webhook.engine.messages import Message, limit_messages, message, messages_of
 from webhook.engine.outcome import JobError, Outcome, Request
 from webhook.engine.reading import build_job, groups_of, injection, kind_of
 from webhook.objects import record
@@ -92,7 +92,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
         return f"the rule table has no `updates` for a {workload.name}"
     if isinstance(states, Suspending) and not has_no_pods(states, stored):
         return Outcome(
-            table.revision, "its pods were already created from the stored templates", new, made=True
+            table.revision, "its pods were already created from the stored templates", new, has_pods=True
         )
     old_groups, groups = groups_of(table, workload, stored), groups_of(table, workload, new)
     # Matched by key, not by path: an update may move an element of a list.
@@ -121,8 +121,8 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
     copied = (
         cut(field_name(path)) for _, path, was in templates if _copied(table, workload, was, get(new, path))
     )
-    warnings += coded("copies-kept", copied)
-    outcome = Outcome(table.revision, reason, after, tuple(patch), warnings=bounded(warnings))
+    warnings += messages_of("copies-kept", copied)
+    outcome = Outcome(table.revision, reason, after, tuple(patch), warnings=limit_messages(warnings))
     return replace(outcome, facts={"workload": workload.name}, setters={} if request.explain else None)
 
 
@@ -161,5 +161,5 @@ def _resized(table: Table, request: Request, templates: list[_Template], kept_ro
         reason=f"its size changed while it was suspended; {outcome.reason}",
         after=after,
         operations=tuple(operations),
-        warnings=bounded([*outcome.warnings, *warning]),
+        warnings=limit_messages([*outcome.warnings, *warning]),
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 from common.pointers import path_of
 from contract.place import Place
 from webhook.engine.changes import changes
-from webhook.engine.outcome import Kind, Outcome, RuleOutcome, State
+from webhook.engine.outcome import Outcome, OutcomeKind, RuleOutcome, State
 from webhook.objects.tree import get
 from webhook.preview.sentence import Seen, judged
 from webhook.rows.policies import Mode
@@ -128,9 +128,9 @@ def _pods(pod: Preview) -> dict[str, Any]:
 
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:
     """Returns the outcome if what is in shadow were enforced; None if that is the same."""
-    if not outcome.would or not outcome.shadow:
+    if not outcome.enforced or not outcome.shadow:
         return None
-    would, shadow = outcome.would, outcome.shadow
+    would, shadow = outcome.enforced, outcome.shadow
     return {
         "outcome": would.kind,
         "rules": list(shadow.rules),
@@ -149,7 +149,10 @@ def _told(table: Table, rule: str, key: str) -> dict[str, Any]:
 
 def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[str, Any]]:
     """Yields the outcome of each rule for such an object, or of all rules; with the key that decided it."""
-    rows, candidate = {row.name: row for row in outcome.rules}, outcome.untouched is Kind.UNCHANGED
+    rows, candidate = (
+        {row.name: row for row in outcome.rules},
+        outcome.default_kind is OutcomeKind.UNCHANGED,
+    )
     for rule in table.rules:
         row = rows.get(rule.name) or (_for_others(rule, outcome) if all_rules else None)
         if row and (all_rules or rule.match.candidate in {None, candidate}):

@@ -14,7 +14,7 @@ from common.texts import cut
 from webhook import limits
 from webhook.documents import Document, DocumentError, expand_lists
 from webhook.engine import Outcome, Request, admit
-from webhook.engine.messages import bounded, coded
+from webhook.engine.messages import limit_messages, messages_of
 from webhook.engine.outcome import JobError
 from webhook.engine.pods import pods_of
 from webhook.engine.reading import kind_of, read_job
@@ -83,7 +83,9 @@ def preview(  # noqa: PLR0913 - each is something that a person may say
         outcome = unseen(outcome, each.value, where) if note and where in SYSTEM else outcome
         # A review has text there, because the API server has read the object.
         more = refusals(table, each.value, outcome.denials)
-        outcome = replace(outcome, warnings=bounded([*outcome.warnings, *coded("invalid-field", more)]))
+        outcome = replace(
+            outcome, warnings=limit_messages([*outcome.warnings, *messages_of("invalid-field", more)])
+        )
         seen = Seen(table, each, where, each.value, outcome, stored, _hint(each, outcome))
         made, notes = _pods(seen, now, numbers, tell) if pods else (None, ())
         notes = (note, *notes) if note else notes
@@ -144,7 +146,7 @@ def _made(of: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ..
 
 def _done(outcome: Outcome) -> tuple[object, ...]:
     """Returns the changes and messages of an outcome. Pods in sequence that share them are shown once."""
-    would = outcome.would and _done(outcome.would)
+    would = outcome.enforced and _done(outcome.enforced)
     return outcome.operations, outcome.rules, outcome.warnings, outcome.denials, would
 
 
@@ -183,5 +185,5 @@ def check_patch(received: Json, outcome: Outcome) -> None:
     """Applies the operations, and those in shadow; an AssertionError is an error of the engine."""
     if jsonpatch.apply_patch(received, list(outcome.operations)) != outcome.after:
         raise AssertionError("the patch gives another object than the engine")
-    if outcome.would:
-        check_patch(received, outcome.would)
+    if outcome.enforced:
+        check_patch(received, outcome.enforced)

@@ -4,7 +4,7 @@ from typing import Final
 
 from common.texts import cut
 from contract import keys
-from webhook.engine.outcome import Kind, Outcome
+from webhook.engine.outcome import Outcome, OutcomeKind
 from webhook.engine.reading import kind_of
 from webhook.objects.tree import Json, get, walk
 from webhook.rows.table import Table
@@ -22,7 +22,7 @@ _REQUESTS: Final = {(of, part) for of in ("resources", "resourcesPerNode") for p
 def unseen(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
     """Returns the outcome of an object in a namespace that is never sent: the webhook does nothing."""
     reason = f"the webhook is not called for namespace {namespace}"
-    return Outcome(outcome.revision, reason, obj, untouched=Kind.NO_CANDIDATE)
+    return Outcome(outcome.revision, reason, obj, default_kind=OutcomeKind.NO_CANDIDATE)
 
 
 def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
@@ -30,7 +30,7 @@ def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
 
     None if the object is sent, or if the outcome has no effect anyway.
     """
-    if not any(result.operations or result.denials for result in (outcome, outcome.would) if result):
+    if not any(result.operations or result.denials for result in (outcome, outcome.enforced) if result):
         return None
     if namespace in SYSTEM:
         return f"no installation sends objects of the namespace {namespace} to the webhook: use another one"

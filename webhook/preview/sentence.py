@@ -9,7 +9,7 @@ from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.documents import Document
 from webhook.engine.candidates import no_device
-from webhook.engine.outcome import JobError, Kind, Outcome, Request
+from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request
 from webhook.engine.reading import read_job
 from webhook.objects.templates import REQUIRED
 from webhook.objects.tree import Json, WrongTypeError, get, map_at, maps_at, text_of, walk
@@ -81,7 +81,7 @@ def judged(item: Seen) -> tuple[Judgement, str, Place | None]:
     The sentence is the verdict, a colon and the reason or the nodes, as one printable line of limited length.
     """
     outcome, place = item.outcome, None
-    if outcome.kind is Kind.REFUSED:
+    if outcome.kind is OutcomeKind.REFUSED:
         verdict, text = Judgement.REFUSED, f"{_given(item, outcome)}{'; '.join(outcome.denials)}"
     elif _ended(item):
         verdict, text = Judgement.NOT_PLACED, "the job has ended"
@@ -98,19 +98,19 @@ def judged(item: Seen) -> tuple[Judgement, str, Place | None]:
 
 def _why_not(item: Seen) -> str:
     outcome = item.outcome
-    if _names_node(item, _templates(item, outcome.would or outcome)):
+    if _names_node(item, _templates(item, outcome.enforced or outcome)):
         return "its workers name their node themselves, so no scheduler places them"
-    if outcome.would and outcome.shadow:
-        if outcome.would.denials:
-            return f"{outcome.reason}. If shadow mode ended, refused: {'; '.join(outcome.would.denials)}"
-        place = _place(item, outcome.would)
-        if place and not outcome.would.unplaced:
-            return f"{outcome.reason}. If shadow mode ended: {_where(item, outcome.would, place)}"
+    if outcome.enforced and outcome.shadow:
+        if outcome.enforced.denials:
+            return f"{outcome.reason}. If shadow mode ended, refused: {'; '.join(outcome.enforced.denials)}"
+        place = _place(item, outcome.enforced)
+        if place and not outcome.enforced.unplaced:
+            return f"{outcome.reason}. If shadow mode ended: {_where(item, outcome.enforced, place)}"
     lacking = LACKING.get(outcome.facts.get("devices", ""), "").format(no_device(item.table))
     if "shape" in outcome.facts and not lacking:
         return f"{outcome.reason}, but no rule of the table gives them a job label"
     reason = lacking or outcome.reason
-    wants_device = lacking or outcome.kind is Kind.NO_CANDIDATE
+    wants_device = lacking or outcome.kind is OutcomeKind.NO_CANDIDATE
     return f"{reason}. {item.hint}" if wants_device and item.hint else reason
 
 
@@ -216,7 +216,7 @@ def _names_node(item: Seen, templates: list[Json]) -> bool:
 
 def _templates(item: Seen, outcome: Outcome) -> list[Json]:
     """Returns templates with the placement annotation: the stored ones, if Pods were created from them."""
-    obj = item.stored if outcome.made else outcome.after
+    obj = item.stored if outcome.has_pods else outcome.after
     return [get(obj, path[:-3]) for path, _ in walk(obj) if path[-3:] == PLACE]
 
 
@@ -227,7 +227,7 @@ def _place(item: Seen, outcome: Outcome) -> Place | None:
     keeps that of its stored object, and a Pod that of its job's template.
     """
     stands = item.stored is not None or _is_pod(item)
-    kept = stands and outcome.kind in {Kind.CHANGED, Kind.UNCHANGED}
+    kept = stands and outcome.kind in {OutcomeKind.CHANGED, OutcomeKind.UNCHANGED}
     templates = _templates(item, outcome)
     if not (templates and (kept or "shape" in outcome.facts)) or _names_node(item, templates):
         return None

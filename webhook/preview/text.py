@@ -62,8 +62,8 @@ def as_diff(item: Preview) -> str:
     """Returns a unified diff of an object's YAML, one of what is in shadow, and those of its Pods."""
     title, outcome = printable(f"{item.source} ({item.seen.title})"), item.seen.outcome
     diffs = [unified(item.seen.object, outcome.after, title, AFTER)]
-    if outcome.would:
-        enforced = outcome.would.after
+    if outcome.enforced:
+        enforced = outcome.enforced.after
         diffs += [unified(outcome.after, enforced, f"{title} {AFTER}", "if what is in shadow were enforced")]
     return "".join([*map(_cut, diffs), *(as_diff(pod) for pod, like in shown_pods(item.pods) if not like)])
 

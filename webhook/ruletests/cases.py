@@ -14,7 +14,7 @@ from common.pointers import field_name
 from common.texts import did_you_mean
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.engine import Request
-from webhook.engine.outcome import Kind, State, Verdict
+from webhook.engine.outcome import OutcomeKind, State, Verdict
 from webhook.objects.tree import Json, Path, map_at
 from webhook.preview.run import UID, namespace_of
 from webhook.preview.sentence import Judgement
@@ -46,7 +46,7 @@ VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied
 _Outcome = Annotated[
     str,
     GetPydanticSchema(
-        lambda _, __: core_schema.literal_schema([*map(str, JUDGEMENTS), *VERDICTS, *map(str, Kind)])
+        lambda _, __: core_schema.literal_schema([*map(str, JUDGEMENTS), *VERDICTS, *map(str, OutcomeKind)])
     ),
 ]
 
@@ -56,7 +56,7 @@ class Expect(Row):
     """The expected outcome; keys that are not set may have any value."""
 
     outcome: _Outcome | None = None
-    shadow: Kind | None = None
+    shadow: OutcomeKind | None = None
     rules: dict[str, State] = field(default_factory=dict)
     messages: tuple[str, ...] = ()
     patch: list[dict[str, Any]] | None = None

@@ -6,7 +6,7 @@ from typing import Final
 from common.texts import did_you_mean
 from webhook.documents import dump_yaml, read_documents
 from webhook.engine import Outcome
-from webhook.engine.outcome import Kind, State
+from webhook.engine.outcome import OutcomeKind, State
 from webhook.objects import record
 from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.lines import abridged, unified
@@ -42,7 +42,7 @@ def _words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
 def _outcome(table: Table, case: Case, outcome: Outcome) -> str:
     wanted = case.expect.outcome
     # A misspelt kind would pass every other check, because the webhook ignores it.
-    known = outcome.kind is not Kind.NO_WORKLOAD
+    known = outcome.kind is not OutcomeKind.NO_WORKLOAD
     if wanted in _words(table, case, outcome) if wanted else known:
         return ""
     messages = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
@@ -50,7 +50,7 @@ def _outcome(table: Table, case: Case, outcome: Outcome) -> str:
 
 
 def _shadow(_: Table, case: Case, outcome: Outcome) -> str:
-    wanted, would = case.expect.shadow, outcome.would or outcome
+    wanted, would = case.expect.shadow, outcome.enforced or outcome
     if wanted in {None, would.kind}:
         return ""
     return (
