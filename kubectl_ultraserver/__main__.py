@@ -17,7 +17,7 @@ import click
 
 from common.completion import for_kubectl
 from common.files import files_of, read_text
-from common.output import Program, coloured, say
+from common.output import Program, coloured, progress, say
 from common.texts import printable
 from common.times import stamp
 from kube.api import ApiError, ForbiddenError
@@ -27,7 +27,7 @@ from kubectl_ultraserver.listing import Lister, UnknownJobError
 from kubectl_ultraserver.names import JobName, parse
 from kubectl_ultraserver.preview import Previewer, UnreadableError, lines, report
 from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
-from kubectl_ultraserver.queue import SECONDS, queue
+from kubectl_ultraserver.queue import SECONDS, Queue, queue, standing
 from kubectl_ultraserver.servers import is_selected, servers
 from kubectl_ultraserver.service import OffError
 from kubectl_ultraserver.terminal import checked, drawn, explained, queued, verified
@@ -112,10 +112,14 @@ def why_command(lister: Lister, job: JobName, form: str) -> None:
     """Explain what JOB (NAME or KIND/NAME) waits for."""
     case = lister.explained(lister.job(job))
     title, findings, unseen = case.title, why(case), case.fleet.unseen
+    waiting = _queue(lister) if case.gated else Queue("", ())
+    entries = [entry for entry in waiting.entries if entry.job in case.gated]
     if form == "json":
-        _json({"job": title, "findings": [asdict(finding) for finding in findings], "unseen": unseen})
+        jobs, items = map(asdict, entries), map(asdict, findings)
+        _json({"job": title, "jobs": [*jobs], "findings": [*items], "unseen": unseen})
     else:
-        _lines(explained(title, findings, unseen))
+        standings = {entry.job: standing(waiting, entry, case.fleet.now) for entry in entries}
+        _lines(explained(title, findings, unseen, standings))
 
 
 @main.command("preview")
@@ -194,18 +198,28 @@ def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> N
 def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
     """Show which jobs wait for whole-job admission, in order, for what, and when they may start."""
     namespace = "" if everywhere else click.get_current_context().params["namespace"]
-    fleet, ended, lease = lister.fleet, lister.ended(), lister.lease()
-    began = time.monotonic()
-    waiting = queue(fleet, ended, lease, lambda: time.monotonic() - began < SECONDS)
+    waiting = _queue(lister)
     entries = [entry for entry in waiting.entries if namespace in ("", entry.namespace)]
     if form == "json":
-        times = [
-            {"since": stamp(entry.since), "start": entry.start and stamp(entry.start)} for entry in entries
-        ]
-        jobs = [asdict(entry) | each for entry, each in zip(entries, times, strict=True)]
-        _json({"text": waiting.text, "jobs": jobs, "notes": waiting.notes})
+        _json({"text": waiting.text, "jobs": [*map(asdict, entries)], "notes": waiting.notes})
     else:
-        _lines(queued(waiting, entries, fleet.now))
+        _lines(queued(waiting, entries, lister.fleet.now))
+
+
+def _queue(lister: Lister) -> Queue:
+    """Returns the jobs that wait; a terminal shows meanwhile how long that takes at most."""
+    fleet, ended, lease = lister.fleet, lister.ended, lister.lease
+    end = time.monotonic() + SECONDS
+
+    def goes_on() -> bool:
+        seconds = end - time.monotonic()
+        progress(f"computing when jobs start, for {max(seconds, 0):.0f} s at most")
+        return seconds > 0
+
+    try:
+        return queue(fleet, ended, lease, goes_on)
+    finally:
+        progress("")
 
 
 @main.command("snapshot")
@@ -216,7 +230,7 @@ def snapshot_command(lister: Lister, *, hidden: bool) -> None:
 
     ``python -m placement replay FILE`` repeats the decision. The file has no commands, variables or Secrets.
     """
-    fleet, ended = lister.fleet, lister.ended()
+    fleet, ended = lister.fleet, lister.ended
     snapshot = Snapshot(
         release=version("ultraserver-webhook"),
         taken=fleet.now,
@@ -273,7 +287,7 @@ def _lines(lines: Iterable[str]) -> None:
 
 
 def _json(document: object) -> None:
-    say(json.dumps(document, indent=2))
+    say(json.dumps(document, indent=2, default=stamp))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.names import JobName
 from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, number, templates, text
-from placement.observe.model import Node, Pod
+from placement.decide.cluster import shown
+from placement.observe.model import Ended, Node, Pod
 from placement.observe.read import ENDED, read_pod
 
 LAUNCHERS: Final = ("launcher", "master")
@@ -63,6 +64,7 @@ class Case:
         lease: The Lease of the placement program; None if there is none.
         workloads: Kueue's Workloads in the namespace.
         kueue: Whether the API server serves Kueue's API.
+        over: The workers that have ended, of all jobs.
     """
 
     called: JobName
@@ -79,6 +81,7 @@ class Case:
     lease: Object | None = None
     workloads: tuple[Object, ...] = ()
     kueue: bool = False
+    over: tuple[Ended, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -95,6 +98,11 @@ class Case:
         """Whether the webhook added something to the job or its pods."""
         both = (*templates(self.job), *self.pods)
         return any(ADDED in labels(each, "annotations") or JOB in labels(each) for each in both)
+
+    @property
+    def gated(self) -> set[str]:
+        """The names of its jobs with pods that wait for the placement program; a group may be a job."""
+        return {shown(pod.key) for raw in self.pods if (pod := read_pod(raw)) and pod.gated}
 
     @property
     def owners(self) -> set[str]:

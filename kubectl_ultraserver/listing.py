@@ -71,12 +71,14 @@ class Lister:
         owners = {pod.uid: owner for pod, owner in listed if owner}
         return replace(fleet, pods=pods, owners=owners, unseen=unseen)
 
+    @cached_property
     def ended(self) -> tuple[Ended, ...]:
-        """Returns the workers that have ended; only those of one namespace if `fleet` has only these."""
+        """The workers that have ended; only those of one namespace if `fleet` has only these."""
         return tuple(self._pods(OVER, read_ended)[0])
 
+    @cached_property
     def lease(self) -> Object | None:
-        """Returns the Lease of the placement program; see `findings.Case`."""
+        """The Lease of the placement program; see `findings.Case`."""
         return self._get(LEASE)
 
     def _claims(self) -> tuple[Inventory, str]:
@@ -120,7 +122,8 @@ class Lister:
             events=tuple(events),
             registration=self._registration(case.kind),
             rules=self._rules,
-            lease=self.lease(),
+            lease=self.lease,
+            over=self.ended,
             workloads=tuple(self._workloads(own)),
             kueue=bool(self.kueue),
         )

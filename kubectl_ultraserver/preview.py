@@ -100,7 +100,7 @@ class Previewer(Lister):
         job = dry.stored or {}
         name = name_of(job) or text(job, "metadata", "generateName")
         called = JobName(text(job, "kind").lower(), name)
-        case = Case(called, dry.namespace, job, (), self.fleet, lease=self.lease())
+        case = Case(called, dry.namespace, job, (), self.fleet, lease=self.lease)
         try:
             answer = service.item(self.api, job, pods="true", namespace=dry.namespace)
         except service.OffError as error:

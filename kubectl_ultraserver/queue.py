@@ -1,6 +1,6 @@
 """The jobs that wait for whole-job admission, in the order of placement's own decision. Pure."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -22,12 +22,15 @@ ESTIMATE: Final = (
     "about: an estimate. It assumes that no further jobs come, and that a job without a time limit runs for "
     "as long again as it has run, or for a day if it has not started"
 )
-EXACT: Final = "by: at this time at the latest, if running jobs keep their time limits"
-ORDER: Final = (
-    "order: the highest PRIORITY first, then the largest (age + 10 min) / (SHARE + 0.1). SHARE is the part "
-    "of all nodes that the namespace has. A later job may start first if the reservation permits it"
+EXACT: Final = (
+    "by: at this time at the latest, if running jobs keep their time limits and no further jobs come"
 )
-ENDLESS: Final = "the jobs or Pods that it waits for have no known end"
+ORDER: Final = (
+    "order: jobs that start now, then the highest PRIORITY, then the largest (age + 10 min) / (SHARE + 0.1). "
+    "SHARE is the part of all nodes that the namespace has. A job may start ahead of an earlier one on units "
+    "that this one cannot use yet"
+)
+ENDLESS: Final = "not known: the job waits for jobs or Pods without a known end, or for too many of them"
 SECONDS: Final = 10.0
 """Seconds after which no further decision begins. A forecast makes up to a hundred decisions."""
 LATE: Final = f"times are computed for {SECONDS:g} seconds at most, and jobs that would start later have none"
@@ -50,7 +53,9 @@ class Entry:
         reason: The kind of reason why it waits: `FITS` or a `Reason`; empty if that is not known.
         text: Why it waits.
         start: When it starts; None if that is not known.
-        exact: Whether it starts then at the latest, because that depends on time limits only.
+        latest: When it starts at the latest, if that depends on time limits only.
+        after: The jobs that end then.
+        ahead: A job with an earlier position that starts later; empty if there is none.
         units: The units that are reserved for it.
     """
 
@@ -64,8 +69,16 @@ class Entry:
     reason: str
     text: str
     start: datetime | None = None
-    exact: bool = False
+    latest: datetime | None = None
+    after: tuple[str, ...] = ()
+    ahead: str = ""
     units: tuple[str, ...] = ()
+
+    @property
+    def when(self) -> str:
+        """What happens when it starts: which jobs end then, and ahead of which one it starts."""
+        ends = f"when {few(self.after)} end{'' if len(self.after) > 1 else 's'}" if self.after else ""
+        return ", ".join(filter(None, (ends, self.ahead and f"ahead of {self.ahead}")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +113,9 @@ def queue(
     wanted = [waiting.job.key for waiting in decision.waiting if known and waiting.reason not in STUCK]
     starts = forecast(scene, decision, wanted, goes_on=goes_on)
     late = len(starts) < len(wanted) and not goes_on()
-    now = Start(fleet.now, exact=True) if known else None
+    now = Start(fleet.now, fleet.now) if known else None
     entries = [
-        _entry(decision, each.job, FITS, f"fits {few(list(each.units))}; see its Events if it waits", now)
+        _entry(decision, each.job, FITS, f"fits {few(each.units)}; see its Events if it still waits", now)
         for each in decision.openings
     ]
     entries += [_waiting(decision, waiting, starts) for waiting in decision.waiting]
@@ -118,16 +131,12 @@ def queue(
         entries = [
             entry if entry.reason in STUCK else replace(entry, position=next(positions)) for entry in entries
         ]
+    entries = [*_ahead(entries)]
     notes = [*_help(decision)] if known else []
-    notes += [
-        f"the start time of {shown(waiting.job.key)} is unknown: {ENDLESS}"
-        for waiting in [waiting for waiting in decision.waiting if waiting.job.key in wanted][:1]
-        if waiting.shortage and waiting.job.key not in starts and not late
-    ]
     notes += [ORDER] if len(entries) > 1 and not fleet.unseen else []
-    notes += [EXACT] if any(entry.start and entry.exact and entry.reason != FITS for entry in entries) else []
-    notes += [ESTIMATE] if any(entry.start and not entry.exact for entry in entries) else []
-    notes += [LATE] if late else []
+    notes += [EXACT] if any(entry.latest and entry.reason != FITS for entry in entries) else []
+    notes += [ESTIMATE] if any(entry.start not in (None, entry.latest) for entry in entries) else []
+    notes += [LATE] if late else [ENDLESS] if len(starts) < len(wanted) else []
     notes += [f"{fleet.unseen}; so positions and times are not known"] if fleet.unseen else []
     entries.sort(key=lambda entry: entry.position is None)
     return Queue(_text(entries, fleet, silent), tuple(entries), tuple(notes))
@@ -137,32 +146,30 @@ def _entry(decision: Decision, job: Job, reason: str, text: str, start: Start | 
     workers = next((member.place.workers for member in job.workers if member.place), 0)
     order = job.priority, decision.shares.by_namespace.get(job.key[0], 0.0), job.created
     entry = Entry(None, job.key[0], shown(job.key), workers, *order, reason, text)
-    return replace(entry, start=start.at, exact=start.exact, units=start.units) if start else entry
+    after = tuple(map(shown, start.after)) if start else ()
+    return replace(entry, start=start.at, latest=start.latest, after=after) if start else entry
 
 
 def _waiting(decision: Decision, waiting: Waiting, starts: Mapping[JobKey, Start]) -> Entry:
     """Returns a job that does not fit, with its reservation."""
     reservation, start = decision.cluster.reservation, starts.get(waiting.job.key)
-    text = _why(decision, waiting)
-    if start and start.after:
-        names = [shown(key) for key in start.after]
-        text += f"; starts when {few(names)} end{'s' if len(names) == 1 else ''}"
+    lost = waiting.shortage.ranking.broken if waiting.shortage and not waiting.shortage.can_end else {}
+    broken = few([f"{unit}: {cause.detail}" for unit, cause in lost.items()])
+    text = "; ".join(filter(None, (waiting.text(), broken)))
     entry = _entry(decision, waiting.job, waiting.reason, text, start)
     held = reservation and reservation.job == waiting.job.key
     return replace(entry, units=reservation.units) if reservation and held else entry
 
 
-def _why(decision: Decision, waiting: Waiting) -> str:
-    """Returns why a job does not fit: which units it needs, and how many of these are free, and for whom."""
-    cluster, free = decision.cluster, f"{waiting.free} free"
-    if waiting.kept:
-        by = list(waiting.guaranteed)
-        if cluster.reservation and cluster.reserved_from(waiting.job):
-            by.insert(0, f"reserved for {shown(cluster.reservation.job)}")
-        free += f", {'' if waiting.kept == waiting.free else f'{waiting.kept} of them '}{' or '.join(by)}"
-    lost = waiting.shortage.ranking.unfit if waiting.shortage and not waiting.shortage.can_end else {}
-    broken = [f"{unit}: {cause.detail}" for unit, cause in lost.items() if cause.kind != "not selected"]
-    return "; ".join(filter(None, (waiting.text(free), few(broken))))
+def _ahead(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Yields the jobs, each with an earlier one that starts later."""
+    last: Entry | None = None
+    for entry in entries:
+        if last and last.start and entry.start and entry.start < last.start:
+            yield replace(entry, ahead=last.job)
+            continue
+        yield entry
+        last = entry if entry.start else last
 
 
 def _help(decision: Decision) -> Iterator[str]:
@@ -179,6 +186,34 @@ def _help(decision: Decision) -> Iterator[str]:
                 yield f"{unit}: {cause.detail}"
 
 
+def starts(entry: Entry, now: datetime) -> str:
+    """Returns when a job starts, such as ``about 12:10, by 12:30 UTC``; empty if that is not known."""
+    start, latest = entry.start, entry.latest
+    if not start or start == now:
+        return "now" if start else ""
+    times = [] if start == latest else [f"about {clock(start, now)}"]
+    return f"{', '.join([*times, f'by {clock(latest, now)}'] if latest else times)} UTC"
+
+
+def _expected(entry: Entry, now: datetime) -> str:
+    """Returns when a job starts, for a sentence."""
+    if not entry.start:
+        return "its start time is not known"
+    return f"starts {starts(entry, now)}, in {about(entry.start - now)}"
+
+
+def standing(queue: Queue, entry: Entry, now: datetime) -> str:
+    """Returns the position of a job, and when it starts, in a sentence without its subject."""
+    if entry.reason in STUCK:
+        return f"is blocked: {entry.text}"
+    if not entry.position:
+        return "waits; its position in the queue is not known"
+    place = f"waits in position {entry.position} of {sum(1 for each in queue.entries if each.position)}"
+    if entry.reason == FITS:
+        return f"{place}, and {entry.text}"
+    return ", ".join(filter(None, (place, f"and {_expected(entry, now)}", entry.when)))
+
+
 def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:
     """Returns how many jobs wait, and which is next."""
     if not entries:
@@ -193,12 +228,9 @@ def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:
         texts.append(f"the placement program {silent}")
     else:
         texts += [f"{few(starting)} fit{'' if len(starting) > 1 else 's'} now"] if starting else []
-        if first and first.start:
-            when = f"{'by' if first.exact else 'about'} {clock(first.start, fleet.now)} UTC"
+        if first:
             which = "is next" if first is waiting[0] else "has the reservation"
-            texts.append(f"{first.job} {which} and starts {when}, in {about(first.start - fleet.now)}")
-        elif first:
-            texts.append(f"{first.job} is next, and its start time is unknown")
+            texts.append(f"{first.job} {which} and {_expected(first, fleet.now)}")
         elif not starting:
             texts.append("none can be admitted at present")
     return f"{'; '.join(texts)}."

@@ -24,7 +24,7 @@ from placement.decide.plan import Decision, Tuning, Waiting
 from placement.decide.reasons import causes
 from placement.messages import Reason
 from placement.observe.model import COMPONENT, Ended, Pod
-from placement.observe.read import read_ended, read_pod
+from placement.observe.read import read_pod
 
 SILENT: Final = timedelta(minutes=1)
 """Time without a renewal after which the holder of a Lease has ended."""
@@ -59,7 +59,7 @@ def unplaced(case: Case) -> Iterator[Finding]:
 def _gated(case: Case, pods: Sequence[Pod]) -> Iterator[Finding]:
     """Yields findings about why the placement program does not admit a job, for each of its groups."""
     keys = {pod.key for pod in pods}
-    decision = decision_of(case.fleet, [*case.fleet.pods, *_ended(case)])
+    decision = decision_of(case.fleet, [*case.fleet.pods, *case.over])
     events = case.events_about([pod.name for pod in pods], component=COMPONENT)
     texts = dict.fromkeys(text(event, "message") for event in events)
     silent = silence(case.lease, case.fleet.now)
@@ -135,18 +135,13 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     ]
     keys, uids = {pod.key for pod in own}, {pod.uid for pod in own}
     others = (pod for pod in case.fleet.pods if pod.uid not in uids and not pod.gated)
-    decision = decision_of(case.fleet, [*others, *own, *_ended(case)], reserves=False)
+    decision = decision_of(case.fleet, [*others, *own, *case.over], reserves=False)
     for waiting in decision.waiting:
         if waiting.job.key in keys and not waiting.job.trouble:
             yield Finding("ultraserver", case.called.name, *reason(case, decision, waiting))
     for opening in decision.openings:
         if opening.job.key in keys:
             yield Finding("ultraserver", case.called.name, messages.room(opening.units))
-
-
-def _ended(case: Case) -> Iterator[Ended]:
-    """Yields the workers of the job that have ended."""
-    return (pod for raw in case.pods if (pod := read_ended(raw)))
 
 
 def decision_of(fleet: Fleet, pods: Iterable[Pod | Ended], *, reserves: bool = True) -> Decision:

@@ -1,7 +1,7 @@
 """The commands' output for a terminal, with colours, which `common.output` removes if there is none."""
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -11,7 +11,7 @@ from common.times import clock
 from kubectl_ultraserver.check.line import Line, Status
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.messages import few
-from kubectl_ultraserver.queue import Entry, Queue
+from kubectl_ultraserver.queue import Entry, Queue, starts
 from kubectl_ultraserver.servers import MISSING, Server, Spot, counts
 from kubectl_ultraserver.verify import Verification
 from placement.messages import STUCK
@@ -73,13 +73,10 @@ def queued(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[st
     yield printable(queue.text)
     table = [["POSITION", "JOB", "WORKERS", "PRIORITY", "SHARE", "SINCE", "START", "RESERVED", "REASON"]]
     for entry in entries:
-        start = "blocked" if entry.reason in STUCK else "not known"
-        if entry.start:
-            word = "by" if entry.exact else "about"
-            start = "now" if entry.start <= now else f"{word} {clock(entry.start, now)}"
-        reserved = few(list(entry.units))
+        start = starts(entry, now) or ("blocked" if entry.reason in STUCK else "not known")
+        why = f"{entry.text}; starts {entry.when}" if entry.when else entry.text
         order = str(entry.priority), f"{entry.share:.0%}", clock(entry.since, now)
-        values = (entry.job, str(entry.workers), *order, start, reserved, entry.text)
+        values = (entry.job, str(entry.workers), *order, start, few(entry.units), why)
         table.append([printable(value) or "-" for value in (str(entry.position or ""), *values)])
     if entries:
         yield ""
@@ -88,12 +85,16 @@ def queued(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[st
     yield from (style(f"note: {printable(note)}", fg="yellow") for note in queue.notes)
 
 
-def explained(title: str, findings: Sequence[Finding], unseen: str) -> Iterator[str]:
-    """Yields what a job waits for."""
+def explained(
+    title: str, findings: Sequence[Finding], unseen: str, standings: Mapping[str, str]
+) -> Iterator[str]:
+    """Yields what a job waits for, after the standing in the queue of the job, or of each of its groups."""
     title = printable(title)
+    for job, text in standings.items():
+        yield f"{title if len(standings) == 1 else printable(job)}: {printable(text)}"
     if not findings:
         yield f"{title}: {style('waits for nothing', fg='green')}: its workers have their nodes"
-    else:
+    elif not standings:
         yield f"{title}:"
     yield from listed(findings)
     if unseen:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-from common.texts import counted, few
+from common.texts import few
 from contract.keys import GATE, INJECT, PLACE
 from placement.limits import (
     MOST_ANNOTATIONS,
@@ -148,7 +148,6 @@ def by_hand(pod: str, node: str) -> str:
 # ---- Why a job gets no units, or leaves those that it has --------------------------------------------------
 
 _UNITS: Final = {1: "free node{s}", 2: "free pair{s} of nodes", 4: "whole UltraServer{s}"}
-free: Final = "{} free".format
 tried_again: Final = "{}; tried again at {:%H:%M:%S} UTC".format
 refused: Final = "the API server refused to change its pods: {}".format
 failed: Final = "admitted {} times without getting its nodes".format
@@ -179,6 +178,12 @@ def needs(count: int, size: int, *, parts: bool = False) -> str:
     return f"needs {units(count, size, parts=parts)}"
 
 
+def free(count: int, reserved: int = 0, reasons: Sequence[str] = ()) -> str:
+    """``2 free, 1 of them reserved for team/train``."""
+    which = "" if reserved == count else f"{reserved} of them "
+    return f"{count} free" + (f", {which}{' or '.join(reasons)}" if reserved else "")
+
+
 def shortage(
     needs: str, free: str, victims: Sequence[str] = (), most: int | None = None, *, reserved: bool = False
 ) -> str:
@@ -189,11 +194,9 @@ def shortage(
     return "; ".join(filter(None, (needs, ending, free, later)))
 
 
-def guaranteed_to_others(needed: int, label: str, teams: str, kept: int, total: int) -> str:
-    return (
-        f"needs {counted(needed, 'unit')} of {label}, and {teams} are guaranteed {kept} of the "
-        f"{total} that can be used: use fewer workers, or lower a guarantee"
-    )
+def guaranteed_to_others(needs: str, teams: str, kept: int, total: int) -> str:
+    others = f"{kept} of them {'is' if kept == 1 else 'are'} guaranteed to {teams}"
+    return f"{needs}; {total} can be used, and {others}: use fewer workers, or lower a guarantee"
 
 
 def not_whole(bound: timedelta, why: str) -> str:
@@ -222,7 +225,7 @@ filled_by: Final = "{}, and pod {} uses most of it".format
 held_by: Final = "held by {}".format
 node_held_by: Final = "node {} is held by {}".format
 repelled: Final = "kept off by anti-affinity with {}: wait until it ends, or remove the term".format
-reserved_for: Final = "reserved for {}, which is next".format
+reserved_for: Final = "reserved for {}".format
 kept_for: Final = "kept for {} by a guarantee".format
 kept_free_for: Final = "kept free for {} by a guarantee".format
 incomplete: Final = "{} of {} nodes present".format

@@ -123,15 +123,15 @@ class Allocator:
         cluster, ranking = self._cluster, self._ranking(job)
         avoided = failure.units if failure else ()
         wanted = len(blocks)
-        units, free = ranking.take(job, wanted, avoided, self._doubtful)
+        units = ranking.take(job, wanted, avoided, self._doubtful)
         if not units:
-            if excess := cluster.guarantees.excess(job):
-                raise UnplacedError(excess, reason=Reason.NODES)
             possible = len(ranking.possible(wanted))
+            if possible >= wanted and (excess := cluster.guarantees.excess(job)):
+                raise UnplacedError(excess, reason=Reason.NODES)
             if reserves and cluster.reservation is None and possible >= wanted:
                 cluster.reservation = ranking.reserve(wanted, job, self._ends)
             reserved = cluster.reservation is not None and cluster.reservation.job == job.key
-            shortage = Shortage(ranking, wanted, free, possible, reserved)
+            shortage = Shortage(ranking, wanted, possible, reserved)
             raise UnplacedError(reason=Reason.UNITS if shortage.can_end else Reason.NODES, shortage=shortage)
         by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):

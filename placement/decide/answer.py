@@ -104,7 +104,7 @@ def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = 
     starts = forecast(scene, decision, () if stuck else keys, MOST_DECISIONS, goes_on)
     known = starts.keys() >= {waiting.job.key for waiting in own}
     start = max((start.at for start in starts.values()), default=None) if known else None
-    exact = known and all(start.exact for start in starts.values())
+    exact = known and all(start.at == start.latest for start in starts.values())
     return Answer(False, (), position, others, start, exact, _why(own[0]), scene.now)  # noqa: FBT003 - as above
 
 
@@ -114,4 +114,4 @@ def _why(waiting: Waiting) -> str:
         return WITHOUT_NAMES.get(waiting.reason, waiting.why)
     if waiting.reason in (Reason.GUARANTEE, Reason.RESERVED):
         return f"{waiting.shortage.needs}; {WITHOUT_NAMES[waiting.reason]}"
-    return waiting.text()
+    return replace(waiting, free=waiting.free - waiting.kept, kept=0).text()

@@ -38,6 +38,7 @@ class Ranking:
         self._kind = kind = cluster.units.kind(place)
         self.parts = kind.divides  # whether a job may have fewer nodes of a unit than there are
         self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
+        self.broken = {unit: cause for unit, cause in self.unfit.items() if cause.kind != "not selected"}
         self._possible: list[Unit] = []
         can = cluster.can_become_free
         self._unexamined = (unit for unit in self.fitting.values() if can(unit, place, kind, demands))
@@ -66,19 +67,16 @@ class Ranking:
 
     def take(
         self, job: Job, count: int, avoided: Collection[str] = (), doubtful: Collection[str] = ()
-    ) -> tuple[list[Unit], int]:
-        """Returns the best units for a job that needs a number of them.
+    ) -> list[Unit]:
+        """Returns the best units for a job that needs a number of them; none if there are too few.
 
         Units with doubtful nodes (given by name), and unclear units, come after all others; avoided units
         (given by id) come last.
-
-        Returns:
-            The units, none if there are too few; and the number of units, counted up to the needed number.
         """
         reserved, guarantees = self._cluster.reserved_from(job), self._cluster.guarantees
         rooms, alike = guarantees.rooms(job), (guarantees.teams(job.key[0]), bool(reserved))
-        if (most := self._most.get(alike, count)) < count:
-            return [], most
+        if self._most.get(alike, count) < count:
+            return []
         if self._aside and (rooms or not reserved):
             for entry in self._aside:
                 heappush(self._heap, entry)
@@ -92,7 +90,7 @@ class Ranking:
         # With units that come last for this job, another one might get more.
         if rooms and not last and len(both) + len(repelled) < count:
             self._most[alike] = len(both) + len(repelled)
-        return ([self.fitting[names[-1]] for _, names in both] if len(both) == count else []), len(both)
+        return [self.fitting[names[-1]] for _, names in both] if len(both) == count else []
 
     def _search(  # noqa: PLR0913, PLR0917 - all that a search depends on
         self,
@@ -200,15 +198,16 @@ class Ranking:
             # If ends are assumed, units with fewer nodes in use come first.
             in_use = len(holders) if end.assumed else 0
             ranked.append(((own or fills, end.late, end.assumed, in_use, end, unit.id), unit))
-        # As many units as other teams are owed stay free, even when the reservation begins.
+        # As many units as other teams are owed stay free, even when the reservation begins; if fewer are free
+        # now, those that become free first are kept for them as well.
         ordered = (each for each in sorted(ranked, key=itemgetter(0)) if book(rooms, each[1]))
-        first = list(islice(ordered, count))
+        first = list(islice(ordered, count + cluster.guarantees.lacking(job)))
         if len(first) < count:
             return None
         names = frozenset[str]().union(*(unit.names for _, unit in first))
         begin = max(end.at for (*_, end, _), _ in first)
         own_only, assumed = (any(key[part] for key, _ in first) for part in (0, 2))
-        units = tuple(sorted(unit.id for _, unit in first))
+        units = tuple(sorted(unit.id for _, unit in first[:count]))
         return Reservation(job.key, units, names, begin, assumed=assumed, own=own_only, ends=ends)
 
     def _end(self, unit: Unit, ends: Ends) -> End | None:

@@ -19,8 +19,7 @@ class Start(NamedTuple):
     """When a job may start."""
 
     at: datetime
-    exact: bool  # whether the time depends only on time limits
-    units: tuple[str, ...] = ()  # the units that are reserved for the job
+    latest: datetime | None = None  # if running jobs keep their time limits; None if unknown
     after: tuple[JobKey, ...] = ()  # the jobs that end then
 
 
@@ -43,16 +42,17 @@ def forecast(
         most: Maximum number of decisions.
         goes_on: Returns whether there is time for one more.
     """
-    wanted = frozenset(wanted)
-    starts = {key: start for key, start in _reserved(scene, decision) if key in wanted}
-    missing = set(wanted - starts.keys())
+    starts: dict[JobKey, Start] = {}
+    missing = set(wanted)
+    reserved = {key: start for key, start in _reserved(scene, decision) if key in missing}
     ends = {key: end.at for key in decision.ends.admitted if (end := decision.ends.end(key))}
     pauses = {failure.again(scene.tuning) for failure in decision.memory.failures.values()}
+    pauses |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.by}
     over = frozenset[JobKey]()
     for _ in range(most):
         for opening in decision.openings:
             if opening.job.key in missing:
-                starts[opening.job.key] = Start(scene.now, exact=False, after=tuple(sorted(over)))
+                starts[opening.job.key] = Start(scene.now, after=tuple(sorted(over)))
                 missing.remove(opening.job.key)
             ends[opening.job.key] = decision.ends.over(opening.job) - scene.tuning.bound
         later = [time for time in (*ends.values(), *pauses) if time > scene.now]
@@ -63,6 +63,10 @@ def forecast(
         ends = {key: end for key, end in ends.items() if key not in over}
         scene = _after(scene, now, decision, over)
         decision = scene.decision()
+    for key, start in reserved.items():
+        # A reservation ends if another job comes before this one, for example because its namespace has less.
+        if starts.get(key, Start(scene.now)).at <= start.at:
+            starts[key] = starts.get(key, start)._replace(latest=start.latest)
     return starts
 
 
@@ -86,8 +90,8 @@ def _reserved(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]
     if (reservation := decision.cluster.reservation) and reservation.begin > scene.now:
         jobs = decision.ends.order(reservation.nodes, decision.cluster.holders)
         last = tuple(key for key in jobs if key != reservation.job)[:1]
-        exact = not (reservation.assumed or reservation.own)
-        yield reservation.job, Start(reservation.begin, exact, reservation.units, last)
+        latest = None if reservation.assumed or reservation.own else reservation.begin
+        yield reservation.job, Start(reservation.begin, latest, last)
 
 
 def _bound(opening: Opening, now: datetime) -> Iterator[Pod]:

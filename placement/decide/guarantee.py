@@ -119,6 +119,14 @@ class Guarantees:
         teams = ((label, self._team(job.key[0], label)) for label in labels)
         return any(team and self._needed(job, label) <= self._use(team).owed for label, team in teams)
 
+    def lacking(self, job: Job) -> int:
+        """Returns how many units must become free for other teams before a job gets its own."""
+        label = job.place.unit
+        if label not in self.labels or self.covers(job):
+            return 0
+        others = (use for use in self._uses(label) if use.guarantee is not self._team(job.key[0], label))
+        return max(sum(use.owed for use in others) - self._level(label).units, 0)
+
     def excess(self, job: Job) -> str | None:
         """Returns why a job can never have its units, because too many are guaranteed to others; or None."""
         for label in self._suiting(job.place, job.demands):
@@ -127,7 +135,8 @@ class Guarantees:
             kept = sum(guarantee.count for guarantee in others)
             if kept and needed > max(level.total - kept, team.count if team else 0):
                 teams = ", ".join(guarantee.team for guarantee in others)
-                return messages.guaranteed_to_others(needed, label, teams, kept, level.total)
+                needs = messages.needs(needed, self._units.of(label).nodes)
+                return messages.guaranteed_to_others(needs, teams, kept, level.total)
         return None
 
     def cause(self, unit: Unit, job: Job) -> Cause | None:

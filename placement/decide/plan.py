@@ -223,7 +223,6 @@ class Shortage:
 
     ranking: Ranking  # the units that suit it
     needed: int  # how many of them it needs
-    free: int  # how many of them it may have now
     possible: int  # how many it may have after other jobs have ended, or more
     reserved: bool  # whether what becomes free is reserved for it
     victims: tuple[str, ...] = ()  # the names of the jobs that it preempts
@@ -238,11 +237,6 @@ class Shortage:
         """What the job needs."""
         return messages.needs(self.needed, self.ranking.place.size, parts=self.ranking.parts)
 
-    def text(self, free: str = "", *, reserved: bool = False) -> str:
-        """Returns what the job needs, and how many units are free; ``free`` says it in other words."""
-        free, most = free or messages.free(self.free), None if self.can_end else self.possible
-        return messages.shortage(self.needs, free, self.victims, most, reserved=reserved and self.reserved)
-
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -253,16 +247,20 @@ class Waiting:
     reason: Reason = Reason.PODS
     shortage: Shortage | None = None  # None if it waits for something else
     leaves: str = ""  # why it has to leave its units, and cannot yet; empty for other jobs
-    # With a shortage: how many of the units are free, also those that are kept for others; how many of these
-    # are reserved, or kept by a guarantee; and why it cannot use each unit.
+    # With a shortage: how many of the units are free; how many of these are reserved for another job, or kept
+    # by a guarantee, and the reasons as texts; and why it cannot use each unit.
     free: int = 0
     kept: int = 0
-    guaranteed: tuple[str, ...] = ()  # for which teams guarantees keep them, each as a text
+    reasons: tuple[str, ...] = ()
     units: str = ""
 
-    def text(self, free: str = "", *, reserved: bool = False) -> str:
-        """Returns why it waits, without why it cannot use each unit; see `Shortage.text`."""
-        why = self.shortage.text(free, reserved=reserved) if self.shortage else self.obstacle
+    def text(self, *, reserved: bool = False) -> str:
+        """Returns why it waits, without why it cannot use each unit."""
+        why = self.obstacle
+        if lack := self.shortage:
+            free = messages.free(self.free, self.kept, self.reasons)
+            most, reserved = None if lack.can_end else lack.possible, reserved and lack.reserved
+            why = messages.shortage(lack.needs, free, lack.victims, most, reserved=reserved)
         return printable(messages.cannot_move(self.leaves, why) if self.leaves else why, LONGEST)
 
     @property

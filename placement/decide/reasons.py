@@ -19,8 +19,8 @@ LISTED: Final = 4
 
 def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
     """Yields the waiting jobs, each with the reasons why it cannot have units, which many jobs share."""
-    # The causes, how many units are free and how many are kept for others, and by which guarantees.
-    by_key: dict[tuple[object, ...], tuple[str, int, int, tuple[str, ...]]] = {}
+    # The causes, how many units are free, and which kinds of cause keep how many of these, with the reasons.
+    by_key: dict[tuple[object, ...], tuple[str, int, Counter[str], tuple[str, ...]]] = {}
     for each in waiting:
         if each.shortage is None:
             yield each
@@ -31,14 +31,14 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
         if key not in by_key:
             by_unit = list(causes(cluster, ranking, job))
             total = len(ranking.fitting) + len(ranking.unfit)
-            kinds = Counter(cause.kind for _, cause in by_unit)
-            others = kinds["guaranteed"] + kinds["reserved"]
-            kept = dict.fromkeys(cause.detail for _, cause in by_unit if cause.kind == "guaranteed")
-            by_key[key] = listed(by_unit), total - len(by_unit) + others, others, tuple(kept)
-        text, free, others, guaranteed = by_key[key]
-        if reason is Reason.UNITS and (reserved or guaranteed) and free >= len(job.blocks):
-            reason = Reason.GUARANTEE if guaranteed else Reason.RESERVED
-        yield replace(each, reason=reason, free=free, kept=others, guaranteed=guaranteed, units=text)
+            kept = [cause for _, cause in by_unit if cause.kind in ("reserved", "guaranteed")]
+            reasons = tuple(dict.fromkeys(cause.detail for cause in kept))
+            kinds = Counter(cause.kind for cause in kept)
+            by_key[key] = listed(by_unit), total - len(by_unit) + len(kept), kinds, reasons
+        text, free, kinds, reasons = by_key[key]
+        if reason is Reason.UNITS and kinds and free >= len(job.blocks):
+            reason = Reason.GUARANTEE if kinds["guaranteed"] else Reason.RESERVED
+        yield replace(each, reason=reason, free=free, kept=kinds.total(), reasons=reasons, units=text)
 
 
 def listed(every: Sequence[tuple[str, Cause]]) -> str:
@@ -52,8 +52,8 @@ def listed(every: Sequence[tuple[str, Cause]]) -> str:
 
 
 def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, Cause]]:
-    """Yields why a job cannot have units, by id: first the units that do not suit its pods."""
-    yield from ranking.unfit.items()
+    """Yields why a job cannot have units, by id: first broken ones, last those that it does not select."""
+    yield from ranking.broken.items()
     for unit, taken in ranking.states:
         cause = (
             taken
@@ -65,6 +65,7 @@ def causes(cluster: Cluster, ranking: Ranking, job: Job) -> Iterator[tuple[str, 
             cause = Cause(cause.kind, messages.filled_by(cause.detail, f"{pod.namespace}/{pod.name}"))
         if cause is not None:
             yield unit.id, cause
+    yield from ((unit, cause) for unit, cause in ranking.unfit.items() if unit not in ranking.broken)
 
 
 def _counted(kind: str, alike: list[tuple[str, Cause]]) -> str:

@@ -20,7 +20,7 @@ from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.names import JobName, job_of
 from placement.decide.topology import Topology
 from placement.observe.model import Node
-from placement.observe.read import read_pod
+from placement.observe.read import read_ended, read_pod
 from testbed.mpijob import mpijob
 from testbed.plane.nodes import TRN2U
 from tests.kubectl_ultraserver.api import table_of
@@ -148,7 +148,9 @@ def work(
 ) -> Case:
     """Returns a job with its pods, and other pods in the cluster."""
     pods = list(pods)
-    return Case(called, NAMESPACE, job or {}, tuple(pods), fleet(nodes, [*pods, *others], **known))
+    cluster = fleet(nodes, [*pods, *others], **known)
+    over = tuple(ended for raw in pods if (ended := read_ended(raw)))
+    return Case(called, NAMESPACE, job or {}, tuple(pods), cluster, over=over)
 
 
 def case(known_case: Case, **known: Any) -> Case:

@@ -56,6 +56,7 @@ def test_json_has_everything(api: Cluster) -> None:
     assert [row["node"] for row in verdict["rows"]] == ["n1-0", "n1-1", "n1-2", "n1-3"]
     assert json.loads(run("why", "train", "-o", "json")[1]) == {
         "job": "mpijob team/train",
+        "jobs": [],
         "findings": [],
         "unseen": "",
     }

@@ -113,7 +113,7 @@ def test_what_others_write_commands_nothing_of_a_terminal() -> None:
     finding = Finding("queue", HOSTILE, HOSTILE, (HOSTILE,), HOSTILE)
     shown = [
         *drawn(servers(fleet(pods=[by_owner, by_label])), 200),
-        *explained(HOSTILE, [finding, *why(case(work(pods)))], HOSTILE),
+        *explained(HOSTILE, [finding, *why(case(work(pods)))], HOSTILE, {HOSTILE: HOSTILE}),
         *verified(verdict),
     ]
     assert sum("yours" in line for line in shown) > len(pods)

@@ -52,7 +52,7 @@ def test_why_answers_for_any_kueue_objects_and_status(  # noqa: PLR0913, PLR0917
         )
     )
     assert all(isinstance(finding, Finding) for finding in answer)
-    assert list(explained("train", answer, ""))
+    assert list(explained("train", answer, "", {}))
 
 
 @examples(15)

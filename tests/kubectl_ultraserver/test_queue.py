@@ -14,8 +14,9 @@ from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE
-from kubectl_ultraserver.queue import ENDLESS, ESTIMATE, EXACT, LATE, ORDER, Queue, queue
+from kubectl_ultraserver.queue import ENDLESS, ESTIMATE, EXACT, LATE, ORDER, Queue, queue, standing
 from kubectl_ultraserver.table import Table
+from kubectl_ultraserver.terminal import explained
 from placement.observe.model import units_of
 from tests.docs.blocks import blocks_of
 from tests.kubectl_ultraserver.api import Cluster
@@ -65,17 +66,31 @@ def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_unit
     result = queue_of(*busy, waits("small", 4, 20), waits("train", 8, 30))
     assert result.text == "2 jobs wait; team/train is next and starts by 12:30 UTC, in 30 min."
     assert rows(result) == [
-        (1, "team/train", "needs 2 whole UltraServers; 1 free; starts when other/b ends"),
-        (
-            2,
-            "team/small",
-            "needs 1 whole UltraServer; 1 free, reserved for team/train; starts when other/a ends",
-        ),
+        (1, "team/train", "needs 2 whole UltraServers; 1 free"),
+        (2, "team/small", "needs 1 whole UltraServer; 1 free, reserved for team/train"),
     ]
     first, second = result.entries
-    assert (first.start, first.exact, first.units) == (NOW + HOUR / 2, True, ("us-02", "us-03"))
-    assert (second.start, second.exact, second.units, second.reason) == (NOW + HOUR, False, (), "reserved")
+    assert (first.start, first.latest, first.units) == (NOW + HOUR / 2, NOW + HOUR / 2, ("us-02", "us-03"))
+    assert (second.start, second.latest, second.units, second.reason) == (NOW + HOUR, None, (), "reserved")
+    assert (first.when, second.when) == ("when other/b ends", "when other/a ends")
     assert result.notes == (ORDER, EXACT, ESTIMATE)
+
+
+def test_a_job_that_starts_before_an_earlier_one_is_ahead_of_it() -> None:
+    busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m"), runs("c", 3, limit="3h")]
+    short = waits("short", 4, 20)
+    for each in short:
+        each["metadata"]["annotations"][TIME_LIMIT] = "30m"
+    first, second = queue_of(*busy, waits("train", 12, 30), short).entries
+    assert (first.job, first.start, first.ahead) == ("team/train", NOW + 2 * HOUR, "")
+    assert (second.job, second.start, second.ahead) == ("team/short", NOW + HOUR / 2, "team/train")
+    assert second.when == "when other/b ends, ahead of team/train"
+
+
+def test_a_start_before_the_reservation_begins_is_expected_and_its_beginning_is_the_latest() -> None:
+    result = queue_of(runs("a", 1), runs("b", 2, limit="3h"), runs("c", 3, limit="4h"), waits("train", 4, 30))
+    assert result.text == "1 job waits; team/train is next and starts about 13:00, by 14:00 UTC, in 60 min."
+    assert result.notes == (EXACT, ESTIMATE)
 
 
 def test_priority_and_share_explain_the_order_and_a_later_job_may_have_the_reservation() -> None:
@@ -99,7 +114,7 @@ def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
     result = queue_of(*busy, waits("train", 8, 30))
     assert result.text == "1 job waits; team/train is next and starts about 13:00 UTC, in 60 min."
     assert result.entries[0].start == NOW + HOUR
-    assert result.entries[0].text == "needs 2 whole UltraServers; 0 free; starts when other/a ends"
+    assert result.entries[0].text == "needs 2 whole UltraServers; 0 free"
     assert result.notes == (ESTIMATE,)
 
 
@@ -107,8 +122,8 @@ def test_the_reason_why_a_start_is_not_known_is_a_note() -> None:
     listed = queue_of(
         *(runs(name, unit, minutes=1500) for unit, name in enumerate("abc", 1)), waits("train", 8, 30)
     )
-    assert listed.text == "1 job waits; team/train is next, and its start time is unknown."
-    assert listed.notes == (f"the start time of team/train is unknown: {ENDLESS}",)
+    assert listed.text == "1 job waits; team/train is next and its start time is not known."
+    assert listed.notes == (ENDLESS,)
 
 
 def test_without_more_time_only_the_job_with_the_reservation_has_a_start() -> None:
@@ -125,7 +140,7 @@ def test_units_that_others_may_use_before_make_an_estimate() -> None:
         each["metadata"] |= {"namespace": "team", "labels": each["metadata"]["labels"] | {JOB: "team.a"}}
     result = queue_of(own, runs("b", 2, limit="90m"), runs("c", 3, limit="2h"), waits("train", 12, 30))
     (entry,) = result.entries
-    assert (entry.start, entry.exact) == (NOW + HOUR, False)
+    assert (entry.start, entry.latest) == (NOW + HOUR, None)
     assert result.notes == ("jobs of other namespaces may use the reserved units before team/train", ESTIMATE)
 
 
@@ -134,8 +149,8 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
     parts = waits("parts", 4, 60)[:3]
     result = queue_of(parts, waits("huge", 16, 50), waits("fits", 4, 1), waits("train", 8, 5), nodes=nodes)
     assert rows(result) == [
-        (1, "team/train", "fits us-02, us-03; see its Events if it waits"),
-        (2, "team/fits", "needs 1 whole UltraServer; 0 free; starts when team/train ends"),
+        (1, "team/train", "fits us-02, us-03; see its Events if it still waits"),
+        (2, "team/fits", "needs 1 whole UltraServer; 0 free"),
         (None, "team/parts", "3 of 4 workers exist"),
         (
             None,
@@ -169,13 +184,11 @@ def test_units_that_are_free_for_others_only_are_counted() -> None:
     guaranteed = Table(units=units_of([], [{"namespaces": "vision", "unit": SERVER_4, "count": 2}]))
     jobs = [waits("first", 4, 30), waits("second", 4, 20), waits("large", 8, 10)]
     _, second, large = queue_of(*jobs, table=guaranteed).entries
-    assert second.text.startswith(
-        "needs 1 whole UltraServer; 2 free, kept free for vision by a guarantee; starts "
+    assert second.text == "needs 1 whole UltraServer; 2 free, kept free for vision by a guarantee"
+    assert large.text == (
+        "needs 2 whole UltraServers; 3 can be used, and 2 of them are guaranteed to vision: "
+        "use fewer workers, or lower a guarantee"
     )
-    assert large.text.startswith(
-        "needs 2 units of neuron.amazonaws.com/ultraserver-server-id-4, and vision are"
-    )
-    assert "free" not in large.text
 
 
 def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
@@ -194,7 +207,7 @@ def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
     launcher = web("large", "95")
     launcher["metadata"]["annotations"] = {JOB: "team.other"}
     (entry,) = queue_of([launcher], pods).entries
-    assert (entry.units, entry.start, entry.exact) == (("us-01", "us-02", "us-03"), None, False)
+    assert (entry.units, entry.start, entry.latest) == (("us-01", "us-02", "us-03"), None, None)
 
 
 def test_what_was_not_looked_at_and_a_program_that_does_not_run_leave_nothing_promised() -> None:
@@ -265,9 +278,11 @@ def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
         "share": 0.0,
         "since": "2026-11-21T11:30:00Z",
         "reason": "units",
-        "text": "needs 2 whole UltraServers; 1 free; starts when team-b/eval ends",
+        "text": "needs 2 whole UltraServers; 1 free",
         "start": "2026-11-21T12:30:00Z",
-        "exact": True,
+        "latest": "2026-11-21T12:30:00Z",
+        "after": ["team-b/eval"],
+        "ahead": "",
         "units": ["us-02", "us-03"],
     }
     api.refuse = "GET /api/v1/pods?"
@@ -275,3 +290,41 @@ def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
     assert code == 0
     assert out.startswith("2 jobs wait; which is next is not known.\n")
     assert "note: pods of other namespaces were not examined: cannot list pods" in out
+
+
+def test_why_begins_with_the_position_and_the_start_that_the_queue_shows(api: Cluster) -> None:
+    assert api.objects
+    shown = {job["job"]: job for job in json.loads(run("queue", "-o", "json")[1])["jobs"]}
+    first, second, *_ = run("why", "train")[1].splitlines()
+    text = "waits in position 1 of 2, and starts by 12:30 UTC, in 30 min, when team-b/eval ends"
+    assert first == f"job team-a/train: {text}"
+    assert f" does not admit the job: {shown['team-a/train']['text']}; " in second
+    needs = "needs 4 whole UltraServers; 1 free, reserved for team-a/train; at most 3 can become free"
+    assert run("why", "huge")[1].splitlines()[0] == f"job team-a/huge: is blocked: {needs}"
+    (small,) = json.loads(run("why", "small", "-n", "team-c", "-o", "json")[1])["jobs"]
+    assert small == shown["team-c/small"]
+    api.refuse = "GET /api/v1/pods?"
+    unknown = "waits; its position in the queue is not known"
+    assert run("why", "train")[1].startswith(f"job team-a/train: {unknown}\n")
+
+
+def test_each_group_of_a_job_has_a_line() -> None:
+    lines = explained("leaderworkerset team/set", [], "", {"team/set-0": "waits", "team/set-1": "waits"})
+    assert [*lines][:2] == ["team/set-0: waits", "team/set-1: waits"]
+
+
+def test_the_standing_of_a_job_that_fits_or_whose_start_is_not_known() -> None:
+    fits = queue_of(waits("train", 4, 30))
+    assert standing(fits, fits.entries[0], NOW).startswith("waits in position 1 of 1, and fits us-01; see ")
+    down = queue_of(runs("a", 1, 2, 3), waits("train", 4, 30), lease=None)
+    text = "waits in position 1 of 1, and its start time is not known"
+    assert standing(down, down.entries[0], NOW) == text
+
+
+def test_a_terminal_shows_that_starts_are_computed(api: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert api.objects
+    shown: list[str] = []
+    monkeypatch.setattr(cli, "progress", shown.append)
+    run("queue")
+    assert shown[0].startswith("computing when jobs start, for ")
+    assert shown[-1] == ""

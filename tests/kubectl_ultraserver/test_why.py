@@ -74,6 +74,25 @@ def test_each_ultraserver_that_the_job_cannot_use_has_a_reason() -> None:
     assert finding.details == ("us-01: node n1-2 is cordoned", "us-02: held by team/other")
 
 
+def test_broken_units_come_before_those_that_other_jobs_hold_and_those_that_the_job_does_not_select() -> None:
+    pods = gated(workers("train", 4), 4)
+    for each in pods:
+        each["spec"]["affinity"]["nodeAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": SERVER_4, "operator": "In", "values": ["us-02", "us-03"]}]}
+                ]
+            }
+        }
+    nodes = changed(THREE, n3_2={"cordoned": True})
+    finding = only(case(work(pods, nodes, workers("other", 4, ["n2-0", "n2-1", "n2-2", "n2-3"]))))
+    assert finding.details == (
+        "us-03: node n3-2 is cordoned",
+        "us-02: held by team/other",
+        "us-01: node n1-0 does not match the pods' node affinity",
+    )
+
+
 def test_with_the_program_a_job_that_lacks_pods_waits_for_them() -> None:
     pods = gated(workers("train", 4), 4)[:3]
     texts = [finding.text for finding in why(case(work(pods, job=stored())))]

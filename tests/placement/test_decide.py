@@ -231,7 +231,7 @@ CASES = [
         + job("old", 8, age=10 * MINUTE - SECOND)
         + job("a", 4),
         {"a": "us-01"},
-        {"old": "needs 2 whole UltraServers; 1 free; us-01: held by team/a; us-02: held by team/r"},
+        {"old": "needs 2 whole UltraServers; 0 free; us-01: held by team/a; us-02: held by team/r"},
     ),
     Case(
         "then units are reserved for it",

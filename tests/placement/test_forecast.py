@@ -58,7 +58,13 @@ def test_with_limits_that_are_kept_the_forecast_is_what_happens(number: int) -> 
         for unit in range(1, 5)
     ]
     waits = [
-        job(f"w{index}", dice.choice((2, 4, 4, 8)), age=HOUR, limit=dice.randint(5, 40) * MINUTE)
+        job(
+            f"w{index}",
+            dice.choice((2, 4, 4, 8)),
+            age=HOUR,
+            limit=dice.randint(5, 40) * MINUTE,
+            namespace=dice.choice(("team", "other-1", "other-2")),
+        )
         for index in range(5)
     ]
     # Ages differ, so that their order does not depend on names.
@@ -71,6 +77,7 @@ def test_with_limits_that_are_kept_the_forecast_is_what_happens(number: int) -> 
     expected = happened(pods, ends)
     starts = forecast_of(pods)
     assert {name: start.at for name, start in starts.items()} == expected
+    assert all(start.latest in (None, start.at) for start in starts.values())
 
 
 def ended(*names: str) -> tuple[JobKey, ...]:
@@ -80,10 +87,29 @@ def ended(*names: str) -> tuple[JobKey, ...]:
 def test_only_the_reserved_start_can_be_exact() -> None:
     busy = [running(f"r{unit}", unit, HOUR, unit * HOUR + MINUTE) for unit in range(1, 5)]
     starts = forecast_of(*busy, job("first", 8, age=HOUR, limit=HOUR), job("second", 4, age=HOUR / 2))
-    assert starts["first"] == Start(
-        NOW + HOUR + MINUTE, exact=True, units=("us-01", "us-02"), after=ended("r2")
-    )
-    assert starts["second"] == Start(NOW + 2 * HOUR + MINUTE, exact=False, after=ended("first", "r3"))
+    end = NOW + HOUR + MINUTE
+    assert starts["first"] == Start(end, latest=end, after=ended("r2"))
+    assert starts["second"] == Start(NOW + 2 * HOUR + MINUTE, after=ended("first", "r3"))
+
+
+def test_a_job_may_start_before_its_reservation_if_jobs_without_a_limit_end() -> None:
+    busy = [running("r1", 1, HOUR, None), *(running(f"r{unit}", unit, HOUR, 5 * HOUR) for unit in (2, 3, 4))]
+    starts = forecast_of(*busy, job("first", 4, age=HOUR))
+    assert starts == {"first": Start(NOW + HOUR, latest=NOW + 4 * HOUR, after=ended("r1"))}
+
+
+def test_a_job_with_a_reservation_starts_later_if_its_namespace_will_have_more_than_another() -> None:
+    """When the other namespace's job ends, that namespace has nothing, so its next job comes first."""
+    busy = [
+        running("r1", 1, HOUR, 2 * HOUR, namespace="other"),
+        running("r2", 2, HOUR, 3 * HOUR),
+        *(running(f"r{unit}", unit, HOUR, 9 * HOUR, namespace="third") for unit in (3, 4)),
+    ]
+    first = job("first", 4, age=50 * MINUTE)
+    second = job("second", 4, age=40 * MINUTE, namespace="other", limit=3 * HOUR)
+    starts = forecast_of(*busy, first, second)
+    assert starts["second"].at == NOW + HOUR
+    assert starts["first"] == Start(NOW + 2 * HOUR, after=ended("r2"))
 
 
 def test_jobs_without_an_end_and_too_many_ends_leave_starts_unknown() -> None:
@@ -102,4 +128,4 @@ def test_the_devices_that_a_job_claims_are_free_when_it_ends() -> None:
         claims[pod.namespace, pod.name] = Claim((), None, 4, pod.uid, devices, (pod.uid,), extended=False)
         pods.append(replace(pod, claims=(("whole", pod.name),)))
     starts = forecast_of(pods, job("first", 16, age=MINUTE), inventory=Inventory(claims=claims))
-    assert starts == {"first": Start(NOW + HOUR, exact=False, after=ended("r1", "r2", "r3", "r4"))}
+    assert starts == {"first": Start(NOW + HOUR, after=ended("r1", "r2", "r3", "r4"))}

@@ -113,11 +113,16 @@ def test_a_unit_that_others_use_too_does_not_count_as_the_teams() -> None:
     assert set(placed(ask(mixed, job("own8", 8, **VISION)))) == {"vision-a/own8"}
 
 
+def test_a_job_that_is_larger_than_the_fleet_does_not_wait_for_a_guarantee() -> None:
+    needs = "needs 4 whole UltraServers; 3 free; at most 3 can become free"
+    assert waiting(ask(job("huge", 16)))["huge"] == needs
+
+
 def test_beyond_its_guarantee_a_team_leaves_what_the_others_are_owed() -> None:
     both = (*TWO_FOR_VISION, Guarantee(("speech",), SERVER_4, 1))
     decision = ask(job("large", 12, age=HOUR, **VISION), guarantees=both)
-    assert "needs 3 units" in waiting(decision)["vision-a/large"]
-    assert "guaranteed 1 of the 3 that can be used" in waiting(decision)["vision-a/large"]
+    needs = "needs 3 whole UltraServers; 3 can be used, and 1 of them is guaranteed to speech"
+    assert needs in waiting(decision)["vision-a/large"]
     assert decision.waiting[0].reason is Reason.NODES
     # It never fits, so it keeps no unit from others.
     assert decision.cluster.reservation is None
@@ -168,7 +173,7 @@ def test_blocks_of_a_shared_rack_need_as_many_racks_as_they_fill() -> None:
         for pod in job("ten", 30, config=1)
     ]
     decision = on_racks(ten, guarantees=(Guarantee(("vision-*",), RACK, 1),))
-    needs = "needs 3 units of example.com/rack, and vision-* are guaranteed 1 of the 3"
+    needs = "needs 3 free units of 18 nodes; 3 can be used, and 1 of them is guaranteed to vision-*"
     assert needs in decision.waiting[0].why
     assert decision.waiting[0].reason is Reason.NODES
 
@@ -179,15 +184,30 @@ def test_a_unit_of_a_failed_admission_is_the_last_that_a_team_gets() -> None:
     assert placed(ask(job("own", 4, **VISION), memory=memory)) == {"vision-a/own": "us-02"}
 
 
-def test_units_that_are_owed_are_not_reserved_for_smaller_ones() -> None:
-    nodes = servers(4)
-    others = [
+def running_on(nodes: dict[str, Node], *numbers: int) -> list[Pod]:
+    """Returns the pods of jobs that each have an UltraServer for hours, the later ones for longer."""
+    return [
         replace(pod, opened=NOW - HOUR, limit=(8 + server) * HOUR)
-        for server in (2, 3, 4)
+        for server in numbers
         for pod in bound(
             job(f"o{server}", 4), on(nodes, *(f"n{server}-{number}" for number in range(4))), started=True
         )
     ]
+
+
+def test_a_reservation_begins_when_as_many_units_are_free_as_others_are_owed_as_well() -> None:
+    """Otherwise a later job would get one of these units, and the first job would wait for it."""
+    nodes = servers(4)
+    decision = ask(running_on(nodes, 2, 3, 4), job("first", 8, age=9 * HOUR), job("second", 4), nodes=nodes)
+    reservation = decision.cluster.reservation
+    assert reservation is not None
+    assert (reservation.units, reservation.begin) == (("us-02", "us-03"), NOW + 11 * HOUR)
+    assert reservation.nodes >= {"n4-0"}
+
+
+def test_units_that_are_owed_are_not_reserved_for_smaller_ones() -> None:
+    nodes = servers(4)
+    others = running_on(nodes, 2, 3, 4)
     pairs = job("pairs", 6, age=9 * HOUR)
     decision = ask(others, pairs, guarantees=(Guarantee(("vision-*",), SERVER_4, 1),), nodes=nodes)
     assert decision.cluster.reservation is not None

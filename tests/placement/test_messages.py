@@ -43,6 +43,11 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
         ((2, 8), "2 free units of 8 nodes"),
     ],
     "needs": [((2, 4), "needs 2 whole UltraServers")],
+    "free": [
+        ((2,), "2 free"),
+        ((1, 1, ["reserved for j"]), "1 free, reserved for j"),
+        ((2, 1, ["reserved for j", "kept for t"]), "2 free, 1 of them reserved for j or kept for t"),
+    ],
     "shortage": [
         (("needs 2", "1 free"), "needs 2; 1 free"),
         (("needs 2", "1 free", ["j"]), "needs 2; preempts j of lower priority; 1 free"),
@@ -54,9 +59,13 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], str]]] = {
     ],
     "guaranteed_to_others": [
         (
-            (2, "l", "t", 3, 4),
-            f"needs 2 units of l, and t are guaranteed 3 of the 4 that can be used: {FEWER}",
-        )
+            ("needs 2", "t", 3, 4),
+            f"needs 2; 4 can be used, and 3 of them are guaranteed to t: {FEWER}",
+        ),
+        (
+            ("needs 2", "t", 1, 2),
+            f"needs 2; 2 can be used, and 1 of them is guaranteed to t: {FEWER}",
+        ),
     ],
     "not_whole": [((timedelta(minutes=2), "why"), "admitted, but not whole within 120 s: why")],
     "leaves": [
@@ -166,7 +175,6 @@ CONSTANTS = {
     "same_pin": "blocks {} and {} are both pinned to {}",
     "crowded": "{} needs a node in {}, where its block is: {}",
     "too_few_nodes": "only {} of its nodes are not used by the block",
-    "free": "{} free",
     "tried_again": "{}; tried again at {:%H:%M:%S} UTC",
     "refused": "the API server refused to change its pods: {}",
     "failed": "admitted {} times without getting its nodes",
@@ -201,7 +209,7 @@ CONSTANTS = {
     "held_by": "held by {}",
     "node_held_by": "node {} is held by {}",
     "repelled": "kept off by anti-affinity with {}: wait until it ends, or remove the term",
-    "reserved_for": "reserved for {}, which is next",
+    "reserved_for": "reserved for {}",
     "kept_for": "kept for {} by a guarantee",
     "kept_free_for": "kept free for {} by a guarantee",
     "incomplete": "{} of {} nodes present",

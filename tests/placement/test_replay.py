@@ -289,7 +289,7 @@ def test_the_command_prints_a_sentence_and_then_the_jobs(tmp_path: Path) -> None
     first, admitted, waits, *more = done.stdout.splitlines()
     assert (first, more) == ("1 of 2 waiting jobs would be admitted now.", [])
     assert admitted == "  admit   team/small: to us-02"
-    assert waits.startswith("  wait    team/large: needs 4 whole UltraServers; 2 free; at most 3 can become")
+    assert waits.startswith("  wait    team/large: needs 4 whole UltraServers; 1 free; at most 3 can become")
     assert done.stderr.splitlines() == [
         messages.INCOMPLETE_SNAPSHOT,
         "note: the snapshot was taken with release 0",
