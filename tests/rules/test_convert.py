@@ -302,9 +302,9 @@ REFUSED = {
     "rules: [{name: init-in-job-image, mode: off}]": (
         "rule init-in-job-image has no variant of the AWS document any more"
     ),
-    "rules: [{name: driver-sets-mode, mode: off}]": "rule driver-sets-mode is not in the packaged table any",
-    "rules: [{name: kueue-own-pair, mode: off}]": "rule kueue-own-pair is not in the packaged table any",
-    "rules: [{name: wait-as-mpirun, mode: off}]": "rule wait-as-mpirun is not in the packaged table any",
+    "rules: [{name: driver-sets-mode, mode: off}]": "the packaged table no longer has rule driver-sets-mode",
+    "rules: [{name: kueue-own-pair, mode: off}]": "the packaged table no longer has rule kueue-own-pair",
+    "rules: [{name: wait-as-mpirun, mode: off}]": "the packaged table no longer has rule wait-as-mpirun",
     "rules: [{name: a, reason: r, match: {role: worker, every: true}, replaces: job-label}]": (
         "rule a replaces job-label only for some jobs: exclude these jobs in match of job-label"
     ),

@@ -29,7 +29,7 @@ def test_the_version_is_the_tag_of_every_image_and_nothing_else_has_one() -> Non
 
 def test_the_changelog_has_this_version() -> None:
     unreleased, _, rest = text_of("CHANGELOG.md").partition("## [Unreleased]\n")[2].partition("\n## [")
-    assert f"Will be {product.version()}." in unreleased or rest.startswith(f"{product.version()}]")
+    assert f"This will be {product.version()}." in unreleased or rest.startswith(f"{product.version()}]")
 
 
 @pytest.fixture

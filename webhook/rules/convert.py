@@ -271,7 +271,7 @@ def _changing_rule(row: Row, packaged: Mapping[str, Row]) -> Iterator[Row]:
     if name not in packaged and not {"match", "reason"} <= row.keys():
         if is_off and not matches(name, REMOVED_RULES):
             return
-        raise ValueError(f"rule {name} is not in the packaged table any more: remove the row (CHANGELOG.md)")
+        raise ValueError(f"the packaged table no longer has rule {name}: remove the row (docs/rule-table.md)")
     for other in values(row, "replaces") if name not in packaged else ():
         if other in packaged and not row["match"].items() <= packaged[other]["match"].items():
             raise ValueError(
