@@ -23,7 +23,7 @@ from webhook.preview.report import Preview
 from webhook.preview.run import EMPTY, preview
 from webhook.preview.text import as_diff, details, headline, row, totals
 from webhook.rules.convert import changes, converted
-from webhook.rules.draft import Draft, with_off_as_text
+from webhook.rules.draft import Draft, with_off
 from webhook.rules.explain import explained
 from webhook.rules.lint import doubtful_rows
 from webhook.rules.lint_policies import notes
@@ -293,7 +293,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         say(overview(table, width), nl=False)
     else:
-        say(dump_yaml(with_off_as_text(draft.raw)), nl=False)
+        say(dump_yaml(with_off(draft.raw)), nl=False)
 
 
 def _no_row(draft: Draft, name: str) -> str:

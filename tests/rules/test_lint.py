@@ -326,7 +326,7 @@ LINT: dict[str, tuple[str, Expected]] = {
             (
                 10,
                 "families[0].shapes[0].together",
-                "one unit of 4 nodes cannot hold 8 workers: write preferred",
+                "a unit of 4 nodes cannot hold 8 workers: write preferred",
             )
         ],
     ),
@@ -431,7 +431,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             [
                 (
                     "wholeNode",
-                    "jobs that request more than 4 are in this family, too, and wait forever; if",
+                    "jobs that request more than 4 are in this family and wait forever; if",
                 ),
             ],
         ),
@@ -447,7 +447,7 @@ REFUSING = '      - {name: none, workers: multiple of 1, deny: "$(job.nodes) wor
             [
                 (
                     "shapes",
-                    "jobs of shape six share units, and jobs of other shapes of trn2u do not: write",
+                    "jobs of shape six share units, unlike those of other shapes of trn2u: write",
                 )
             ],
         ),
@@ -522,7 +522,7 @@ def test_a_changed_row_is_reported_where_the_change_is() -> None:
     assert (source, line, path.endswith("topologyKey")) == (SOURCE, 5, True)
     same_problems(
         EXTENDS + "families:\n  - name: trn2u\n    shapes:\n      - {name: two-node, workers: 6}\n",
-        [(7, "families[0].shapes[0].together", "one unit of 2 nodes cannot hold 6 workers: write preferred")],
+        [(7, "families[0].shapes[0].together", "a unit of 2 nodes cannot hold 6 workers: write preferred")],
     )
     text = "rules:\n  - name: apart-across-namespaces\n    match: {role: worker, workload: nope}\n"
     assert (SOURCE, 6, "rules[0].match.workload") in [row[:3] for row in problems(EXTENDS + text)]

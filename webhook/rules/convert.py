@@ -56,7 +56,7 @@ def converted(text: Text) -> str:
     """
     source, document = text[0], document_of(text[1], text[0])
     if not isinstance(document.value, dict) or document.value.get("apiVersion") != OLD_VERSION:
-        message = f"is not {OLD_VERSION}, so this is not a table of release 0.2.0: do not convert it"
+        message = f"is not {OLD_VERSION}, so this is not a table of release 0.2.0"
         raise TableError([Problem(source, 1, "apiVersion", message)])
     try:
         with errors_at():
@@ -103,9 +103,7 @@ def _sections(old: Row) -> Iterator[tuple[str, Any]]:
             yield key, value if rows == value else [*map(_with_mode_text, rows)]
         elif key == "workloads":
             if "extends" in old and any(row["name"] == INDEXED_JOB for row in value):
-                raise ValueError(
-                    f"workload {INDEXED_JOB} is now a part of {JOB}: write your changes to {JOB}"
-                )
+                raise ValueError(f"workload {INDEXED_JOB} is now a part of {JOB}: rename the row to {JOB}")
             yield key, converted_rows(key, value, workload)
         elif key != "shapes":
             yield key, VERSION if key == "apiVersion" else value
@@ -148,16 +146,13 @@ def _units(shapes: list[Row], packaged_family: Row, *, extends: bool) -> list[Ro
     """
     packaged = {unit["label"]: unit for unit in packaged_family["units"]}
     packaged_labels = {unit["nodes"]: label for label, unit in packaged.items()}
-    packaged_shapes = [
-        {**row, "topologyKey": packaged_labels.get(row["nodeConfig"])}
-        for row in (packaged_family["shapes"] if extends else ())
-    ]
+    base = packaged_family["shapes"] if extends else ()
+    packaged_shapes = [{**row, "topologyKey": packaged_labels.get(row["nodeConfig"])} for row in base]
     rows: dict[str, Row] = {row["name"]: row for row in packaged_shapes}
     rows |= {row["name"]: {**rows.get(row["name"], {}), **row} for row in shapes}
     converted_rows("shapes", shapes, lambda row: int(rows[row["name"]]["nodeConfig"]))
     changed = [row for row in rows.values() if row.get("topologyKey") and row not in packaged_shapes]
-    labels = packaged_labels if extends else {}
-    labels = labels | {row["nodeConfig"]: row["topologyKey"] for row in changed}
+    labels = (packaged_labels if extends else {}) | {row["nodeConfig"]: row["topologyKey"] for row in changed}
     for row in rows.values():
         size, key = row["nodeConfig"], row.get("topologyKey")
         if size == 1 and (row.get("together", "none") != "none" or row.get("apart", "none") != "none"):
@@ -180,10 +175,7 @@ def _label(labels: Mapping[int, str], size: int) -> str | None:
 
 
 def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
-    """Returns the rules of a table without ``extends``, each with `unless` in place of `replaces` of others.
-
-    A rule comes after the rules that its `unless` and its `needs` name.
-    """
+    """Returns the rules of a table with `unless` for `replaces`, each after the rules that it names."""
     by_name = {row["name"]: row for row in rules}
     unless = {name: [row["name"] for row in rules if name in values(row, "replaces")] for name in by_name}
     positions = {name: index for index, name in enumerate(by_name)}
@@ -198,10 +190,7 @@ def _ordered_rules(rules: Sequence[Row]) -> list[Row]:
             add(earlier_name)
         ordered.append(row | {"unless": unless[name]} if unless[name] else row)
 
-    def position(row: Row) -> int:
-        return positions.get(next(iter(values(row, "replaces")), row["name"]), 0)
-
-    for row in sorted(rules, key=position):
+    for row in sorted(rules, key=lambda row: positions.get((*values(row, "replaces"), row["name"])[0], 0)):
         add(row["name"])
     return ordered
 
@@ -287,16 +276,15 @@ def _new_text(document: Document, text: str, new: Mapping[str, Any]) -> str:
     """Returns the new table as text, with the lines of every unchanged section from the old text."""
     lines, old, result = text.splitlines(keepends=True), document.value, ""
     starts = [document.line_of((key,)) - 1 for key in old]
-    comment_starts = list(map(partial(_comment_start, lines), starts))
-    ends = [*comment_starts[1:], len(lines)]
+    tops = list(map(partial(_top, lines), starts))
     last = [key for key in old if key in FAMILY_SECTIONS][-1:]
-    for key, comment_start, start, end in zip(old, comment_starts, starts, ends, strict=True):
+    for key, top, start, end in zip(old, tops, starts, [*tops[1:], len(lines)], strict=True):
         sections = [key] if key in new else []
         if sections and new[key] == old[key]:
-            result += "".join(lines[comment_start:end])
+            result += "".join(lines[top:end])
         elif sections or [key] == last:
             sections += ["families"] if [key] == last else []
-            result += "".join(lines[comment_start:start])
+            result += "".join(lines[top:start])
             result += dump_yaml({name: new[name] for name in sections if name in new})
     try:
         (result_document,) = read_documents(result)
@@ -305,7 +293,7 @@ def _new_text(document: Document, text: str, new: Mapping[str, Any]) -> str:
     return result if result_document.value == new else dump_yaml(new)
 
 
-def _comment_start(lines: Sequence[str], start: int) -> int:
+def _top(lines: Sequence[str], start: int) -> int:
     """Returns the index of the first line of the comments and empty lines above a line."""
     while start and lines[start - 1].startswith(("#", "\n")):
         start -= 1

@@ -22,10 +22,7 @@ ROWS: Final[Mapping[str, AbstractSet[str]]] = {
 }
 """The sections with named rows; for each section, the keys that a new row needs in addition to its name."""
 
-ROWS_OF_FAMILY: Final[Mapping[str, AbstractSet[str]]] = {
-    "units": {"nodes"},
-    "shapes": {"workers", "nodeConfig"},
-}
+FAMILY_ROWS: Final[Mapping[str, AbstractSet[str]]] = {"units": {"nodes"}, "shapes": {"workers", "nodeConfig"}}
 """The lists of rows in a family; for each list, the keys that a new row needs besides its `KEY_OF_LIST`."""
 
 MAP_SECTIONS = ("values", "candidates", "deviceCounts")
@@ -34,18 +31,14 @@ KEYS_OF_FIRST_RULE: AbstractSet[str] = {"placer", "devices"}
 """Keys of rules; the first rule that fires with such a key decides."""
 
 NAMELESS_SECTIONS: Final = {"policies": True, "guarantees": False}
-"""Sections with rows that have no names, of which the first that applies is used.
-
-The value is true if the rows of a later file come before those of the files before it.
-"""
+"""Sections with rows that have no names; the value is true if rows of a later file come first."""
 
 
 class Row(dict[str, Any]):
     """The value of a row, and the places in files where the row is written.
 
     Attributes:
-        places: The files with the row, each with the row's path in the file. The file that adds the row is
-            the first; the files that change the row follow.
+        places: The files that add and change the row, in order, each with the row's path in the file.
     """
 
     def __init__(self, value: Mapping[str, Any], places: list[tuple[Document, Path]]) -> None:
@@ -107,17 +100,12 @@ def _unlikely(row_path: Path, place: tuple[Document, Path]) -> tuple[bool, bool]
     return is_unchanged, not row_path or row_path[0] not in keys
 
 
-def with_off_as_text(node: Json, key: str = "") -> Json:
-    """Returns a part of a draft with the text ``off`` for modes that are false.
-
-    kubectl's YAML parser reads ``off`` without quotes as false.
-    """
+def with_off(node: Json, key: str = "") -> Json:
+    """Returns a part of a draft with ``off`` for false modes: kubectl's YAML reads ``off`` as false."""
     if isinstance(node, dict):  # in a policy, `rules` is a map of modes
-        return {
-            name: with_off_as_text(value, "mode" if key == "rules" else name) for name, value in node.items()
-        }
+        return {name: with_off(value, "mode" if key == "rules" else name) for name, value in node.items()}
     if isinstance(node, list):
-        return [with_off_as_text(item) for item in node]
+        return [with_off(item) for item in node]
     return "off" if node is False and key == "mode" else node
 
 
@@ -133,10 +121,11 @@ def concatenated(files: Sequence[Document]) -> Draft:
 
 def _rows(document: Document, *path: str | int) -> list[Row]:
     """Returns the rows of a list in a file. The lists in a family consist of rows, too."""
-    values = enumerate(get(document.value, path) or ())
-    rows = [Row(value, [(document, (*path, index))]) for index, value in values]
+    rows = [
+        Row(row, [(document, (*path, index))]) for index, row in enumerate(get(document.value, path) or ())
+    ]
     for index, row in enumerate(rows):
-        row |= {key: _rows(document, *path, index, key) for key in ROWS_OF_FAMILY if key in row}
+        row |= {key: _rows(document, *path, index, key) for key in FAMILY_ROWS if key in row}
     return rows
 
 
@@ -150,7 +139,7 @@ def unknown_rows(base: Draft, file: Document) -> Iterator[Problem]:
         for section, key in KEY_OF_LIST.items():
             rows = family.get(section, [])
             base_rows = with_keys(base_family.get(section, ()), rows, key)
-            yield from _unknown_rows(base_rows, rows, key, ROWS_OF_FAMILY[section])
+            yield from _unknown_rows(base_rows, rows, key, FAMILY_ROWS[section])
 
 
 def _unknown_rows(
@@ -184,10 +173,8 @@ def merged(base: Draft, file: Document) -> Draft:
     return Draft(raw, (*base.files, file))
 
 
-def _merged_rows(
-    base: list[Row], rows: list[Row], key: str = "name", *, new_first: bool = False
-) -> list[Row]:
-    """Returns the base rows, changed by the rows with the same key, and the new rows before or after them."""
+def _merged_rows(base: list[Row], rows: list[Row], key: str = "name", *, first: bool = False) -> list[Row]:
+    """Returns the base rows, changed by the rows with the same key, and the new rows first or last."""
     names = {row[key] for row in base}
     changes = defaultdict[str, list[Row]](list)
     new: list[Row] = []
@@ -196,8 +183,8 @@ def _merged_rows(
     # A row with two changes becomes two rows of one name, which lint reports.
     old = [item for row in base for item in [_changed(row, change) for change in changes[row[key]]] or [row]]
     # If only the first row that matches is used, new rows come before the packaged rows.
-    before = [row for row in new if new_first or KEYS_OF_FIRST_RULE & row.keys()]
-    return before + old + [row for row in new if not (new_first or KEYS_OF_FIRST_RULE & row.keys())]
+    before = [row for row in new if first or KEYS_OF_FIRST_RULE & row.keys()]
+    return before + old + [row for row in new if not (first or KEYS_OF_FIRST_RULE & row.keys())]
 
 
 def _changed(row: Row, change: Row) -> Row:
@@ -208,7 +195,7 @@ def _changed(row: Row, change: Row) -> Row:
             old_rows = row.get(section, [])
             keyed = zip(with_keys(old_rows, change[section], key), old_rows, strict=True)
             base = [Row(value, old.places) for value, old in keyed]
-            new[section] = _merged_rows(base, change[section], key, new_first=True)
+            new[section] = _merged_rows(base, change[section], key, first=True)
     if "claims" in change:
         new["claims"] = {**change["claims"], **row.get("claims", {}), **change["claims"]}
     return new

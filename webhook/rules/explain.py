@@ -7,14 +7,14 @@ from typing import Any, Final, NamedTuple
 from common.texts import did_you_mean, folded
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
-from webhook.rules.draft import ROWS, ROWS_OF_FAMILY
+from webhook.rules.draft import FAMILY_ROWS, ROWS
 from webhook.rules.load import placement_draft
 from webhook.rules.schema import bundled, forms
 
 TYPES: Final = {"string": "text", "integer": "whole number", "boolean": "true or false"}
 """Plain names of the types of JSON Schema."""
 
-KEYS_OF_NEW_ROWS: Final = {**ROWS, **ROWS_OF_FAMILY}
+KEYS_OF_NEW_ROWS: Final = {**ROWS, **FAMILY_ROWS}
 """The keys that a new row needs, by the name of the row's list."""
 
 LONGEST: Final = 100

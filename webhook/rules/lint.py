@@ -82,9 +82,7 @@ def _sharing_and_apart(family: Family, path: Path) -> PathMessages:
         if shape.deny:
             continue
         if is_apart and shape in sharing_shapes:
-            reason = (
-                f"jobs of shape {shape.name} share units, and jobs of other shapes of {family.name} do not"
-            )
+            reason = f"jobs of shape {shape.name} share units, unlike those of other shapes of {family.name}"
             yield (*path, "shapes", index), f"{reason}: write `apart: required` to share none"
         elif shape.node_config.maximum == 1 and not is_apart:
             other = sharing_shapes[0]
@@ -98,16 +96,12 @@ def _doubtful_family(family: Family, path: Path) -> PathMessages:
     sizes = [size for size in range(1, 2 * largest + 2) if not any(row.fit(size) for row in family.shapes)]
     if sizes:
         text = ", ".join(map(str, sizes[:MOST_SIZES])) + (" and more" if len(sizes) > MOST_SIZES else "")
-        way_out = (
-            "to deny these jobs with a message of yours, add a shape `workers: multiple of 1` with `deny`"
-        )
+        way_out = "to deny them with your own message, add a shape with `workers: multiple of 1` and `deny`"
         yield (*path, "shapes"), f"jobs with these numbers of workers fit no shape: {text}; {way_out}"
     for name, amount in family.whole_node.items():
         if name.endswith("/gpu") and amount.at_least and amount.at_most == inf:
             way_out = f"write {{atLeast: {amount.at_least}, atMost: {amount.at_least}}}"
-            reason = (
-                f"jobs that request more than {amount.at_least} are in this family, too, and wait forever"
-            )
+            reason = f"jobs that request more than {amount.at_least} are in this family and wait forever"
             yield (*path, "wholeNode", name), f"{reason}; if other nodes of the cluster have more, {way_out}"
 
 
@@ -169,10 +163,7 @@ def _workloads(table: Table) -> PathMessages:
 
 
 def _shared_kinds(names_of_kinds: dict[str, str], workload: Workload, path: Path) -> PathMessages:
-    """Yields problems of kinds that two workloads without ``when`` have.
-
-    Adds to ``names_of_kinds`` the name of the workload that is the first with a kind.
-    """
+    """Yields kinds of two workloads without ``when``; adds the workload's name to ``names_of_kinds``."""
     for kind in () if workload.when else workload.kinds:
         if kind in names_of_kinds:
             reason = f"workload {names_of_kinds[kind]} already reads every {kind}"
@@ -215,9 +206,7 @@ def _groups(workload: Workload, path: Path) -> PathMessages:
             reason = "is empty, so the object is a Pod, which has one group: remove the other groups"
             yield (*group_path, "template"), reason
         if group.role == WORKER and group.takes_nodes not in {True, BY_DEVICES}:
-            reason = (
-                f"{WORKER!r} is the role of pods that take nodes: write true or devices, or rename the role"
-            )
+            reason = f"{WORKER!r} is the role of pods that take nodes: use true or devices, or another role"
             yield (*group_path, "takesNodes"), reason
         number = group.number
         terms = (number, *number.plus) if number else ()
@@ -234,7 +223,7 @@ def _groups(workload: Workload, path: Path) -> PathMessages:
 
 def _shapes(table: Table) -> PathMessages:
     facts = chain.from_iterable(rule.match.shape.value.items() for rule in table.rules if rule.match.shape)
-    matched_values: set[tuple[str, str]] = {(name, value) for name, values in facts for value in values}
+    matched: set[tuple[str, str]] = {(name, value) for name, values in facts for value in values}
     for number, family in enumerate(table.families):
         for index, shape in enumerate(family.shapes):
             path: Path = ("families", number, "shapes", index)
@@ -248,7 +237,7 @@ def _shapes(table: Table) -> PathMessages:
             elif not shape.deny:
                 yield path, "nodeConfig is missing: add it"
             if family in table.families_on:
-                yield from _strictness(matched_values, shape, family, path)
+                yield from _strictness(matched, shape, family, path)
             for key in ("warn", "deny"):
                 for placeholder in placeholders_in(getattr(shape, key)):
                     is_known = placeholder in PLACEHOLDERS_OF_SHAPES
@@ -258,24 +247,22 @@ def _shapes(table: Table) -> PathMessages:
 
 def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
     workers, config = shape.workers, shape.node_config
-    if config.minimum == config.maximum and workers.minimum % config.minimum:
-        is_aws = unit and unit.label in keys.NODE_IDS
-        configs = f"use nodeConfig {supported_configs(workers)}"
-        fix = configs if is_aws else f"for jobs on a part of a unit, write nodeConfig: {workers}"
-        way_out = f"; {fix}" if workers.maximum < inf else ""
+    if config.least == config.most and workers.least % config.least:
+        fix = f"; for jobs on a part of a unit, write nodeConfig: {workers}"
+        if unit and unit.label in keys.NODE_IDS:
+            fix = f"; use nodeConfig {supported_configs(workers)}"
+        way_out = fix if workers.most < inf else ""
         yield (*path, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
-    elif shape.together == "required" and config.maximum > 1 and workers.maximum > config.maximum:
-        reason = f"one unit of {config} nodes cannot hold {workers} workers: write preferred"
-        yield (*path, "together"), reason
+    elif shape.together == "required" and config.most > 1 and workers.most > config.most:
+        yield (*path, "together"), f"a unit of {config} nodes cannot hold {workers} workers: write preferred"
 
 
-def _strictness(
-    matched_values: set[tuple[str, str]], shape: Shape, family: Family, path: Path
-) -> PathMessages:
+def _strictness(matched: set[tuple[str, str]], shape: Shape, family: Family, path: Path) -> PathMessages:
+    """Yields problems of `together` and `apart`; `matched` has the values of both that rules match."""
     for key, value in (("together", shape.together), ("apart", shape.apart)):
         if value != "none" and not family.unit(shape):
             yield (*path, key), _no_unit(shape, family, key)
-        elif value != "none" and (key, value) not in matched_values:
+        elif value != "none" and (key, value) not in matched:
             yield (*path, key), f"has no effect, because no rule matches {key}: {value}; add such a rule"
 
 

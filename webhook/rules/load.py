@@ -20,7 +20,7 @@ from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, substitute
 from webhook.rows.table import Rule, Table
 from webhook.rows.workloads import Workload
-from webhook.rules.draft import Draft, concatenated, merged, unknown_rows, with_off_as_text
+from webhook.rules.draft import Draft, concatenated, merged, unknown_rows, with_off
 from webhook.rules.lint import problems_of
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import read, violations
@@ -66,10 +66,7 @@ def installed_draft(path: FilePath | None = None, *, placement: bool = True) -> 
 
 
 def has_placement(path: FilePath | None, *, placement: bool) -> bool:
-    """Returns whether the table of a path extends one with the rows of whole-job admission.
-
-    A directory does not: if it has such rows, they are in one of its files.
-    """
+    """Returns whether the table below a path has the rows of whole-job admission; a directory has its own."""
     return placement and not (path and path.is_dir())
 
 
@@ -175,7 +172,7 @@ def build(draft: Draft) -> Table:
 def _revision(raw: Mapping[str, Any]) -> str:
     """Returns a hash of everything that a table can add to a job: its rows and the init script."""
     return hashlib.sha256(
-        json.dumps([with_off_as_text(raw), initscript.text()], sort_keys=True).encode()
+        json.dumps([with_off(raw), initscript.text()], sort_keys=True).encode()
     ).hexdigest()[:12]
 
 
@@ -190,8 +187,8 @@ def document_of(text: str | bytes, source: str) -> Document:
     except DocumentError as error:
         raise TableError([Problem(error.source, error.line, "", error.message)]) from error
     if len(documents) != 1:
-        message = f"a rule table must be one YAML document, and this file has {len(documents)}"
-        raise TableError([Problem(source, 1, "", message)])
+        reason = f"a rule table must be one YAML document, and this file has {len(documents)}"
+        raise TableError([Problem(source, 1, "", reason)])
     return documents[0]
 
 

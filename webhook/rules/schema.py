@@ -200,9 +200,8 @@ def message_of(error: ErrorDetails, path: Path) -> str:
         lower = value.lower() if pattern else value
         return f"{text}; did you mean {lower!r}?" if lower != value and re.search(pattern, lower) else text
     if "expected" in context:
-        return _must_be_one(
-            value, re.findall(r"'([^']+)'", context["expected"]) or [context["expected"].lower()]
-        )
+        choices = context["expected"]
+        return _must_be_one(value, re.findall(r"'([^']+)'", choices) or [choices.lower()])
     if kind == "string_type" and isinstance(value, dict | list):
         for form in _schemas(path):
             if "pattern" in form:
@@ -233,25 +232,17 @@ def _either(messages: Iterable[str]) -> str:
 
 
 def refused_parts(value: Json, schema: Mapping[str, Any]) -> PathMessages:
-    """Yields the path and the message of each part of a value that an API server with the schema refuses.
-
-    Unknown keys are ignored.
-    """
-    for path, message in _in_fragment(value, schema, (), report_unknown=False):
+    """Yields path and message of the parts of a value that an API server with the schema refuses."""
+    for path, message in _in_fragment(value, schema, (), strict=False):
         if get(value, path) is not None:  # the API server removes nulls
             yield path, message
 
 
-def _in_fragment(
-    node: Json, schema: Mapping[str, Any], path: Path, *, report_unknown: bool = True
-) -> PathMessages:
-    """Yields the path and the message of each violation of a schema, with or without unknown keys.
-
-    Supports the keywords of JSON Schema that pod templates use.
-    """
+def _in_fragment(node: Json, schema: Mapping[str, Any], path: Path, *, strict: bool = True) -> PathMessages:
+    """Yields path and message of each violation of a schema; unknown keys are violations if ``strict``."""
     if "$ref" in schema:
         definition = pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
-        yield from _in_fragment(node, definition, path, report_unknown=report_unknown)
+        yield from _in_fragment(node, definition, path, strict=strict)
     types, known = schema.get("type", [*TYPES]), schema.get("properties", {})
     types = [types] if isinstance(types, str) else types
     if not any(
@@ -265,14 +256,12 @@ def _in_fragment(
             yield from _in_fragment(key, schema.get("propertyNames", {}), (*path, key))
             value_schema = known.get(key, schema.get("additionalProperties", {}))
             if value_schema is not False:
-                yield from _in_fragment(value, value_schema, (*path, key), report_unknown=report_unknown)
-            elif report_unknown:
+                yield from _in_fragment(value, value_schema, (*path, key), strict=strict)
+            elif strict:
                 yield (*path, key), _unknown_key(key, known)
     elif isinstance(node, list):
         for index, item in enumerate(node):
-            yield from _in_fragment(
-                item, schema.get("items", {}), (*path, index), report_unknown=report_unknown
-            )
+            yield from _in_fragment(item, schema.get("items", {}), (*path, index), strict=strict)
     else:
         yield from ((path, message) for message in _in_scalar(node, schema))
 
@@ -321,16 +310,10 @@ def _split_requirements(table: dict[str, Any]) -> dict[str, Any]:
             sections[name] = _split_required(forms(row, table)[-1], (name,))
         elif "$ref" in row:
             form = forms(row, table)[-1]
-            items = _split_required(form, (name, 0))
-            row_forms = {
-                key: forms(form["properties"][key]["items"], table)[-1]
-                for key in KEY_OF_LIST
-                if key in form["properties"]
-            }
-            lists = {
-                key: {"items": _split_required(row_form, (name, 0, key, 0))}
-                for key, row_form in row_forms.items()
-            }
+            items, lists = _split_required(form, (name, 0)), dict[str, Any]()
+            for key in [name for name in KEY_OF_LIST if name in form["properties"]]:
+                row_form = forms(form["properties"][key]["items"], table)[-1]
+                lists[key] = {"items": _split_required(row_form, (name, 0, key, 0))}
             items |= {"properties": lists} if lists else {}
             sections[name] = {"items": items, "minItems": section.pop("minItems", 0)}
     return _split_required(table, ()) | {"properties": sections}
@@ -363,10 +346,7 @@ def _value(form: dict[str, Any], key: str) -> Json:
 
 
 def forms(schema: dict[str, Any], root: Json = None) -> list[dict[str, Any]]:
-    """Returns a part of a schema, the definition to which the part refers, and the alternatives of both.
-
-    The root has the definitions; without it, the published schema has them.
-    """
+    """Returns a part of a schema, its definition in the root (the published schema), and its alternatives."""
     definition = [get(root or bundled(), schema["$ref"].split("/")[1:])] if "$ref" in schema else []
     parts = (*definition, *schema.get("anyOf", ()))
     return [schema, *(form for part in parts for form in forms(part, root))]

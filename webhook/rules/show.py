@@ -13,7 +13,7 @@ from webhook.objects.tree import Json
 from webhook.rows.conditions import Condition, one_of, ranges
 from webhook.rows.policies import Mode, Policy
 from webhook.rows.table import STAGES, Match, MountFree, Rule, Table
-from webhook.rules.draft import Draft, with_off_as_text
+from webhook.rules.draft import Draft, with_off
 
 HEAD = ("RULE", "MODE", "ROLE", "WHEN", "ADDS", "REASON", "FROM")
 
@@ -61,7 +61,7 @@ def row_of(draft: Draft, name: str) -> str:
     """Returns the rows with a name as YAML, each below its places in the files; empty if there is no row."""
     return "".join(
         "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in row.places)
-        + dump_yaml(with_off_as_text({section: [row]}))
+        + dump_yaml(with_off({section: [row]}))
         for section, row in draft.named
         if row["name"] == name
     )
