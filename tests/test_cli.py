@@ -117,7 +117,7 @@ def test_preview_n_is_the_namespace_of_documents_that_name_none(tmp_path: Path) 
         assert max(map(len, result.stderr.splitlines())) <= 100
         output = unfolded(result.stderr)
         assert output.startswith(f"error: {other}:5:1: this object is for namespace")
-        assert "ask for --namespace=own" in output
+        assert "use --namespace=own" in output
 
 
 @pytest.mark.parametrize(

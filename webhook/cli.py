@@ -108,10 +108,10 @@ def _serve(program: str, given: dict[str, Any]) -> None:
 
 def namespace(name: str) -> str:
     """Returns the name of a namespace, refused as over HTTP."""
-    from webhook.preview.inputs import ParameterError, checked  # noqa: PLC0415 - Flask costs time
+    from webhook.preview.inputs import ParameterError, check_parameter  # noqa: PLC0415 - Flask costs time
 
     try:
-        return checked("namespace", name)
+        return check_parameter("namespace", name)
     except ParameterError as error:
         raise click.UsageError(str(error.description)) from None
 
@@ -177,7 +177,7 @@ def preview_command(  # noqa: PLR0913 - click passes each option
         if how["old"]:
             source, written = read_text(how["old"], how["old"])
             how["old"] = read_documents(written, source)
-        how |= {"most_pods": limits.PODS_OF_ALL, "tell": partial(say, err=True)}
+        how |= {"most_pods": limits.PODS_OF_ALL, "report_progress": partial(say, err=True)}
         shown = preview(table, documents, now=time.time(), **how)
     except TableError as error:
         places = (

@@ -17,7 +17,7 @@ from common.watched import UnusableError
 from webhook.admission.views import admission_blueprint
 from webhook.app import create_app
 from webhook.metrics import Metrics
-from webhook.preview.fit import ask
+from webhook.preview.fit import ask_placement
 from webhook.preview.page import error_page
 from webhook.preview.views import preview_blueprint
 from webhook.rows.table import Table
@@ -106,8 +106,8 @@ def preview_apps(
     source.work = work = LongWork(source, log_config, memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, partial(load_changed, work)))
     threads = gevent.get_hub().threadpool
-    asks = (lambda question: threads.apply(ask, (fit, question))) if fit else None
-    return [create_app(preview_blueprint(source, allowed_hosts, asks), render_error=error_page)]
+    ask = (lambda question: threads.apply(ask_placement, (fit, question))) if fit else None
+    return [create_app(preview_blueprint(source, allowed_hosts, ask), render_error=error_page)]
 
 
 def load_changed(work: Work, written: TableTexts) -> Table:

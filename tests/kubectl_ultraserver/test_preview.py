@@ -71,7 +71,7 @@ def test_json_has_everything_that_the_service_answers(api: Cluster, tmp_path: Pa
     [
         ("kind: [", ":2:1: "),
         ("kind: {{ .Values.kind }}", ": this looks like a template of Helm: render it first, helm template"),
-        ("apiVersion: v1\nkind: X\nmetadata: {namespace: other}", "ask for --namespace=other"),
+        ("apiVersion: v1\nkind: X\nmetadata: {namespace: other}", "use --namespace=other"),
     ],
 )
 def test_a_refusal_of_the_service_is_shown_in_its_words(

@@ -15,7 +15,7 @@ from tests.helpers import load_text
 from tests.plane.kinds.jobs import job
 from webhook.documents import dump_yaml, read_documents
 from webhook.preview.run import preview
-from webhook.preview.sent import OPERATOR, SENT, SYSTEM
+from webhook.preview.sent import DEFAULT_KIND, POD_LABEL, SYSTEM_NAMESPACES
 from webhook.rules.load import load_installed
 
 POD: dict[str, Any] = {
@@ -62,7 +62,7 @@ def test_a_kind_that_makes_jobs_has_a_note_where_it_requests_devices(kind: str, 
     version, _, name = kind.rpartition("/")
     obj = {"apiVersion": version, "kind": name, "metadata": {"name": "x"}, "spec": {place: [POD]}}
     (note,) = _notes(obj)
-    assert note.startswith(f"{kind} is not a workload itself: the webhook gets the Jobs or Pods it creates")
+    assert note.startswith(f"{kind} is not a workload: the webhook receives the Jobs or Pods that")
     obj["spec"] = {"trainer": {"resourcesPerNode": {"limits": {"aws.amazon.com/neuron": 16}}}}
     assert _notes(obj) == [note]
     assert _notes({**obj, "apiVersion": "kubeflow.org/v2beta1", "kind": "MPIjob"}) == []
@@ -86,24 +86,24 @@ def test_what_is_sent_is_what_the_default_registers() -> None:
             for term in webhook["namespaceSelector"]["matchExpressions"]
             if term["key"] == "kubernetes.io/metadata.name"
         ]
-        assert tuple(system) == SYSTEM
+        assert tuple(system) == SYSTEM_NAMESPACES
         if webhook["rules"][0]["resources"] == ["pods"]:
             selectors.append(webhook["objectSelector"]["matchLabels"])
-    group, version, kind = SENT.split("/")
+    group, version, kind = DEFAULT_KIND.split("/")
     assert kinds == {(group, version, f"{kind.lower()}s"), ("", "v1", "pods")}
-    assert all(OPERATOR in labels.items() for labels in selectors)
+    assert all(POD_LABEL in labels.items() for labels in selectors)
 
 
 UNSENT: dict[str, tuple[Any, str]] = {
     "an MPIJob": (mpijob(), ""),
-    "of the system": (mpijob(namespace="kube-system"), "objects of the namespace kube-system"),
+    "of the system": (mpijob(namespace="kube-system"), "objects of namespace kube-system"),
     "another kind": (
         job(4, completionMode="Indexed"),
         "batch/v1/Job to the webhook: .* `kinds: [jobs.v1.batch]`",
     ),
     "a Pod": (POD, "v1/Pod to the webhook: .* `pods: true`"),
     "a Pod of another kind": (_labelled({keys.JOB: "default.x"}), "`kinds` (of its job)"),
-    "a Pod of an MPIJob": (_labelled(dict([OPERATOR])), ""),
+    "a Pod of an MPIJob": (_labelled(dict([POD_LABEL])), ""),
     "another kind that gets nothing": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, ""),
 }
 

@@ -149,7 +149,7 @@ def test_a_form_with_other_parts_is_400(client: Client, form: dict[str, Any], na
     answer = post(client, body=form, content_type="multipart/form-data")
     body = answer.get_json()
     assert (answer.status_code, body["code"]) == (400, "invalid-form")
-    assert f"the form has {names}; it takes object once" in body["error"]
+    assert f"the form has {names}; it must have object once" in body["error"]
 
 
 @pytest.mark.parametrize("content_type", ["multipart/form-data", "multipart/form-data; boundary=x"])
@@ -186,7 +186,7 @@ def test_a_body_that_curl_took_the_newlines_out_of_gets_the_hint(client: Client,
     joined = (first + JOB).replace("\n", "")
     answer = post(client, body=joined, content_type=curl)
     assert answer.status_code == 400
-    assert answer.get_json()["error"].endswith("send it with --data-binary @FILE")
+    assert answer.get_json()["error"].endswith("send the file with --data-binary @FILE")
     assert post(client, content_type=curl).status_code == 200
     assert post(client, body=json.dumps(mpijob()), content_type=curl).status_code == 200
     bodies = ("a: [\n", "\0 binary: a: b", "a: " + "[1," * 3000)

@@ -27,7 +27,7 @@ from testbed.mpijob import mpijob
 from tests.placement.world import HOUR, MINUTE, NOW, SECOND, bound, job, on, servers
 from webhook.app import create_app
 from webhook.documents import dump_yaml
-from webhook.preview.fit import NoAnswerError, ask
+from webhook.preview.fit import NoAnswerError, ask_placement
 from webhook.preview.views import preview_blueprint
 from webhook.rules.source import TableSource
 
@@ -66,8 +66,8 @@ def placement(monkeypatch: pytest.MonkeyPatch) -> Iterator[Placement]:
 
 
 def client(url: str | None) -> Client:
-    asks = partial(ask, url) if url else None
-    return Client(create_app(preview_blueprint(TableSource(placement=True), asks=asks)))
+    ask = partial(ask_placement, url) if url else None
+    return Client(create_app(preview_blueprint(TableSource(placement=True), ask=ask)))
 
 
 def fit(placement: Placement, document: Any = None, **how: Any) -> TestResponse:
@@ -137,7 +137,7 @@ def test_without_an_answer_status_and_reason_explain_it(placement: Placement) ->
     old = fit(placement)
     assert (old.status_code, old.get_json()["error"]) == (
         503,
-        "the placement program has no answer now: the last decision was made at 12:00:00 UTC",
+        "the placement program does not answer now: the last decision was made at 12:00:00 UTC",
     )
     placement.scene = None
     assert "this replica does not decide" in fit(placement).get_json()["error"]
@@ -151,7 +151,7 @@ def test_questions_that_are_no_jobs_cause_one_error_a_minute_in_the_log(
 ) -> None:
     for _ in range(3):
         with pytest.raises(ValueError, match="it cannot be decided"):
-            ask(placement.url, b'{"sets": 1, "pods": 7}')
+            ask_placement(placement.url, b'{"sets": 1, "pods": 7}')
     assert [record.getMessage() for record in caplog.records if record.name == "placement"] == [
         "a question about a job could not be answered"
     ]
@@ -197,9 +197,9 @@ def test_a_question_that_fails_costs_its_peer_the_same_pause(
     """Questions whose last Pod is invalid took all of the program's time."""
     monkeypatch.setattr(answers, "SHARE", 10**9)
     with pytest.raises(ValueError, match="it cannot be decided"):
-        ask(placement.url, b'{"sets": 1, "pods": [{}]}')
+        ask_placement(placement.url, b'{"sets": 1, "pods": [{}]}')
     with pytest.raises(NoAnswerError, match="try again in"):
-        ask(placement.url, b"{}")
+        ask_placement(placement.url, b"{}")
 
 
 @pytest.mark.parametrize(

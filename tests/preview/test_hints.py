@@ -82,7 +82,7 @@ KINDS = {
 def test_a_kind_is_named_with_the_nearest_of_the_table_and_another_kind_is_not(kind: str, near: Any) -> None:
     """Protects kinds that differ by case from being passed over, and real other kinds from being accused."""
     version, _, name = kind.rpartition("/")
-    expected = [f"no workload of the rule table is {kind!r}; did you mean {near!r}?"] if near else []
+    expected = [f"no workload of the rule table has kind {kind!r}; did you mean {near!r}?"] if near else []
     assert messages_of({"apiVersion": version, "kind": name}) == expected
 
 

@@ -107,8 +107,8 @@ def test_a_table_in_shadow_changes_no_update_and_reports_it(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("old", "words", "text"),
     [
-        ([suspended(4, "other")], (), "--old has none: leave out --old for it"),
-        ([STORED, STORED], (), "--old has several, at {old}:1, {old}:"),
+        ([suspended(4, "other")], (), "but --old does not have it: leave out --old for it"),
+        ([STORED, STORED], (), "--old has it at {old}:1, {old}:"),
         ([STORED], ("--must-place",), "--must-place is for new objects"),
     ],
     ids=["none", "several", "--must-place"],

@@ -122,7 +122,7 @@ def test_texts_are_as_long_as_the_api_takes_them(client: Client) -> None:
     """Protects the server: a form's body may be twice as long, as its encoding needs."""
     answer = ask(client, object="# " + "é" * (limits.PREVIEW // 2))
     assert answer.status_code == 413
-    assert "a preview takes 1048576 bytes at most" in answer.get_data(as_text=True)
+    assert "the documents have more than 1048576 bytes, the maximum" in answer.get_data(as_text=True)
 
 
 @pytest.mark.parametrize(("path", "kind"), [("/nothing", "text/html"), ("/v1/nothing", "application/json")])
@@ -166,7 +166,7 @@ def test_of_many_documents_some_show_their_changes_and_a_button_shows_those_of_o
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects a user who previews a whole folder from a page of 65,000 elements."""
-    monkeypatch.setattr("webhook.preview.page.WHOLE", 2)
+    monkeypatch.setattr("webhook.preview.page.MOST_WITH_CHANGES", 2)
     text = "---\n".join(dump_yaml(mpijob(4, name=f"job-{number}")) for number in range(3))
     first = ask(client, object=text).get_data(as_text=True)
     assert first.count('class="sentence') == 3
@@ -194,10 +194,10 @@ def test_a_diff_of_too_many_lines_is_refused_and_the_rest_is_shown(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Protects the server: a diff of equal lines takes the square of their number."""
-    monkeypatch.setattr("webhook.preview.lines.MOST", 50)
+    monkeypatch.setattr("webhook.preview.lines.MOST_LINES", 50)
     answer = ask(client, object=EXAMPLE).get_data(as_text=True)
     assert "placed: " in answer
-    assert "lines, of which 50 are compared at most" in answer
+    assert "lines are not compared, as 50 is the maximum" in answer
 
 
 def test_a_name_commands_nothing(client: Client) -> None:

@@ -46,11 +46,11 @@ def test_a_preview_of_many_pods_evaluates_the_first_and_reports_its_progress(
 ) -> None:
     """A job of 100,000 workers took half a minute without a word."""
     monkeypatch.setattr(limits, "PODS", 25)
-    monkeypatch.setattr("webhook.preview.run._TELL_AFTER", 20)
+    monkeypatch.setattr("webhook.preview.run._PROGRESS_PODS", 20)
     result = run(obj=mpijob(100_000))
     assert result.stderr.startswith("MPIJob default/train: 20 Pods evaluated\n")
     note, *_, last = lines(result)
-    assert note == "note     it has more than 25 Pods: the preview leaves out the others"
+    assert note == "note     the job has more than 25 Pods, and the others are not shown"
     assert last.startswith("Pod      worker 4-23 of 100000: ")
 
 
@@ -120,7 +120,7 @@ NOTES: dict[str, tuple[Any, str]] = {
     "no row": (trainjob(4), "its Pods are not known: no workload of the rule table matches kind trainer"),
     "groups": (
         leaderworkerset(2, 4),
-        "each leaderworkerset.sigs.k8s.io/group-index has Pods like these, which",
+        "these are the Pods of the first leaderworkerset.sigs.k8s.io/group-index; each",
     ),
     "later": (job(4, completionMode="Indexed", completions=8), "its Pods do not all exist at once"),
     "numbered": (job(4, completionMode="Indexed"), ""),
@@ -134,9 +134,7 @@ def test_unknown_or_hidden_pods_are_reported(what: str) -> None:
     """Silence would say that there are none, or no others."""
     obj, note = NOTES[what]
     output = [line for line in lines(run(obj=obj)) if line.startswith("note")]
-    entries = [
-        line for line in output if "does not send" not in line and "is not a workload itself" not in line
-    ]
+    entries = [line for line in output if "does not send" not in line and "is not a workload" not in line]
     assert entries == [] if not note else entries[0].startswith(f"note     {note}")
 
 

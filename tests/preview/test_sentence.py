@@ -244,7 +244,7 @@ SUCCEEDED: Json = RUNNING | {"conditions": [{"type": "Succeeded", "status": "Tru
 @pytest.mark.parametrize(
     ("status", "text"),
     [
-        (RUNNING, f"placed: {ONE}; the update leaves the stored place as it is"),
+        (RUNNING, f"placed: {ONE}; the update does not change the placement"),
         (SUCCEEDED, "not placed: the job has ended"),
     ],
     ids=["running", "ended"],
@@ -260,7 +260,7 @@ def test_a_job_that_runs_keeps_the_place_of_its_first_size(workers: int) -> None
     """Protects from a preview of a new number of workers that leaves out their place."""
     stored = {**shown(mpijob(4)).seen.outcome.after, "status": RUNNING}
     assert sentence(shown(mpijob(workers), old=stored)) == (
-        f"placed: {ONE}; the stored job keeps this place: to have one for {workers}, "
+        f"placed: {ONE}; the update does not change the placement: for {workers} nodes, "
         "delete the job and create it again"
     )
 

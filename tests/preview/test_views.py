@@ -139,10 +139,7 @@ def test_the_namespace_of_the_query_is_for_documents_that_name_none(client: Clie
     assert ask(client, mpijob()).get_json()["items"][0]["job"]["id"] == "default.train"
     answer = ask(client, mpijob(namespace="own"), query="?namespace=ml")
     assert answer.status_code == 400
-    assert (
-        'this object is for namespace "own", and not "ml": ask for --namespace=own'
-        in answer.get_json()["error"]
-    )
+    assert 'this object is for namespace "own", not "ml": use --namespace=own' in answer.get_json()["error"]
 
 
 def test_rules_for_other_objects_are_shown_if_requested(client: Client) -> None:

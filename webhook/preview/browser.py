@@ -1,4 +1,4 @@
-"""Protects previews in a browser: the permitted host names and origins, and the headers of each answer."""
+"""Protects previews in a browser: checks host names and origins, and adds headers to each answer."""
 
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -19,25 +19,25 @@ HEADERS: Final = {
 
 
 def guard(blueprint: Blueprint, allowed_hosts: Sequence[str] = ()) -> None:
-    """Refuses foreign hosts and cross-site POSTs of the app (403), and adds `HEADERS` to each answer."""
+    """Makes an app deny requests with foreign hosts and cross-site POSTs (403), and send `HEADERS`."""
     blueprint.before_app_request(partial(refuse, allowed_hosts))
     blueprint.after_app_request(with_headers)
 
 
 def refuse(allowed_hosts: Sequence[str]) -> None:
-    """Ends a request that a foreign page may have caused."""
+    """Denies a request that a page of another site may have caused."""
     if not is_allowed(request.headers.get("Host", ""), allowed_hosts):
-        abort(403, "this host name is not allowed; --allowed-host NAME allows one")
+        abort(403, "this host name is not allowed; --allowed-host NAME allows it")
     site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
     # A proxy may change Host, so Origin is checked only if the browser does not send Sec-Fetch-Site.
-    other = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
-    foreign = site in {"cross-site", "same-site"} if site else other
-    if request.method == "POST" and foreign:
-        abort(403, "a page of another site may not ask for a preview")
+    differs = origin is not None and origin.partition("://")[2].lower() != request.host.lower()
+    is_foreign = site in {"cross-site", "same-site"} if site else differs
+    if request.method == "POST" and is_foreign:
+        abort(403, "a page of another site may not request a preview")
 
 
 def is_allowed(host: str, allowed_hosts: Sequence[str]) -> bool:
-    """Returns whether a Host header is an IP address, localhost, or an allowed name or glob."""
+    """Returns whether a Host header has an IP address, localhost, or an allowed name."""
     try:
         name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
         if any(fnmatchcase(name, pattern.lower()) for pattern in ("localhost", *allowed_hosts)):

@@ -1,4 +1,4 @@
-"""Previews in the formats of ``-o``, which HTTP has as well: for people, tools and CI."""
+"""Writes previews in the formats of ``-o`` and of HTTP: for people, for programs and for CI."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,14 +12,14 @@ from webhook.preview.report import Preview
 from webhook.preview.text import as_text, as_why
 
 FAILURES: Final = ("unreadable", "refused", "not placed")
-"""The subjects of findings that fail a case; others are "warning", "hint", "note" and "change"."""
+"""The subjects of findings that fail a case; the others are "warning", "hint", "note" and "change"."""
 
 COMMANDS: Final = {**dict.fromkeys(FAILURES, "error"), "change": "notice"}
-"""GitHub's commands, by the subject of a finding; others are warnings."""
+"""GitHub's workflow command for each subject of a finding; for a subject that is missing, it is a warning."""
 
 
 def as_yaml(previews: Iterable[Preview]) -> str:
-    """Returns every document as it would be stored, in one stream, each Pod below a comment that names it."""
+    """Returns the objects as they would be stored, as YAML documents. A comment above a Pod names it."""
     parts = (part for item in previews for part in item.parts)
     texts = (
         f"# {printable(part.seen.title)}\n" * bool(part.seen.share) + dump_yaml(part.seen.outcome.after)
@@ -36,12 +36,12 @@ def as_json(previews: Iterable[Preview]) -> str:
 
 
 def as_patch(previews: Iterable[Preview]) -> str:
-    """Returns the RFC 6902 patch of each document, one JSON list a line."""
+    """Returns the JSON Patch (RFC 6902) of each object, each as a JSON list on one line."""
     return "".join(json.dumps(preview.item["patch"]) + "\n" for preview in previews)
 
 
 class Finding(NamedTuple):
-    """A message, its line, and its subject."""
+    """A message with the line and the subject that it is about."""
 
     about: str
     line: int
@@ -49,7 +49,7 @@ class Finding(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A document, or a file that cannot be read; ``skipped`` says why a document is not a candidate."""
+    """The findings about a document or unreadable file; ``skipped`` is why a document is not a candidate."""
 
     file: str
     line: int
@@ -57,23 +57,25 @@ class Case(NamedTuple):
     findings: list[Finding]
     skipped: str = ""
 
-    def about(self, *about: str) -> list[Finding]:
-        """Returns the findings about one of these subjects."""
-        return [finding for finding in self.findings if finding.about in about]
+    def about(self, *subjects: str) -> list[Finding]:
+        """Returns the findings about one of the subjects."""
+        return [finding for finding in self.findings if finding.about in subjects]
 
 
-def case_of(shown: Preview, *, must_place: bool) -> Case:
-    """Returns the case of a document; with ``must_place`` one that is not placed fails."""
-    item, (file, line) = shown.item, shown.item["source"].values()
-    barred = item["job"] and item["verdict"] == "not placed" and not item["shadow"]
-    placed = item["denials"] or (item["job"] and not barred)
-    skipped = item["sentence"] if barred else f"not a candidate: {item['reason']}"
-    findings = [Finding("not placed", line, skipped)] if must_place and not placed else []
-    for part in shown.parts:
-        pod = f"Pod {part.seen.share}: " if part.seen.share else ""
-        findings += [Finding(about, part.line_of(text), f"{pod}{text}") for about, text in part.texts]
+def case_of(preview: Preview, *, must_place: bool) -> Case:
+    """Returns the case of a document. With ``must_place``, the case fails if the document is not placed."""
+    item, (file, line) = preview.item, preview.item["source"].values()
+    is_job_not_placed = item["job"] and item["verdict"] == "not placed" and not item["shadow"]
+    is_placed = item["denials"] or (item["job"] and not is_job_not_placed)
+    reason = item["sentence"] if is_job_not_placed else f"not a candidate: {item['reason']}"
+    findings = [Finding("not placed", line, reason)] if must_place and not is_placed else []
+    for part in preview.parts:
+        prefix = f"Pod {part.seen.share}: " if part.seen.share else ""
+        findings += [Finding(about, part.line_of(text), f"{prefix}{text}") for about, text in part.texts]
     findings += [Finding("change", line, item["sentence"])] if item["patch"] else []
-    return Case(file, line, shown.seen.title, findings, "" if placed or item["patch"] else item["reason"])
+    return Case(
+        file, line, preview.seen.title, findings, "" if is_placed or item["patch"] else item["reason"]
+    )
 
 
 def unreadable(file: str, line: int, text: str) -> Case:
@@ -82,9 +84,9 @@ def unreadable(file: str, line: int, text: str) -> Case:
 
 
 def as_annotations(cases: Sequence[Case]) -> str:
-    """Returns a command of GitHub's for each finding, on its own line.
+    """Returns a workflow command of GitHub for each finding, each on its own line.
 
-    The runner looks for commands in every line, so users' texts are escaped and inside of one.
+    GitHub reads commands from every line, so the texts of users are escaped and never begin a line.
     """
     return "".join(
         f"::{COMMANDS.get(about, 'warning')} file={_escaped(case.file, ':,')},line={line},"
@@ -94,14 +96,14 @@ def as_annotations(cases: Sequence[Case]) -> str:
     )
 
 
-def _escaped(text: str, more: str = "") -> str:
-    for sign in f"%\r\n{more}":
-        text = text.replace(sign, f"%{ord(sign):02X}")
+def _escaped(text: str, more_characters: str = "") -> str:
+    for character in f"%\r\n{more_characters}":
+        text = text.replace(character, f"%{ord(character):02X}")
     return printable(text)
 
 
 def as_junit(cases: Sequence[Case]) -> str:
-    """Returns a test case for each document: failed, in error, skipped as no candidate, or passed."""
+    """Returns a JUnit report with a test case for each document; documents that are not jobs are skipped."""
     tests = [testcase(case.file, case.line, case.title) for case in cases]
     for test, case in zip(tests, cases, strict=True):
         if failures := case.about(*FAILURES):
@@ -125,10 +127,10 @@ FORMATS: Final[Mapping[str, Callable[[Iterable[Preview]], str]]] = {
 """The formats of a preview."""
 
 WITHOUT_PODS: Final = frozenset({"patch"})
-"""Formats without the Pods of a job."""
+"""The formats that do not show the Pods of a job."""
 
 PIPELINES: Final[Mapping[str, Callable[[Sequence[Case]], str]]] = {
     "github": as_annotations,
     "junit": as_junit,
 }
-"""Formats for CI, which ``-o`` accepts in addition to `FORMATS`."""
+"""The formats for CI, which ``-o`` accepts in addition to `FORMATS`."""

@@ -1,4 +1,4 @@
-"""Finds probable misspellings: keys, kinds and fields that the rule table does not know."""
+"""Finds probable mistakes in an object: misspelt names, values that the API server refuses, and templates."""
 
 import json
 import re
@@ -18,57 +18,57 @@ from webhook.rows.table import Table
 from webhook.rows.workloads import Workload
 from webhook.rules.schema import pod_template, refused_parts
 
-TEXTS: Final = {("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")}
-"""Maps whose values are all text."""
+TEXT_MAPS: Final = {("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")}
+"""The maps whose values are all texts."""
 
 KINDS: Final = re.compile(
     r"(kubeflow\.org|batch|(jobset|leaderworkerset)\.x-k8s\.io|batch\.tensorstack\.dev)/"
 )
-"""Kinds of the packaged table; one of another table may have other types."""
+"""Matches the kinds of the packaged table, for which `SCALARS` is right."""
 _NAMES: Final = {
     "integer": "replicas parallelism completions size slotsPerWorker nProcPerNode minReplicas maxReplicas"
     " minAvailable backoffLimit maxRestarts activeDeadlineSeconds ttlSecondsAfterFinished",
     "boolean": "suspend runLauncherAsWorker",
     "string": "nprocPerNode",
 }
-SCALARS: Final = {name: {"type": of} for of, names in _NAMES.items() for name in names.split()}
-"""Schemas of these kinds' fields outside pod templates, by name: it is the same in all that have it."""
+SCALARS: Final = {name: {"type": kind} for kind, names in _NAMES.items() for name in names.split()}
+"""The schemas of fields outside pod templates, by the name of the field; all `KINDS` have the same types."""
 
 _ENDING: Final = {"restartPolicy": {"enum": ["Never", "OnFailure"]}}
 _JOB: Final = {"properties": {"spec": {"required": ["restartPolicy"], "properties": _ENDING}}}
 TEMPLATES: Final = {"batch/v1/Job": _JOB}
-"""Schemas of what a kind requires of its pod templates, in addition to the schema of a Pod."""
+"""The schemas of a kind's pod templates, which apply in addition to the schema of a Pod."""
 
-PROGRAMS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
-"""Fields whose texts other programs read, so that they may look like templates."""
+PROGRAM_FIELDS: Final = frozenset({"command", "args", "env", "annotations", "data", "stringData"})
+"""The fields whose texts other programs read, so that a text may look like a template."""
 
 Schema = dict[str, Any]
-"""A part of a JSON Schema: the words ``properties``, ``items`` and ``$ref``."""
+"""A part of a JSON Schema, with the keywords ``properties``, ``items`` and ``$ref``."""
 
 
 def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
-    """Yields path and message for every key, kind and field that is similar to one that the table knows.
+    """Yields the path and a message for each kind and field that is probably misspelt.
 
-    Fields are checked where their names are known: next to those that a workload's row names, and in pod
-    templates. A field is misspelt if it is similar to a known one that is missing.
+    The known names are those in pod templates, and those of fields in rows of workloads. A name is probably
+    misspelt if it is unknown, and similar to a known name that the object does not have.
     """
     if missing := lacks(obj, "apiVersion"):
         yield (), missing
         return
     kind = kind_of(obj)
     if not (rows := table.workloads_of(kind)):
-        last = kind.rpartition("/")[2]
+        name = kind.rpartition("/")[2]
         kinds = {known for row in table.workloads for known in row.kinds}
-        alike = (known for known in sorted(kinds) if nearest(last, (known.rpartition("/")[2],)))
-        if meant := nearest(kind, tuple(alike)):
-            yield ("kind",), f"no workload of the rule table is {kind!r}; did you mean {meant!r}?"
-            rows = table.workloads_of(meant)
+        similar_kinds = (known for known in sorted(kinds) if nearest(name, (known.rpartition("/")[2],)))
+        if similar := nearest(kind, tuple(similar_kinds)):
+            yield ("kind",), f"no workload of the rule table has kind {kind!r}; did you mean {similar!r}?"
+            rows = table.workloads_of(similar)
     if rows:
-        yield from _fields(obj, _shape(rows), ())
+        yield from _misspelt_fields(obj, _known_fields(rows), ())
 
 
 def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[str]:
-    """Yields a message for each value that the API server will refuse, or that is a template."""
+    """Yields a message for each value that the API server will refuse, or that is not a rendered template."""
     kind = kind_of(obj)
     rows = table.workloads_of(kind)
     paths = {path for row in rows for group in row.groups for path in group.template.find_all(obj)}
@@ -76,78 +76,78 @@ def refusals(table: Table, obj: Json, denials: Sequence[str] = ()) -> Iterator[s
     wrong_fields: list[tuple[Path, str]] = []
     schemas = (pod_template(), TEMPLATES.get(kind, {}))
     for path, schema in product(sorted(paths, key=str), schemas):
-        wrong = islice(refused_parts(get(obj, path), schema), MOST_MESSAGES)
-        wrong_fields += (((*path, *at), why) for at, why in wrong)
+        parts = islice(refused_parts(get(obj, path), schema), MOST_MESSAGES)
+        wrong_fields += (((*path, *part_path), reason) for part_path, reason in parts)
     if rows and KINDS.match(kind):
-        wrong_fields += islice(_mistyped(obj, paths), MOST_MESSAGES)
-    for at, why in wrong_fields:
-        if not any(field_name(at) in denial for denial in denials):
-            messages[at] = f"the API server refuses {field_name(at)}: {why}"
-    # These messages about a value are more precise.
+        wrong_fields += islice(_fields_of_wrong_type(obj, paths), MOST_MESSAGES)
+    for field_path, reason in wrong_fields:
+        if not any(field_name(field_path) in denial for denial in denials):
+            messages[field_path] = f"the API server refuses {field_name(field_path)}: {reason}"
+    # If a value has two messages, that of `unfinished` is the more precise one.
     yield from (messages | dict(unfinished(obj, is_job=bool(rows)))).values()
 
 
-def _mistyped(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
-    """Yields fields of a job outside its pod templates whose values have the wrong type."""
-    for at, value in walk(get(obj, ("spec",)), ("spec",)):
-        if at[-1] in SCALARS and value is not None and not _is_within(at, templates):
-            yield from ((at, why) for _, why in refused_parts(value, SCALARS[at[-1]]))
+def _fields_of_wrong_type(obj: Json, templates: Collection[Path]) -> Iterator[tuple[Path, str]]:
+    """Yields the fields of a job outside its pod templates whose values have the wrong type."""
+    for path, value in walk(get(obj, ("spec",)), ("spec",)):
+        if path[-1] in SCALARS and value is not None and not _is_within(path, templates):
+            yield from ((path, reason) for _, reason in refused_parts(value, SCALARS[path[-1]]))
 
 
-def _is_within(at: Path, templates: Collection[Path]) -> bool:
-    """Returns whether a path leads into a pod template; not for a Pod, which is its own template."""
-    return any(template and at[: len(template)] == template for template in templates)
+def _is_within(path: Path, templates: Collection[Path]) -> bool:
+    """Returns whether a path is inside a pod template of a job; false if the object is a Pod."""
+    return any(template and path[: len(template)] == template for template in templates)
 
 
 def unfinished(obj: Json, *, is_job: bool) -> Iterator[tuple[Path, str]]:
-    """Yields values that must be text and are not, and templates, in a job or the metadata."""
+    """Yields values that must be texts and are not, and values that are templates and not rendered."""
     for path, value in walk(obj):
-        looked_at = (is_job or path[:1] == ("metadata",)) and not PROGRAMS.intersection(path)
-        is_text = path[-3:-1] in TEXTS or (path[-3:-2], path[-1:]) == (("env",), ("value",))
-        if isinstance(value, str) and looked_at and (template := unrendered(value, is_value=True)):
+        is_checked = (is_job or path[:1] == ("metadata",)) and not PROGRAM_FIELDS.intersection(path)
+        must_be_text = path[-3:-1] in TEXT_MAPS or (path[-3:-2], path[-1:]) == (("env",), ("value",))
+        if isinstance(value, str) and is_checked and (template := unrendered(value, is_value=True)):
             yield path, f"{template}: {field_name(path)} is {shown(value, 40)}"
-        elif is_text and isinstance(path[-1], str) and not isinstance(value, str | None):
-            why = f"{shown(value)} is not text; quote it, as in {json.dumps(shown(value))}"
-            yield path, f"the API server refuses {field_name(path)}: {why}"
+        elif must_be_text and isinstance(path[-1], str) and not isinstance(value, str | None):
+            reason = f"{shown(value)} is not text; quote it, as in {json.dumps(shown(value))}"
+            yield path, f"the API server refuses {field_name(path)}: {reason}"
 
 
-def _fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str]]:
+def _misspelt_fields(value: Json, schema: Schema, path: Path) -> Iterator[tuple[Path, str]]:
     if "$ref" in schema:
         schema = pod_template()["$defs"][schema["$ref"].rpartition("/")[2]]
     if isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _fields(item, schema.get("items", {}), (*path, index))
-    elif isinstance(value, dict) and (known := schema.get("properties", {})):
-        absent = tuple(key for key in known if key not in value)
-        for key, inner in value.items():
-            if key in known:
-                yield from _fields(inner, known[key], (*path, key))
-            elif near := nearest(key, absent):
-                yield (*path, key), f"unknown field {field_name((*path, key))}; did you mean {near!r}?"
+            yield from _misspelt_fields(item, schema.get("items", {}), (*path, index))
+    elif isinstance(value, dict) and (fields := schema.get("properties", {})):
+        missing_keys = tuple(key for key in fields if key not in value)
+        for key, item in value.items():
+            if key in fields:
+                yield from _misspelt_fields(item, fields[key], (*path, key))
+            elif similar := nearest(key, missing_keys):
+                yield (*path, key), f"unknown field {field_name((*path, key))}; did you mean {similar!r}?"
 
 
-def _shape(rows: Sequence[Workload]) -> Schema:
-    """Returns the known fields of workloads' objects, as a schema."""
+def _known_fields(rows: Sequence[Workload]) -> Schema:
+    """Returns a schema with the fields of objects that the rows of workloads name."""
     pod = pod_template()["properties"]
-    known: Schema = {key: {} for key in ("apiVersion", "kind", "spec", "status")}
-    shape: Schema = {"properties": {**known, "metadata": pod["metadata"]}}
+    top_fields: Schema = {key: {} for key in ("apiVersion", "kind", "spec", "status")}
+    schema: Schema = {"properties": {**top_fields, "metadata": pod["metadata"]}}
     for group in (group for row in rows for group in row.groups):
-        place = _place(shape, group.template)
-        place["properties"] = {**place.get("properties", {}), **pod}
+        template = _schema_at(schema, group.template)
+        template["properties"] = {**template.get("properties", {}), **pod}
     for row in rows:
         counts = [group.number.count if group.number else () for group in row.groups]
         factors = chain.from_iterable([*counts, *(group.replicas for group in row.groups)])
         for path in (*(factor.path for factor in factors), *(field.path for field in row.fields.values())):
             if path and path.parts[0] == "spec":
-                _place(shape, path)
-    return shape
+                _schema_at(schema, path)
+    return schema
 
 
-def _place(shape: Schema, path: ObjectPath) -> Schema:
-    """Returns the schema at a path, and creates it if there is none; pod templates have their own."""
+def _schema_at(schema: Schema, path: ObjectPath) -> Schema:
+    """Returns the part of a schema at a path, and adds missing parts outside of pod templates."""
     for part in path.parts:
-        if "$ref" in shape:
+        if "$ref" in schema:
             break
-        inner = shape if isinstance(part, Select) else shape.setdefault("properties", {})
-        shape = inner.setdefault("items" if isinstance(part, Select) else part, {})
-    return shape
+        parts = schema if isinstance(part, Select) else schema.setdefault("properties", {})
+        schema = parts.setdefault("items" if isinstance(part, Select) else part, {})
+    return schema

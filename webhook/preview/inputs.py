@@ -1,4 +1,4 @@
-"""Reads the query and the documents of a preview over HTTP, and writes its answer (see ``openapi.yaml``)."""
+"""Reads the query and the documents of a request for a preview, as ``openapi.yaml`` describes it."""
 
 import json
 import re
@@ -20,22 +20,22 @@ from webhook.preview.report import Preview
 from webhook.preview.run import EMPTY, preview
 from webhook.rows.table import Table
 
-SHOWN: Final = 60
-"""Maximum length of a value in a refusal."""
+MOST_SHOWN: Final = 60
+"""Maximum length of a value in a message."""
 FORM: Final = "multipart/form-data"
 PARTS: Final = {"object", "old"}
-"""Parts of a form: the documents, and the stored objects that they update."""
+"""The parts of a form: the documents, and the stored objects that the documents update."""
 
 
-_NAMES: Final = {"all-rules": "all_rules", "default-namespace": "context", "time": "now"}
-"""Names of parameters of `preview` that differ from those of the query."""
+_NAMES: Final = {"all-rules": "all_rules", "default-namespace": "default_namespace", "time": "now"}
+"""The parameters of a query that have another name as arguments of `preview`."""
 
 
 class ParameterError(BadRequest):
-    """A query or a form that is refused.
+    """The error for a query or a form that is denied.
 
     Attributes:
-        code_name: The kind of error, for programs.
+        code_name: The code of the error, for programs.
     """
 
     def __init__(self, code_name: str, reason: str) -> None:
@@ -48,69 +48,69 @@ def openapi() -> dict[str, Any]:
     """Returns the OpenAPI document, with the published schema of previews."""
     folder = files("webhook.preview")
     (document,) = read_documents(folder.joinpath("openapi.yaml").read_bytes())
-    described: dict[str, Any] = document.value
+    api: dict[str, Any] = document.value
     text = folder.joinpath("preview.schema.json").read_text("utf-8")
     schema = json.loads(text.replace("#/$defs/", "#/components/schemas/"))
-    shown = {key: schema[key] for key in schema if key not in {"$schema", "$id", "$defs"}}
-    described["components"]["schemas"] |= {"Preview": shown, **schema["$defs"]}
-    return described
+    preview_schema = {key: schema[key] for key in schema if key not in {"$schema", "$id", "$defs"}}
+    api["components"]["schemas"] |= {"Preview": preview_schema, **schema["$defs"]}
+    return api
 
 
 @cache
 def schemas() -> dict[str, dict[str, Any]]:
-    """Returns the JSON Schema of each parameter by its name."""
-    declared = openapi()["paths"]["/v1/preview"]["post"]["parameters"]
-    return {parameter["name"]: dict(parameter["schema"]) for parameter in declared}
+    """Returns the JSON Schema of each parameter, by the name of the parameter."""
+    parameters = openapi()["paths"]["/v1/preview"]["post"]["parameters"]
+    return {parameter["name"]: dict(parameter["schema"]) for parameter in parameters}
 
 
-def accepted(types: Iterable[str]) -> str:
-    """Returns the one of ``types`` that the client prefers; the first if the client names none."""
+def accepted_type(types: Iterable[str]) -> str:
+    """Returns the media type that the client prefers; the first type if the client names none."""
     types = tuple(types)
-    kind = request.accept_mimetypes.best_match(types) if request.accept_mimetypes else types[0]
-    if kind is None:
-        given = printable(request.headers["Accept"], SHOWN)
-        abort(406, f"cannot answer as {given}; possible types are {', '.join(types)}")
-    return kind
+    media_type = request.accept_mimetypes.best_match(types) if request.accept_mimetypes else types[0]
+    if media_type is None:
+        header = printable(request.headers["Accept"], MOST_SHOWN)
+        abort(406, f"cannot answer as {header}; possible types are {', '.join(types)}")
+    return media_type
 
 
 def read_query(query: MultiDict[str, str], names: Collection[str] | None = None) -> dict[str, Any]:
-    """Returns a query's parameters by the names of `preview`, without those that are not given.
+    """Returns the values of a query's parameters, by the names of the arguments of `preview`.
 
     Args:
         query: The query.
-        names: The parameters of the path, if it does not have all.
+        names: The parameters that the path of the request has. None means all.
 
     Raises:
-        ParameterError: A parameter is unknown, given twice or invalid.
+        ParameterError: A parameter is unknown, repeated or invalid.
     """
     values = {}
     known = {name: schema for name, schema in schemas().items() if names is None or name in names}
     for name, texts in query.lists():
         if name not in known:
-            allowed = ", ".join(known) + did_you_mean(name, known)
-            message = f"unknown parameter {printable(name, SHOWN)!r}; the allowed ones are {allowed}"
+            hint = ", ".join(known) + did_you_mean(name, known)
+            message = f"unknown parameter {printable(name, MOST_SHOWN)!r}; the allowed ones are {hint}"
             raise ParameterError("unknown-parameter", message)
         if len(texts) > 1:
             message = f"parameter {name} is given {len(texts)} times: give it once"
             raise ParameterError("repeated-parameter", message)
-        text = checked(name, texts[0])
+        text = check_parameter(name, texts[0])
         values[_NAMES.get(name, name)] = _value(text, known[name])
     return values
 
 
 def _value(text: str, schema: dict[str, Any]) -> str | bool | float:
-    moment = time_of(text) if "format" in schema else None
-    return moment.timestamp() if moment else text == "true" if schema["type"] == "boolean" else text
+    time_value = time_of(text) if "format" in schema else None
+    return time_value.timestamp() if time_value else text == "true" if schema["type"] == "boolean" else text
 
 
-def checked(name: str, text: str) -> str:
-    """Returns the text of a known parameter; raises a `ParameterError` if it is invalid."""
+def check_parameter(name: str, text: str) -> str:
+    """Returns the text of a parameter; raises a `ParameterError` if the text is invalid."""
     schema = schemas()[name]
-    values = schema.get("enum", ["true", "false"])
-    allowed = schema.get("description") or ", ".join(values)
-    valid = re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in values
-    if not valid or ("format" in schema and not time_of(text)):
-        message = f"parameter {name} is {printable(text, SHOWN)!r}; it must be {allowed}"
+    choices = schema.get("enum", ["true", "false"])
+    expected = schema.get("description") or ", ".join(choices)
+    is_valid = re.fullmatch(schema["pattern"], text) if "pattern" in schema else text in choices
+    if not is_valid or ("format" in schema and not time_of(text)):
+        message = f"parameter {name} is {printable(text, MOST_SHOWN)!r}; it must be {expected}"
         raise ParameterError("invalid-parameter", message)
     return text
 
@@ -118,48 +118,48 @@ def checked(name: str, text: str) -> str:
 def answer(
     table: Table,
     texts: Mapping[str, str | bytes],
-    how: Mapping[str, Any],
+    options: Mapping[str, Any],
     render: Callable[[list[Preview]], str],
 ) -> tuple[int, str]:
-    """Returns HTTP status and text for the previews of documents; the text of a refusal is its reason.
+    """Returns the HTTP status and the text for the previews of documents, or the reason of an error.
 
-    The texts are the documents and, as ``old``, the stored objects, with their names for messages.
+    The texts are the documents and, as ``old``, the stored objects, by their names in messages.
     """
     try:
-        read = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}
-        old = read.pop("old", None)
-        (documents,) = read.values()
-        how = {"now": time.time(), "old": old, "most_pods": limits.PREVIEW_PODS, **how}
-        items = preview(table, documents, **how)
+        parts = {name: read_documents(text, name, limits.PREVIEW_VALUES) for name, text in texts.items()}
+        old = parts.pop("old", None)
+        (documents,) = parts.values()
+        options = {"now": time.time(), "old": old, "most_pods": limits.PREVIEW_PODS, **options}
+        items = preview(table, documents, **options)
     except DocumentError as error:
         return 400, str(error)
     return (200, render(items)) if items else (400, EMPTY)
 
 
-TOO_LONG: Final = f"a preview takes {limits.PREVIEW} bytes at most: split the documents"
+TOO_LONG: Final = f"the documents have more than {limits.PREVIEW} bytes, the maximum: split the documents"
 
 
-def refuse_longer(most: int) -> None:
-    """Denies a request that is longer than ``most`` bytes, before its body is read."""
-    if (request.content_length or 0) > most:
+def refuse_longer(most_bytes: int) -> None:
+    """Denies the request, before its body is read, if the body is too long."""
+    if (request.content_length or 0) > most_bytes:
         abort(413, TOO_LONG)
-    request.max_form_memory_size = most
+    request.max_form_memory_size = most_bytes
 
 
 def texts_of() -> dict[str, bytes]:
-    """Returns the texts of the request: ``request``, its body; or the parts of a form.
+    """Returns the parts of the request's form, by their names; or its body, with the name ``request``.
 
     Raises:
-        HTTPException: The request is too large, or has another type.
+        HTTPException: The request is too large, or its form has other parts.
     """
     refuse_longer(limits.PREVIEW)
     if request.mimetype != FORM:
         return {"request": request.get_data(cache=False)}
-    given = [(name, text.encode()) for name, text in request.form.items(multi=True)]
-    given += [(name, file.read()) for name, file in request.files.items(multi=True)]
-    texts = dict(given)
-    if "object" not in texts or len(texts) < len(given) or not texts.keys() <= PARTS:
-        names = printable(", ".join(name or "a part without a name" for name, _ in given), SHOWN)
-        message = f"the form has {names or 'nothing'}; it takes object once and, for an update, old once"
+    parts = [(name, text.encode()) for name, text in request.form.items(multi=True)]
+    parts += [(name, file.read()) for name, file in request.files.items(multi=True)]
+    texts = dict(parts)
+    if "object" not in texts or len(texts) < len(parts) or not texts.keys() <= PARTS:
+        names = printable(", ".join(name or "a part without a name" for name, _ in parts), MOST_SHOWN)
+        message = f"the form has {names or 'no part'}; it must have object once and, for an update, old once"
         raise ParameterError("invalid-form", f"{message}: send it as curl -F does")
     return texts

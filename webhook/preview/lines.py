@@ -1,4 +1,4 @@
-"""The diff of an object as YAML: as text, and line by line with the rule that set each added line."""
+"""Compares two objects as YAML: as a unified diff, and as lines with the rule that set each added line."""
 
 import re
 from bisect import bisect_left
@@ -11,67 +11,67 @@ from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, digest
 from webhook.preview.report import Preview
 
-LINES: Final = 20
-"""Maximum number of lines of a text in a diff; longer ones are cut."""
-MOST: Final = 20_000
-"""Maximum number of lines that are compared: the time grows with their square, to half a second for these."""
+MOST_TEXT_LINES: Final = 20
+"""Maximum number of lines of a text in a diff; longer texts are abridged."""
+MOST_LINES: Final = 20_000
+"""Maximum number of compared lines. They take half a second, and the time grows with the square."""
 
 
 def unified(before: Json, after: Json, source: str = "", target: str = "") -> str:
-    """Returns a unified diff of two objects as YAML, long texts abridged; empty if they are equal."""
+    """Returns a unified diff of two objects as YAML with abridged texts; empty if the objects are equal."""
     return _unified(dump_yaml(abridged(before)), dump_yaml(abridged(after)), source, target)
 
 
 def _unified(before: str, after: str, source: str = "", target: str = "") -> str:
     old, new = (text.splitlines(keepends=True) for text in (before, after))
-    if old != new and max(len(old), len(new)) > MOST:
-        why = f"{len(new)} lines, of which {MOST} are compared at most: -o yaml shows them"
-        return f"--- {source}\n+++ {target}\n@@ -1 +1 @@ {why}\n"
+    if old != new and max(len(old), len(new)) > MOST_LINES:
+        text = f"{len(new)} lines are not compared, as {MOST_LINES} is the maximum: -o yaml shows them"
+        return f"--- {source}\n+++ {target}\n@@ -1 +1 @@ {text}\n"
     return "".join(unified_diff(old, new, source, target))
 
 
 def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
-    """Yields each line of an object's diff: sign, text and the rule that set it; nothing without a change.
+    """Yields the sign and the text of each line of an object's diff, and the rule that set the line.
 
     The sign is ``+``, ``-``, a space, or ``@`` for omitted lines; the rule is empty if no rule set the line.
     """
     before, after = (dump_yaml(abridged(obj)) for obj in (item.seen.object, item.seen.outcome.after))
-    rules, at = _rules(item, after), 0
+    rule_of_line, number = _rule_of_line(item, after), 0
     for text in _unified(before, after).splitlines()[2:]:
-        if place := re.match(r"@@ -\S+ \+(\d+)\S* @@ ?(.*)", text):
-            at = int(place[1])
-            yield "@", place[2] or f"line {at}", ""
+        if header := re.match(r"@@ -\S+ \+(\d+)\S* @@ ?(.*)", text):
+            number = int(header[1])
+            yield "@", header[2] or f"line {number}", ""
             continue
-        yield text[0], text[1:], rules(at) if text[0] == "+" else ""
-        at += text[0] != "-"
+        yield text[0], text[1:], rule_of_line(number) if text[0] == "+" else ""
+        number += text[0] != "-"
 
 
 def abridged(value: Json) -> Json:
-    """Returns a value with long texts cut; a digest distinguishes two such texts.
+    """Returns a value in which a long text has only its first line, and a digest of the other lines.
 
-    A script of 300 lines does not answer "what would be changed"; ``-o yaml`` has all of it.
+    A script of 300 lines would hide the changes; ``-o yaml`` has the whole text.
     """
     if isinstance(value, dict):
         return {key: abridged(item) for key, item in value.items()}
     if isinstance(value, list):
         return [abridged(item) for item in value]
-    if not isinstance(value, str) or value.count("\n") <= LINES:
+    if not isinstance(value, str) or value.count("\n") <= MOST_TEXT_LINES:
         return value
-    first, _, rest = value.partition("\n")
-    return f"{first}\n... {rest.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
+    first, _, others = value.partition("\n")
+    return f"{first}\n... {others.count(chr(10))} more lines ({digest(value)}), -o yaml shows them\n"
 
 
-def _rules(item: Preview, stored: str) -> Callable[[int], str]:
-    """Returns a function that returns the rule of a line: of its change, or else of the next one."""
-    (document,) = read_documents(stored, "after")
-    spans: list[tuple[int, str]] = []
+def _rule_of_line(item: Preview, text: str) -> Callable[[int], str]:
+    """Returns a function that returns the rule of a line's change, or of the next change after the line."""
+    (document,) = read_documents(text, "after")
+    ends_with_rules: list[tuple[int, str]] = []
     for change in (change for change in item.item["changes"] if change["after"] is not None):
         after, path = change["after"], numbered(parse_pointer(change["path"]))
-        length = len(dump_yaml([abridged(after)]).splitlines())  # a text of its own has a line with dots
-        # A map or list below a key begins on the line after it, but an item on the line of its dash.
-        below = isinstance(after, dict | list) and after and not isinstance(path[-1], int)
-        setter = change["rule"]["name"] if change["rule"] else "the webhook's own record"
-        spans.append((document.line_of(path) + length - (not below), setter))
-    spans.sort()
-    ends, setters = [end for end, _ in spans], [*(setter for _, setter in spans), ""]
-    return lambda line: setters[bisect_left(ends, line)]
+        length = len(dump_yaml([abridged(after)]).splitlines())  # outside a list, a scalar ends with dots
+        # The value of a key, if it is a map or list, begins on the next line; an item begins after its dash.
+        is_below = isinstance(after, dict | list) and after and not isinstance(path[-1], int)
+        rule = change["rule"]["name"] if change["rule"] else "the webhook's own record"
+        ends_with_rules.append((document.line_of(path) + length - (not is_below), rule))
+    ends_with_rules.sort()
+    ends, rules = [end for end, _ in ends_with_rules], [*(rule for _, rule in ends_with_rules), ""]
+    return lambda line: rules[bisect_left(ends, line)]

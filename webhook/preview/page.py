@@ -1,4 +1,4 @@
-"""The preview page for people in a browser: a form and its previews, rendered on the server."""
+"""Serves the preview page: a form for objects, and the previews of the objects, rendered on the server."""
 
 import json
 from collections.abc import Iterable
@@ -17,35 +17,35 @@ from webhook.documents import dump_yaml
 from webhook.preview.inputs import TOO_LONG, ParameterError, answer, read_query, refuse_longer
 from webhook.preview.lines import diff_lines
 from webhook.preview.report import Preview
-from webhook.preview.sentence import called
+from webhook.preview.sentence import unit_name
 from webhook.preview.text import totals
 from webhook.rules.source import TableSource
 
 EXAMPLE = files("webhook.preview").joinpath("static/example.yaml").read_text(encoding="utf-8")
-"""The example job for users who have none."""
-WHOLE: Final = 25
-"""Maximum number of documents with their changes; a page with all 120 of a text takes a browser 5 s."""
+"""An example job for users who have no job."""
+MOST_WITH_CHANGES: Final = 25
+"""Maximum number of documents that a page shows with changes. With 120, a browser takes 5 s for the page."""
 
 
 def page(source: TableSource) -> Response:
-    """Returns the form; after a POST, or with ``?example``, with the previews of its documents."""
-    form = given()
+    """Returns the page; after a POST, or with ``?example``, it has the previews of the form's documents."""
+    form = read_form()
     texts = {name: form[name] for name in ("object", "old") if form[name].strip()}
     if "object" not in texts:
-        return rendered(form)
+        return render_page(form)
     if (size := sum(len(text.encode()) for text in texts.values())) > limits.PREVIEW:
-        return rendered(form, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error=TOO_LONG)
+        return render_page(form, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, error=TOO_LONG)
     try:
-        how = read_query(MultiDict({key: form[key] for key in ("namespace", "pods") if form[key]}))
+        options = read_query(MultiDict({key: form[key] for key in ("namespace", "pods") if form[key]}))
     except ParameterError as error:
-        return rendered(form, HTTPStatus.BAD_REQUEST, error=error.description)
+        return render_page(form, HTTPStatus.BAD_REQUEST, error=error.description)
     render = partial(as_items, first=form["first"])
-    status, text = source.work(size, answer, texts, how, render)
-    return rendered(form, status, **(json.loads(text) if status == HTTPStatus.OK else {"error": text}))
+    status, text = source.work(size, answer, texts, options, render)
+    return render_page(form, status, **(json.loads(text) if status == HTTPStatus.OK else {"error": text}))
 
 
-def given() -> dict[str, Any]:
-    """Returns the content of the form; an uploaded file takes precedence over the text."""
+def read_form() -> dict[str, Any]:
+    """Returns the fields of the form in the request. An uploaded file has precedence over a text field."""
     refuse_longer(2 * limits.PREVIEW)
     form: dict[str, Any] = {
         name: request.form.get(name, "") for name in ("object", "old", "namespace", "pods")
@@ -62,35 +62,36 @@ def given() -> dict[str, Any]:
 
 
 def as_items(previews: Iterable[Preview], first: int) -> str:
-    """Returns previews as JSON for the page. `WHOLE` of them, beginning at an index, have their changes."""
+    """Returns previews as JSON for the template; those from ``first`` to the maximum have their changes."""
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
-    shown = [{"title": printable(item.seen.title)} | {key: item.item[key] for key in keys} for item in items]
-    for item, view in list(zip(items, shown, strict=True))[first : first + WHOLE]:
+    views = [{"title": printable(item.seen.title)} | {key: item.item[key] for key in keys} for item in items]
+    for item, view in list(zip(items, views, strict=True))[first : first + MOST_WITH_CHANGES]:
         view.update(changes(item))
-    return json.dumps({"items": shown, "totals": totals(items) if len(items) > 1 else ""})
+    return json.dumps({"items": views, "totals": totals(items) if len(items) > 1 else ""})
 
 
 def changes(item: Preview) -> dict[str, Any]:
-    """Returns the parts of a preview that only the page shows."""
+    """Returns the changes of a preview, and what the page shows only with them."""
     place = item.place
     return {
         "lines": list(diff_lines(item)),
         "rules": item.item["rules"],
         "place": place
-        and {"name": called(item.seen.table, place), "size": place.size, "workers": place.workers},
+        and {"name": unit_name(item.seen.table, place), "size": place.size, "workers": place.workers},
         "yaml": dump_yaml(item.seen.outcome.after),
         "patch_text": json.dumps(item.item["patch"], indent=2),
-        "made": [{"title": str(pod.seen.share), "lines": list(diff_lines(pod))} for pod in item.pods],
+        "pods": [{"title": str(pod.seen.share), "lines": list(diff_lines(pod))} for pod in item.pods],
     }
 
 
-def rendered(form: dict[str, str], status: int = HTTPStatus.OK, **data: Any) -> Response:  # noqa: ANN401
-    """Returns the page with a form and its previews."""
-    return make_response(render_template("page.html", form=form, whole=WHOLE, status=status, **data), status)
+def render_page(form: dict[str, str], status: int = HTTPStatus.OK, **data: Any) -> Response:  # noqa: ANN401
+    """Returns the page with a form and the data of its previews, or an error."""
+    text = render_template("page.html", form=form, most=MOST_WITH_CHANGES, status=status, **data)
+    return make_response(text, status)
 
 
 def error_page(status: int, code: str, reason: str) -> Response:
     """Returns an error as HTML for a browser, and as JSON for programs and below the API's path."""
     if not request.path.startswith("/v1/") and request.accept_mimetypes.best == "text/html":
-        return rendered({}, status, error=reason)
+        return render_page({}, status, error=reason)
     return as_json(status, code, reason)

@@ -1,4 +1,4 @@
-"""The objects that the API server sends to the webhook, with the registrations of a default installation."""
+"""Tells which objects the API server of a default installation sends to the webhook."""
 
 from typing import Final
 
@@ -9,57 +9,57 @@ from webhook.engine.reading import kind_of
 from webhook.objects.tree import Json, get, walk
 from webhook.rows.table import Table
 
-# tests/manifests/test_sent.py compares these with manifests/install.yaml.
-SENT: Final = "kubeflow.org/v2beta1/MPIJob"
-"""The kind that every installation sends, besides the Pods of its jobs."""
-OPERATOR: Final = ("training.kubeflow.org/operator-name", "mpi-operator")
-"""The label by which the API server selects those Pods."""
-SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease", "ultraserver-webhook")
-"""Namespaces whose objects are never sent."""
-_REQUESTS: Final = {(of, part) for of in ("resources", "resourcesPerNode") for part in ("limits", "requests")}
+# tests/manifests/test_sent.py compares these constants with manifests/install.yaml.
+DEFAULT_KIND: Final = "kubeflow.org/v2beta1/MPIJob"
+"""The kind whose objects and Pods the API server of every installation sends."""
+POD_LABEL: Final = ("training.kubeflow.org/operator-name", "mpi-operator")
+"""The label by which the API server selects the Pods of MPIJobs."""
+SYSTEM_NAMESPACES: Final = ("kube-system", "kube-public", "kube-node-lease", "ultraserver-webhook")
+"""The namespaces whose objects are never sent."""
+_REQUESTS: Final = {
+    (key, part) for key in ("resources", "resourcesPerNode") for part in ("limits", "requests")
+}
 
 
-def unseen(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
-    """Returns the outcome of an object in a namespace that is never sent: the webhook does nothing."""
+def system_outcome(outcome: Outcome, obj: Json, namespace: str) -> Outcome:
+    """Returns the outcome of an object in a system namespace, which the webhook does not change."""
     reason = f"the webhook is not called for namespace {namespace}"
     return Outcome(outcome.revision, reason, obj, default_kind=OutcomeKind.NO_CANDIDATE)
 
 
 def not_sent(obj: Json, namespace: str, outcome: Outcome) -> str | None:
-    """Returns why an outcome has no effect in the default installation, and which value changes that.
+    """Returns why the API server does not send an object to the webhook, and what the user can do.
 
-    None if the object is sent, or if the outcome has no effect anyway.
+    None if the API server sends the object, or if the outcome has no effect.
     """
     if not any(result.operations or result.denials for result in (outcome, outcome.enforced) if result):
         return None
-    if namespace in SYSTEM:
-        return f"no installation sends objects of the namespace {namespace} to the webhook: use another one"
-    kind, value = kind_of(obj), value_of(obj)
+    if namespace in SYSTEM_NAMESPACES:
+        return f"no installation sends objects of namespace {namespace} to the webhook: use another namespace"
+    kind, value = kind_of(obj), chart_value(obj)
     if not value:
         return None
-    return cut(
-        f"the default installation does not send {kind} to the webhook: the chart's value {value} does"
-    )
+    return cut(f"the default installation does not send {kind} to the webhook: set the chart's value {value}")
 
 
-def not_a_job(table: Table, obj: Json) -> str | None:
-    """Returns which objects of a kind that creates jobs, such as a CronJob, are sent; None for others."""
+def creates_jobs(table: Table, obj: Json) -> str | None:
+    """Returns a note on an object that probably creates jobs, such as a CronJob; None for other objects."""
     kind, devices = kind_of(obj), {*table.resources}
     resources = (path[-1] for path, _ in walk(obj) if path[-3:-1] in _REQUESTS)
     if table.workloads_of(kind) or devices.isdisjoint(resources):
         return None
     return cut(
-        f"{kind} is not a workload itself: the webhook gets the Jobs or Pods it creates, so preview those"
+        f"{kind} is not a workload: the webhook receives the Jobs or Pods that it creates, so preview those"
     )
 
 
-def value_of(obj: Json) -> str | None:
-    """Returns the value of the chart with which an object is sent; None if it is always sent."""
+def chart_value(obj: Json) -> str | None:
+    """Returns the chart's value with which the API server sends an object; None if it needs no value."""
     kind, labels = kind_of(obj), get(obj, ("metadata", "labels")) or {}
-    if kind == SENT:
+    if kind == DEFAULT_KIND:
         return None
     if kind == "v1/Pod":
-        if OPERATOR in labels.items():
+        if POD_LABEL in labels.items():
             return None
         return "`kinds` (of its job)" if keys.JOB in labels else "`pods: true`"
     group, version, name = kind.split("/")

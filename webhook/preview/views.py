@@ -1,4 +1,4 @@
-"""Serves previews over HTTP: documents in the request, the answer in a type that the client accepts."""
+"""Serves previews over HTTP, in a media type that the client accepts."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from common.output import clean
 from webhook.preview.browser import guard
 from webhook.preview.fit import Ask, fit
 from webhook.preview.formats import FORMATS, WITHOUT_PODS
-from webhook.preview.inputs import ParameterError, accepted, answer, openapi, read_query, texts_of
+from webhook.preview.inputs import ParameterError, accepted_type, answer, openapi, read_query, texts_of
 from webhook.preview.page import page
 from webhook.rules.source import TableSource
 
@@ -24,30 +24,30 @@ TYPES: Final = {
     "application/json-patch+json": "patch",
     "text/plain": "why",
 }
-"""Media type -> format; the first one is for a client that accepts any."""
-CURL: Final = "application/x-www-form-urlencoded"
-"""curl's default type of any body."""
-JOINABLE: Final = re.compile(rb"\s*(#|---|[^\n\0{\[]*: [^\n\0{\[]*: )[^\n]*\Z")
-"""Matches YAML without its line ends: a comment, or several keys of a map in one line."""
-JOINED: Final = "; curl's -d takes newlines out of a file: send it with --data-binary @FILE"
-TYPE_OF: Final = {form: kind for kind, form in TYPES.items()}
+"""The format of each media type; a client that names no type gets the first."""
+CURL_TYPE: Final = "application/x-www-form-urlencoded"
+"""The media type that curl sends by default."""
+ONE_LINE: Final = re.compile(rb"\s*(#|---|[^\n\0{\[]*: [^\n\0{\[]*: )[^\n]*\Z")
+"""Matches YAML without line ends: a comment, or several keys of a map in one line."""
+NO_LINE_ENDS: Final = "; curl -d removes the line ends of a file: send the file with --data-binary @FILE"
+MEDIA_TYPES: Final = {form: media_type for media_type, form in TYPES.items()}
 
 
 def preview_blueprint(
-    source: TableSource, allowed_hosts: Sequence[str] = (), asks: Ask | None = None
+    source: TableSource, allowed_hosts: Sequence[str] = (), ask: Ask | None = None
 ) -> Blueprint:
     """Returns the page, ``POST /v1/preview``, ``POST /v1/fit`` and ``/v1/openapi.json``.
 
     Args:
         source: The rule table.
         allowed_hosts: The names that a request may address, in addition to IP addresses and localhost.
-        asks: Asks the placement program; None if ``/v1/fit`` is off.
+        ask: Asks the placement program; None if ``/v1/fit`` is off.
     """
     blueprint = Blueprint("preview", __name__, template_folder="templates", static_folder="static")
     guard(blueprint, allowed_hosts)
     blueprint.add_url_rule("/", "page", partial(page, source), methods=["GET", "POST"])
     blueprint.add_url_rule("/v1/preview", "preview", partial(show, source), methods=["POST"])
-    blueprint.add_url_rule("/v1/fit", "fit", partial(fit, source, asks), methods=["POST"])
+    blueprint.add_url_rule("/v1/fit", "fit", partial(fit, source, ask), methods=["POST"])
     blueprint.add_url_rule("/v1/openapi.json", "openapi", openapi)
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
     blueprint.add_url_rule("/readyz", "readyz", partial(ready, source))
@@ -55,27 +55,27 @@ def preview_blueprint(
 
 
 def ready(source: TableSource) -> dict[str, str]:
-    """Returns the release and the table in use; invalid files are only reported."""
+    """Returns the release, the table in use, and why the table's files cannot be used."""
     problem = source.watched.problem
     detail = {"status": "ok", "table": source.table().revision, "version": version("ultraserver-webhook")}
     return {**detail, "problem": f"unusable table files: {problem}"} if problem else detail
 
 
 def show(source: TableSource) -> Response:
-    """Returns the previews of documents, YAML or JSON, up to `limits.PREVIEW`, as in ``openapi.yaml``.
+    """Returns the previews of YAML or JSON documents, as ``openapi.yaml`` describes them.
 
-    A refused job has status 200; a text that cannot be read 400.
+    The status is 200 even if the webhook would refuse a job, and 400 if a text cannot be read.
     """
-    how = read_query(request.args)
-    kind = TYPE_OF[how.pop("format")] if "format" in how else accepted(TYPES)
-    form = TYPES[kind]
-    if how.get("pods") and form in WITHOUT_PODS:
-        message = f"parameter pods is 'true', but format {form} has no Pods: ask for format json"
+    options = read_query(request.args)
+    media_type = MEDIA_TYPES[options.pop("format")] if "format" in options else accepted_type(TYPES)
+    form = TYPES[media_type]
+    if options.get("pods") and form in WITHOUT_PODS:
+        message = f"parameter pods is 'true', but format {form} has no Pods: use format json"
         raise ParameterError("invalid-parameter", message)
     texts = texts_of()
-    status, text = source.work(sum(map(len, texts.values())), answer, texts, how, FORMATS[form])
+    status, text = source.work(sum(map(len, texts.values())), answer, texts, options, FORMATS[form])
     if status != HTTPStatus.OK:
-        joined = request.mimetype == CURL and JOINABLE.match(texts["request"])
-        abort(status, text + JOINED if joined else text)
-    # CI reads GitHub's commands in curl's output.
-    return Response(clean(text), content_type=f"{kind}; charset=utf-8")
+        is_one_line = request.mimetype == CURL_TYPE and ONE_LINE.match(texts["request"])
+        abort(status, text + NO_LINE_ENDS if is_one_line else text)
+    # The output of curl in CI must not contain workflow commands of GitHub.
+    return Response(clean(text), content_type=f"{media_type}; charset=utf-8")

@@ -247,13 +247,13 @@ def _shapes(table: Table) -> PathMessages:
 
 def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
     workers, config = shape.workers, shape.node_config
-    if config.least == config.most and workers.least % config.least:
+    if config.minimum == config.maximum and workers.minimum % config.minimum:
         fix = f"; for jobs on a part of a unit, write nodeConfig: {workers}"
         if unit and unit.label in keys.NODE_IDS:
             fix = f"; use nodeConfig {supported_configs(workers)}"
-        way_out = fix if workers.most < inf else ""
+        way_out = fix if workers.maximum < inf else ""
         yield (*path, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
-    elif shape.together == "required" and config.most > 1 and workers.most > config.most:
+    elif shape.together == "required" and config.maximum > 1 and workers.maximum > config.maximum:
         yield (*path, "together"), f"a unit of {config} nodes cannot hold {workers} workers: write preferred"
 
 

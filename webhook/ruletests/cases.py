@@ -17,7 +17,7 @@ from webhook.engine import Request
 from webhook.engine.outcome import OutcomeKind, State, Verdict
 from webhook.objects.tree import Json, Path, map_at
 from webhook.preview.run import UID, namespace_of
-from webhook.preview.sentence import Judgement
+from webhook.preview.sentence import PlacementVerdict
 from webhook.rows.written import Row
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import message_of
@@ -39,7 +39,7 @@ def _an_object(value: Json) -> Json:
 _Object = Annotated[Any, AfterValidator(_an_object)]
 
 
-JUDGEMENTS: Final = (Judgement.PLACED, Judgement.NOT_PLACED)
+JUDGEMENTS: Final = (PlacementVerdict.PLACED, PlacementVerdict.NOT_PLACED)
 VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
 """Outcomes that a case may expect, in addition to the kinds of outcome, which include ``refused``."""
 

@@ -10,7 +10,7 @@ from webhook.engine.outcome import OutcomeKind, State
 from webhook.objects import record
 from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.lines import abridged, unified
-from webhook.preview.sentence import Seen, judged
+from webhook.preview.sentence import Seen, judge
 from webhook.rows.table import Table
 from webhook.ruletests.cases import JUDGEMENTS, VERDICTS, Case
 
@@ -36,7 +36,7 @@ def _words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
     if case.expect.outcome in JUDGEMENTS:
         (document,) = read_documents(dump_yaml(case.request.object), case.source)
         seen = Seen(table, document, case.request.namespace, document.value, outcome, case.stored)
-        yield judged(seen)[0]
+        yield judge(seen)[0]
 
 
 def _outcome(table: Table, case: Case, outcome: Outcome) -> str:

@@ -22,7 +22,7 @@ from testbed.plane.process import free_ports
 from testbed.waiting import until
 from webhook.app import create_app
 from webhook.documents import dump_yaml
-from webhook.preview.fit import ask
+from webhook.preview.fit import ask_placement
 from webhook.preview.views import preview_blueprint
 from webhook.rules.source import TableSource
 
@@ -96,8 +96,8 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_pr
 
 def fit(stage: Stage, port: int, workers: int) -> str:
     """Returns what the preview service says about a job, by the program's answer."""
-    asks = partial(ask, f"http://127.0.0.1:{port}")
-    client = Client(create_app(preview_blueprint(TableSource(stage.rules), asks=asks)))
+    ask = partial(ask_placement, f"http://127.0.0.1:{port}")
+    client = Client(create_app(preview_blueprint(TableSource(stage.rules), ask=ask)))
     document = dump_yaml(mpijob(workers, name="asked"))
     answer = client.post(f"/v1/fit?namespace={TEAMS[0]}", data=document).get_json()
     return str(answer.get("text") or answer)

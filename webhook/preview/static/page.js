@@ -1,7 +1,7 @@
 "use strict";
 
-// A browser takes seconds to show a field of this many lines, so a text that is longer is sent as a file.
-const LINES = 10000;
+// A browser takes seconds to show a text of this many lines in a field, so longer texts are sent as files.
+const MAX_LINES = 10000;
 
 function send(field, file) {
   const transfer = new DataTransfer();
@@ -10,7 +10,7 @@ function send(field, file) {
   field.form.requestSubmit();
 }
 
-// A file that is dropped on a field is sent.
+// Sends a file that the user drops on a field, or a long text that the user pastes.
 for (const field of document.querySelectorAll("textarea")) {
   field.addEventListener("dragover", (event) => {
     event.preventDefault();
@@ -26,20 +26,20 @@ for (const field of document.querySelectorAll("textarea")) {
   });
   field.addEventListener("paste", (event) => {
     const text = event.clipboardData.getData("text");
-    if (text.split("\n").length <= LINES) return;
+    if (text.split("\n").length <= MAX_LINES) return;
     event.preventDefault();
     send(field, new File([text], "pasted.yaml"));
   });
 }
 
-// Ctrl-Enter in a field asks for the preview.
+// Ctrl-Enter in a field submits the form.
 document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form) {
     event.target.form.requestSubmit();
   }
 });
 
-// A button that copies, above each text that users may want elsewhere.
+// Adds a button that copies the text above each text that users may need elsewhere.
 for (const block of document.querySelectorAll("pre.copy")) {
   const button = document.createElement("button");
   button.type = "button";
