@@ -354,7 +354,7 @@ def test_several_misspelt_names_are_in_one_answer() -> None:
     ours = ["ultraserver-webhook.io/node-config", "ultraserver-webhook.io/inject"]
     assert meant == ["aws.amazon.com/neuron", "aws.amazon.com/neuroncore", *ours]
     get(obj, ("metadata",))["annotations"] = {f"ultraserver{n}-inject": "true" for n in range(20)}
-    assert len(warnings(obj)) == 2 + faults.MOST_MISSPELT
+    assert len(warnings(obj)) == 2 + faults.MOST_MISSPELLINGS
 
 
 UNFINISHED = {

@@ -60,9 +60,9 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
     """
     shape = job.shape.shape if job.shape else None
     if shape and shape.warn:
-        progress.warnings.append(Message(shape.name, render(shape.warn, values.every)))
+        progress.warnings.append(Message(shape.name, render(shape.warn, values.by_name)))
     if shape and shape.deny:
-        progress.denials.append(Message(shape.name, render(shape.deny, values.every)))
+        progress.denials.append(Message(shape.name, render(shape.deny, values.by_name)))
         progress.refusing.append(shape.name)
     outcomes, matches = _match_all(job, values)
     for position, (rule, match) in matches.items():
@@ -95,7 +95,7 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
     The table has three stages. Rules that add devices come first, then rules that set the placer, and then
     all other rules, which may have conditions on devices and on the placer.
     """
-    enabled = job.table.device_rules - job.off
+    enabled = job.table.device_rules - job.off_rules
     device_rules = _match_some(job, values, enabled) if enabled else {}
     device_sources = [
         rule.devices
@@ -131,7 +131,7 @@ def _match_some(job: Job, values: Values, names: Collection[str]) -> _Matches:
 
 
 def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
-    rule, has_several_groups = match.rule, len(match.job.of[match.rule.match.role]) > 1
+    rule, has_several_groups = match.rule, len(match.job.by_role[match.rule.match.role]) > 1
     new_templates: dict[Path, Json] = {}
     incomplete_merges: list[Merge] = []
     for group in match.groups:

@@ -1,4 +1,4 @@
-"""Decides whether a job is a candidate for UltraServers, by its opt-in or opt-out, resources and nodes."""
+"""Decides whether a job is a candidate, which the table places: by its opt-in, its devices and its nodes."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from common.texts import cut
 from contract import keys
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
-from webhook.engine.reading import marked
+from webhook.engine.reading import find_mark
 from webhook.objects.templates import admits, matches
 from webhook.objects.tree import map_at, maps_at, shown, text_of
 from webhook.rows.table import Table
@@ -14,25 +14,25 @@ from webhook.rows.workloads import BY_DEVICES, WORKER
 
 
 def candidacy(job: Job) -> tuple[bool, str]:
-    """Returns whether a job that is not opted out is a candidate, and why (docs/jobs.md)."""
+    """Returns whether a job that is not opted out is a candidate, and the reason (docs/jobs.md)."""
     if not job.workload.takes_nodes:
         return True, f"a {job.workload.name} is not a job: only rules for such objects apply"
-    groups = job.of[WORKER]
+    groups = job.by_role[WORKER]
     if not groups:
-        return False, _no_template(job)
+        return False, _explain_no_template(job)
     if not job.has_workers:
-        return False, _no_workers(groups)
+        return False, _explain_no_workers(groups)
     if not job.instance_types():
-        return False, f"its own selection of nodes {_left_out(job)}"
-    if job.opted:
+        return False, f"its own selection of nodes {_explain_exclusion(job)}"
+    if job.opt_in:
         return True, f"opted in by {keys.INJECT}"
-    candidate, why = _by_content(job, groups)
-    if not candidate and any(marked(group.template, keys.INJECT) for group in groups):
+    candidate, why = _decide_by_content(job, groups)
+    if not candidate and any(find_mark(group.template, keys.INJECT) for group in groups):
         why = f"{why} ({keys.INJECT} has an effect only in the job's metadata, not in its template's)"
     return candidate, why
 
 
-def _no_template(job: Job) -> str:
+def _explain_no_template(job: Job) -> str:
     rows = [row for row in job.workload.groups if row.takes_nodes is True or row.role == WORKER]
     places = cut(" or ".join(dict.fromkeys(row.template.name for row in rows)))
     if any(row.takes_nodes == BY_DEVICES for row in rows):
@@ -40,77 +40,77 @@ def _no_template(job: Job) -> str:
     return f"the job has no {WORKER} template: there is none at {places}"
 
 
-def _no_workers(groups: Sequence[Group]) -> str:
+def _explain_no_workers(groups: Sequence[Group]) -> str:
     paths = [factor.path.name for group in groups for factor in group.row.replicas if factor.path]
     places = cut(" or ".join(dict.fromkeys(paths)))
     return f"the job has no workers: {places} is missing or 0" if places else "the job has no workers"
 
 
-def _by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
-    """Returns whether the content of a job makes it a candidate, if it is not opted in or out."""
+def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
+    """Returns whether a job that is not opted in or out is a candidate, and the reason."""
     opt_in = f"; {keys.INJECT} opts it in"
-    if elsewhere := _elsewhere(job, groups):
-        return False, elsewhere + opt_in
+    if why_elsewhere := _explain_elsewhere(job, groups):
+        return False, why_elsewhere + opt_in
     if need := next(filter(None, [group.node_reason for group in groups]), None):
         return True, f"its workers {need}"
     selected = any(group.selects_type for group in groups)
-    if other := next(filter(None, [group.requested_resource for group in groups]), None):
-        least = job.family.whole_node[other].at_least
-        less = any(0 < group.amounts.get(other, 0) < 1000 * least for group in groups)
-        if less or not selected:
-            than = f"{'less' if less else 'more'} than the {least} {other} that a node has"
-            return False, f"its workers ask for {than}{opt_in}"
+    if resource := next(filter(None, [group.requested_resource for group in groups]), None):
+        minimum = job.family.whole_node[resource].at_least
+        is_less = any(0 < group.amounts.get(resource, 0) < 1000 * minimum for group in groups)
+        if is_less or not selected:
+            comparison = f"{'less' if is_less else 'more'} than the {minimum} {resource} that a node has"
+            return False, f"its workers ask for {comparison}{opt_in}"
     if selected:
         return True, f"its workers select an instance type of family {job.family.name}"
     if why := next(filter(None, [group.partial_claim_reason for group in groups]), None):
         return False, cut(f"its workers {why}") + opt_in
-    devices, without = job.family.whole_node, no_device(job.table)
-    requests = (group.requested(name) for group in groups for name in group.amounts if name in devices)
-    if request := next(requests, None):
-        place, amount = request
-        return False, cut(f"{without}: {place} is {shown(amount, 40)}; write a number, such as 16")
-    return False, without
+    devices, no_device = job.family.whole_node, explain_no_device(job.table)
+    requests = (group.find_request(name) for group in groups for name in group.amounts if name in devices)
+    if field_and_amount := next(requests, None):
+        field, amount = field_and_amount
+        return False, cut(f"{no_device}: {field} is {shown(amount, 40)}; write a number, such as 16")
+    return False, no_device
 
 
-def no_device(table: Table) -> str:
-    """Returns the text for workers that request none of the devices by which jobs request nodes."""
+def explain_no_device(table: Table) -> str:
+    """Returns the reason for workers that request none of the devices by which jobs request nodes."""
     devices = dict.fromkeys(family.device[0] for family in table.families_on)
     return f"the workers request no {' or '.join(devices)}"
 
 
-def _elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
-    """Returns what shows that another program chooses a job's nodes; None if nothing does."""
+def _explain_elsewhere(job: Job, groups: Sequence[Group]) -> str | None:
+    """Returns why a job seems to be for other nodes: by its owner, a label or a toleration; None if not."""
     elsewhere, metadata = job.table.candidates.elsewhere, map_at(job.object, ("metadata",))
     for owner in maps_at(metadata, ("ownerReferences",)) if "ownerReferences" in metadata else ():
         group, kind = text_of(owner.get("apiVersion")).partition("/")[0], text_of(owner.get("kind"))
         if matches(kind, elsewhere.owners.get(group, ())):
             return f"it was created by a {cut(kind)} of {group}, which chooses its nodes"
-    others = "which is for other nodes than UltraServers"
+    purpose = "which is for other nodes than UltraServers"
     labels = map_at(metadata, ("labels",))
     for key, values in elsewhere.labels.items() if labels else ():
         value = labels.get(key)
         if value is not None and matches(text_of(value), values):
-            return f"its label {key} is {shown(value, 40)}, {others}"
+            return f"its label {key} is {shown(value, 40)}, {purpose}"
     for spec in (group.spec for group in groups if "tolerations" in group.spec):
         for item in maps_at(spec, ("tolerations",)):
             taint, value = item.get("key"), text_of(item.get("value") or "")
             if isinstance(taint, str) and matches(value, elsewhere.tolerations.get(taint, ())):
-                return f"its workers tolerate {cut(f'{taint}={value}' if value else taint)}, {others}"
+                return f"its workers tolerate {cut(f'{taint}={value}' if value else taint)}, {purpose}"
     return None
 
 
-def _left_out(job: Job) -> str:
-    """Returns the labels, and their values, by which a job excludes UltraServers, or every node."""
+def _explain_exclusion(job: Job) -> str:
+    """Returns how the node selection of a job excludes the nodes of its family, or all nodes."""
     labels, family = job.table.candidates.instance_type_labels, job.family
-    for selector in (group.selection.selector for group in job.of[WORKER]):
+    for selector in (group.selection.selector for group in job.by_role[WORKER]):
         types = {label: shown(selector[label], 40) for label in labels if label in selector}
         if len({*types.values()}) > 1:
-            both = " and ".join(f"{label} {value}" for label, value in types.items())
-            return f"asks for two instance types at once, which no node has: {both}; take one out"
-    every = {**dict.fromkeys(labels, family.instance_types), **family.node_labels}
+            pairs = " and ".join(f"{label} {value}" for label, value in types.items())
+            return f"asks for two instance types at once, which no node has: {pairs}; take one out"
+    node_labels = {**dict.fromkeys(labels, family.instance_types), **family.node_labels}
     excluded = [
         f"{' and '.join(values)} ({label})"
-        for label, values in every.items()
-        if not all(admits(group.selection, {label: values}) for group in job.of[WORKER])
+        for label, values in node_labels.items()
+        if not all(admits(group.selection, {label: values}) for group in job.by_role[WORKER])
     ]
     return f"leaves out {', '.join(excluded) or f'nodes with all labels of family {family.name}'}"

@@ -16,7 +16,7 @@ from webhook.engine.match import SWITCHED_OFF
 from webhook.engine.messages import Message, limit_messages, message
 from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request, RuleOutcome, State
 from webhook.engine.reading import kind_of, read_job
-from webhook.engine.script import with_script
+from webhook.engine.script import add_script
 from webhook.engine.shapes import choose_shape
 from webhook.engine.values import Values
 from webhook.objects import record
@@ -59,7 +59,7 @@ def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Ou
             _evaluate_object(table, exclusions.rules, request, progress)
         if not progress.denials:
             if kind == "v1/Pod":
-                progress.templates = with_script(request.object, progress.templates, table.script)
+                progress.templates = add_script(request.object, progress.templates, table.script)
             after, operations = compute_patch(request.object, progress.templates)
     except (JobError, WrongTypeError) as error:
         progress = Progress(reason="invalid job", denials=[message("invalid-job", error)])
@@ -120,18 +120,18 @@ def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, 
             OutcomeKind.NO_WORKLOAD,
         )
         return
-    if isinstance(job.opted, str):
-        raise JobError(job.opted)
-    job.off = off_rules
+    if isinstance(job.opt_in, str):
+        raise JobError(job.opt_in)
+    job.off_rules = off_rules
     progress.templates = {group.path: group.template for group in job.groups}
     progress.warnings += [
-        message("record-ignored", field_name((*group.path, *record.ANNOTATIONS, group.key)))
+        message("record-ignored", field_name((*group.path, *record.ANNOTATIONS, group.record_key)))
         for group in job.groups
-        if group.record_ignored
+        if group.is_record_ignored
     ]
     progress.setters = {} if request.explain else None
     progress.facts["workload"] = job.workload.name
-    if job.opted is False:
+    if job.opt_in is False:
         progress.reason, progress.default_kind = f"opted out by {keys.INJECT}", OutcomeKind.OPTED_OUT
     else:
         _evaluate_job(job, request, progress)
@@ -141,16 +141,16 @@ def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, 
 
 def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
     """Evaluates the table against a job that is not opted out."""
-    job.candidate, progress.reason = candidacy(job)
-    progress.default_kind = OutcomeKind.UNCHANGED if job.candidate else OutcomeKind.NO_CANDIDATE
+    job.is_candidate, progress.reason = candidacy(job)
+    progress.default_kind = OutcomeKind.UNCHANGED if job.is_candidate else OutcomeKind.NO_CANDIDATE
     job.uid = "" if job.name else _find_first_uid(job, request)
     values = Values(job)
-    if job.candidate and job.workload.takes_nodes:
+    if job.is_candidate and job.workload.takes_nodes:
         job.shape = choose_shape(job)
-        job.identity = job_id(request, job.name, job.generate_name, job.uid)
+        job.job_label = job_id(request, job.name, job.generate_name, job.uid)
         job.devices = job.own_devices
-        progress.facts |= {fact: values.every[placeholder] for fact, placeholder in FACTS.items()}
-        job.lacking = job.table.placeholders_of[job.workload.name].difference(values.every)
+        progress.facts |= {fact: values.by_name[placeholder] for fact, placeholder in FACTS.items()}
+        job.missing_placeholders = job.table.placeholders_of[job.workload.name].difference(values.by_name)
     job.placer = job.place.placer if job.place else None
     job.faults = progress.faults = faults(job)
     apply_rules(job, values, progress)
@@ -170,9 +170,9 @@ def _explain_no_workload(table: Table, request: Request) -> str:
 
 
 def _find_first_uid(job: Job, request: Request) -> str:
-    if not job.of[WORKER]:
+    if not job.by_role[WORKER]:
         return ""
-    group = job.of[WORKER][0]
+    group = job.by_role[WORKER][0]
     label = get(request.object, (*group.path, *record.JOB_LABEL))
     return first_uid(request, job.generate_name, group.record.uid if group.record else "", label)
 
@@ -183,7 +183,9 @@ def _write_records(job: Job, progress: Progress) -> None:
             # The uid is recorded only if a rule sets the job label, whose value depends on the uid.
             has_label = pointer(record.JOB_LABEL) in added
             written = record.Record(job.table.revision, job.uid if has_label else "", added)
-            progress.templates[group.path] = record.write(progress.templates[group.path], written, group.key)
+            progress.templates[group.path] = record.write(
+                progress.templates[group.path], written, group.record_key
+            )
 
 
 def _removed_marks(job: Job, templates: Mapping[Path, Json]) -> Iterator[Message]:

@@ -33,15 +33,15 @@ class Claim(NamedTuple):
     """An entry of a template's ``resourceClaims`` (Kubernetes, "Dynamic Resource Allocation").
 
     Attributes:
-        place: The path of its name in the template.
-        name: The name of the ResourceClaimTemplate or, if the pods share one, of the ResourceClaim.
-        takes: What the table has about the template; None if it has nothing, and for a shared claim.
-        shared: Whether all pods have the same claim.
+        path: The path in the template of the field that has the name.
+        name: The name of the ResourceClaimTemplate or, for a shared claim, of the ResourceClaim.
+        row: The family's row about the ResourceClaimTemplate; None if there is none, or for a shared claim.
+        shared: Whether all pods share the claim.
     """
 
-    place: Path
+    path: Path
     name: str
-    takes: Claimed | None
+    row: Claimed | None
     shared: bool = False
 
 
@@ -50,18 +50,18 @@ class Group:
     """A group of a job that has a pod template.
 
     Attributes:
-        row: The row of the table.
+        row: The row of the table about the group.
         path: The path of the template in the object.
-        role: The row's role, or its other role.
+        role: The role of the row; `HELPER` if the row takes nodes by devices and the pods take none.
         template: The template without the webhook's earlier additions.
-        record: The record of these; None if there is no valid one.
-        user_marks: The webhook's marks that the user wrote, by their JSON pointers in the template.
-        record_ignored: Whether its record is ignored, because it names more than the webhook can have added.
-        replicas: The number of its pods.
-        takes_nodes: Whether each of them takes a node.
-        index: Where to find a pod's number; None if pods have none.
-        numbered: Whether every number from 0 exists once.
-        later: Whether its pods are created after those of other groups have ended.
+        record: The record of the earlier additions; None if the template has no valid record.
+        user_marks: The webhook's marks that the user wrote, by JSON pointer in the template.
+        is_record_ignored: Whether there is a record that names more than the webhook can have added.
+        replicas: The number of pods in the group.
+        takes_nodes: Whether each pod takes a node.
+        index: How to compute a pod's number; None if the pods have no number.
+        is_numbered: Whether every number from 0 exists once.
+        starts_later: Whether the pods are created after the pods of other groups have ended.
         family: The family of machines for the job.
     """
 
@@ -73,17 +73,17 @@ class Group:
     role: str = ""
     record: Record | None = None
     user_marks: Mapping[str, Json] = field(default_factory=dict)
-    record_ignored: bool = False
+    is_record_ignored: bool = False
     replicas: int = 1
     takes_nodes: bool = False
     index: Index | None = None
-    numbered: bool = False
-    later: bool = False
+    is_numbered: bool = False
+    starts_later: bool = False
     family: Family = field(init=False)
 
     @property
-    def key(self) -> str:
-        """The annotation of the record on the template; a Pod also has its template's."""
+    def record_key(self) -> str:
+        """The key of the record's annotation. A Pod has its own key, as it also has its template's record."""
         return keys.ADDED if self.path else keys.ADDED_TO_POD
 
     @computed
@@ -92,18 +92,18 @@ class Group:
         return map_at(self.template, ("spec",))
 
     @computed
-    def main(self) -> Mapping[str, Json]:
+    def main_container(self) -> Mapping[str, Json]:
         """The container that the operator uses, or that requests devices; empty if there is none."""
         return main_container(self.template, self.workload.main_container, self.table.resources)
 
     @computed
     def ssh(self) -> Mapping[str, Json]:
-        """The main container's settings of ssh, as values of placeholders."""
-        return ssh_of(self.main)
+        """The main container's settings for ssh, as values of placeholders."""
+        return ssh_of(self.main_container)
 
     @computed
     def amounts(self) -> Mapping[str, int]:
-        """A pod's request of each resource, in thousandths."""
+        """The amount of each resource that a pod requests, in thousandths."""
         return requests(self.spec)
 
     @computed
@@ -114,8 +114,8 @@ class Group:
     @computed
     def chosen_types(self) -> Collection[str]:
         """The instance types that a pod's selector or affinity names; none if any type is permitted."""
-        wanted, labels = self.selection, self.table.candidates.instance_type_labels
-        return chosen_types(wanted, labels) if wanted.selector or wanted.terms else ()
+        selection, type_labels = self.selection, self.table.candidates.instance_type_labels
+        return chosen_types(selection, type_labels) if selection.selector or selection.terms else ()
 
     @computed
     def selects_type(self) -> bool:
@@ -124,8 +124,8 @@ class Group:
 
     def selects_type_of(self, family: Family) -> bool:
         """Returns whether the node selector names an instance type of a family."""
-        named = map(self.selection.selector.get, self.table.candidates.instance_type_labels)
-        return any(isinstance(name, str) and matches(name, family.instance_types) for name in named)
+        types = map(self.selection.selector.get, self.table.candidates.instance_type_labels)
+        return any(isinstance(name, str) and matches(name, family.instance_types) for name in types)
 
     @computed
     def claims(self) -> tuple[Claim, ...]:
@@ -133,18 +133,18 @@ class Group:
         return self.claims_of(self.family)
 
     def claims_of(self, family: Family) -> tuple[Claim, ...]:
-        """Returns the device claims with what a family has about them."""
+        """Returns the device claims, with a family's rows about them."""
         return tuple(self._claims(family.claims)) if "resourceClaims" in self.spec else ()
 
-    def _claims(self, by_name: Mapping[str, Claimed]) -> Iterator[Claim]:
+    def _claims(self, rows: Mapping[str, Claimed]) -> Iterator[Claim]:
         for index, entry in enumerate(maps_at(self.spec, ("resourceClaims",))):
-            place = ("spec", "resourceClaims", index)
-            name, shared = entry.get("resourceClaimTemplateName"), entry.get("resourceClaimName")
+            path = ("spec", "resourceClaims", index)
+            name, shared_name = entry.get("resourceClaimTemplateName"), entry.get("resourceClaimName")
             if isinstance(name, str) and name:
-                known = (takes for pattern, takes in by_name.items() if matches(name, (pattern,)))
-                yield Claim((*place, "resourceClaimTemplateName"), name, next(known, None))
-            elif isinstance(shared, str) and shared:
-                yield Claim((*place, "resourceClaimName"), shared, None, shared=True)
+                matching_rows = (row for pattern, row in rows.items() if matches(name, (pattern,)))
+                yield Claim((*path, "resourceClaimTemplateName"), name, next(matching_rows, None))
+            elif isinstance(shared_name, str) and shared_name:
+                yield Claim((*path, "resourceClaimName"), shared_name, None, shared=True)
 
     @computed
     def shared_claim(self) -> Claim | None:
@@ -159,49 +159,49 @@ class Group:
                 return name
         return None
 
-    def containers(self, *kinds: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
-        """Yields the containers in the given lists, each with its path in the object."""
-        for kind in kinds:
-            items = self.spec.get(kind)
+    def containers(self, *list_names: str) -> Iterator[tuple[Path, Mapping[str, Json]]]:
+        """Yields the containers in the lists with these names, each with its path in the object."""
+        for list_name in list_names:
+            items = self.spec.get(list_name)
             for index, container in enumerate(items if isinstance(items, list) else ()):
                 if isinstance(container, dict):
-                    yield (*self.path, "spec", kind, index), container
+                    yield (*self.path, "spec", list_name, index), container
 
-    def requested(self, name: str) -> tuple[str, Json]:
-        """Returns the field that requests a resource first, and its value."""
-        for at, container in self.containers("containers", "initContainers"):
+    def find_request(self, name: str) -> tuple[str, Json]:
+        """Returns the first field that requests a resource, and its value."""
+        for path, container in self.containers("containers", "initContainers"):
             for part in ("limits", "requests"):
                 if name in (amounts := map_at(container, ("resources", part))):
-                    return field_name((*at, "resources", part, name)), amounts[name]
+                    return field_name((*path, "resources", part, name)), amounts[name]
         return field_name((*self.path, "spec", "resources")), None
 
     @computed
     def node_reason(self) -> str | None:
         """Why a pod takes a whole node, by its requests or claims; None if it does not.
 
-        Also None if pods share a claim in addition: its devices may be on another node.
+        None also if it has claims and some are shared, because shared devices may be on another node.
         """
         return self.node_reason_of(self.family)
 
     def node_reason_of(self, family: Family) -> str | None:
-        """Returns the same for the machines of a family."""
-        for name, whole in family.whole_node.items():
-            if is_requested(self.amounts, name, whole.at_least, whole.at_most):
+        """Returns why a pod takes a whole node of a family; None if it does not."""
+        for name, amount_range in family.whole_node.items():
+            if is_requested(self.amounts, name, amount_range.at_least, amount_range.at_most):
                 return f"ask for {name}"
         claims = self.claims_of(family)
         for claim in () if any(claim.shared for claim in claims) else claims:
-            amount = claim.takes.takes if claim.takes else 0
+            amount = claim.row.takes if claim.row else 0
             if amount == NODE or (amount and amount >= family.device[1]):
                 return f"claim a node by the template {cut(claim.name)}"
         return None
 
     @property
     def partial_claim_reason(self) -> str | None:
-        """Why a pod's claims are less than a whole node; None if it has none, or claims a node."""
+        """Why a pod's claims are not a whole node; None if it has no claims."""
         if claim := self.shared_claim:
             return f"share the claim {claim.name}: for a node each, use a resourceClaimTemplateName"
         for claim in self.claims:
-            if claim.takes is None:
+            if claim.row is None:
                 return (
                     f"claim by the template {claim.name}, which the table does not know: if it is for "
                     f"the family's devices, add it to the claims of {self.family.name}"
@@ -213,44 +213,46 @@ class Group:
     def devices(self) -> Devices:
         """How a pod gets its devices."""
         if self.requested_resource:
-            own: Devices = "requested"
-        elif any(claim.takes and claim.takes.node_config for claim in self.claims):
-            own = "configured"
+            devices: Devices = "requested"
+        elif any(claim.row and claim.row.node_config for claim in self.claims):
+            devices = "configured"
         else:
-            own = "claimed" if any(not claim.shared for claim in self.claims) else "none"
+            devices = "claimed" if any(not claim.shared for claim in self.claims) else "none"
         if self.shared_claim:
-            # Whole-job admission does not know the node of a claim of several pods.
-            return "unknown" if own == "none" else "shared"
-        return own
+            # Whole-job admission cannot know the node of a claim that several pods share.
+            return "unknown" if devices == "none" else "shared"
+        return devices
 
     def unsupported(self, resources: Sequence[str]) -> Mapping[str, str]:
-        """Returns placeholders for the first request for a resource in an amount that no type accepts.
+        """Returns placeholders about the first request for an amount that no permitted instance type accepts.
 
-        Empty if all requests can be met, or if the table does not know all types.
+        Empty if all requests can be met, or if the table has no device counts for one of the types.
         """
-        named, counts = self.chosen_types, self.table.device_counts
-        # Only the few known types are examined, so that a long list of types costs nothing.
-        if not named or any(name not in counts for name in named):
+        chosen_types, counts = self.chosen_types, self.table.device_counts
+        # A type without device counts ends the search, so that a long list of types costs nothing.
+        if not chosen_types or any(name not in counts for name in chosen_types):
             return {}
         labels = self.table.candidates.instance_type_labels
-        types = [name for name in named if admits(self.selection, dict.fromkeys(labels, (name,)))]
+        types = [name for name in chosen_types if admits(self.selection, dict.fromkeys(labels, (name,)))]
         accepted = sorted({count for name in types for count in counts[name]})
-        for place, amount in self._requests(resources) if types else ():
+        for path, amount in self._requests(resources) if types else ():
             if amount not in accepted:
                 return {
                     "devices.instanceType": " or ".join(types),
                     "devices.asked": str(amount),
                     "devices.accepted": ranges(accepted),
-                    "devices.place": field_name((*self.path, *place)),
+                    "devices.place": field_name((*self.path, *path)),
                 }
         return {}
 
     def _requests(self, resources: Sequence[str]) -> Iterator[tuple[Path, int]]:
-        """Yields path and number of every request for one of the resources; fractions are left out."""
-        for kind in ("containers", "initContainers"):
-            for index, container in enumerate(as_list(self.spec.get(kind), ("spec", kind))):
+        """Yields path and number of every request for one of the resources, except fractions."""
+        for list_name in ("containers", "initContainers"):
+            for index, container in enumerate(as_list(self.spec.get(list_name), ("spec", list_name))):
                 for name in resources:
                     for part in ("limits", "requests"):
-                        amount, rest = divmod(amounts(get(container, ("resources", part))).get(name, 0), 1000)
-                        if amount and not rest:
-                            yield ("spec", kind, index, "resources", part, name), amount
+                        amount, remainder = divmod(
+                            amounts(get(container, ("resources", part))).get(name, 0), 1000
+                        )
+                        if amount and not remainder:
+                            yield ("spec", list_name, index, "resources", part, name), amount

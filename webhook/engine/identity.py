@@ -10,72 +10,72 @@ from contract import keys
 from webhook.engine.outcome import Request
 from webhook.objects.tree import Json, canonical, get, maps_at
 
-_PLAIN: Final = re.compile(
+_VALID_VALUE: Final = re.compile(
     r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+(_[-.A-Za-z0-9]*[A-Za-z0-9])?"
 )
 _DIGITS: Final = 20
-_FIRST: Final = "MPIJob.kubeflow.org"
-"""The only kind that the value does not name. So pods from before other kinds existed keep their value."""
+_UNNAMED_KIND: Final = "MPIJob.kubeflow.org"
+"""The only kind that is not a part of the value, so that pods of older releases keep their value."""
 
 
 def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
-    """Returns the label value of a job. It is valid, which means at most 63 characters.
+    """Returns the value of a job's label, which has at most 63 characters.
 
-    The value of an MPIJob with a name is ``<namespace>.<name>``. A namespace has no dot, so two jobs never
-    have the same value. For a job of another kind, the value is ``<namespace>.<name>_<Kind>.<group>``.
-    Neither a name nor a namespace can contain an underscore.
+    For an MPIJob with a name, the value is ``<namespace>.<name>``. A namespace has no dot, so two MPIJobs
+    never have the same value. For a job of another kind, it is ``<namespace>.<name>_<Kind>.<group>``. Neither
+    a name nor a namespace can contain an underscore.
 
     If this value is too long, or if the job has no name yet, the value is a readable beginning, an underscore
     and 80 bits of a hash. The hash has no dot, so this value differs from every value that ends with a kind.
 
     Args:
-        request: The creation; its namespace, user, kind and times are used.
+        request: The request that creates the job.
         name: The job's name; empty if the API server will generate one.
-        generate_name: The beginning of the later name.
+        generate_name: The beginning of a generated name.
         uid: The uid of the first review of this job.
     """
     if name:
-        kind = _kind(request.object)
-        of_kind = [] if kind == _FIRST else [kind]
-        plain = "_".join([f"{request.namespace}.{name}", *of_kind])
-        if len(plain) <= keys.LONGEST_LABEL and _PLAIN.fullmatch(plain):
-            return plain
-        return _hashed(f"{request.namespace}.{name}", [request.namespace, name, *of_kind])
+        kind = _kind_and_group(request.object)
+        suffix = [] if kind == _UNNAMED_KIND else [kind]
+        value = "_".join([f"{request.namespace}.{name}", *suffix])
+        if len(value) <= keys.LONGEST_LABEL and _VALID_VALUE.fullmatch(value):
+            return value
+        return _hash_value(f"{request.namespace}.{name}", [request.namespace, name, *suffix])
     # The API server writes these times into an object at its creation.
     times = (str(entry.get("time")) for entry in maps_at(request.object, ("metadata", "managedFields")))
     parts = [request.namespace, generate_name, request.username, *times, uid]
-    return _hashed(f"{request.namespace}.{generate_name}", ["", *parts])
+    return _hash_value(f"{request.namespace}.{generate_name}", ["", *parts])
 
 
-def _kind(obj: Json) -> str:
-    """Returns ``Kind.group`` of an object, without the version, which may change."""
+def _kind_and_group(obj: Json) -> str:
+    """Returns ``Kind.group`` of an object. The version is left out, because it may change."""
     group = str(get(obj, ("apiVersion",))).rpartition("/")[0]
     return f"{get(obj, ('kind',))}.{group}".rstrip(".")
 
 
 def first_uid(request: Request, generate_name: str, recorded: str, label: Json) -> str:
-    """Returns the uid from which the value of an unnamed job is computed: that of the job's first review.
+    """Returns the uid of a job's first review, from which the value for an unnamed job is computed.
 
     The API server may call the webhook again for the same object, with another uid (kube-apiserver,
     ``pkg/admission/plugin/webhook/request/admissionreview.go``). Therefore the record has the uid of the
-    first review. A client can copy a record into another object. So the recorded uid is used only if
+    first review. A client can copy a record into another object, so the recorded uid is used only if
 
     * no client sent the record, which ``managedFields`` shows, and
-    * the label follows from this uid and the times in ``managedFields``. The API server writes these times,
-      in whole seconds, for every new object.
+    * the label has the value for this uid and for the times in ``managedFields``. The API server writes these
+      times, in whole seconds, for every new object.
     """
-    if recorded and not _sent(request.object) and label == job_id(request, "", generate_name, recorded):
+    if recorded and not _is_sent(request.object) and label == job_id(request, "", generate_name, recorded):
         return recorded
     return request.uid
 
 
-def _sent(obj: Json) -> bool:
-    """Returns whether a client sent the record: then it is in ``managedFields`` before admission."""
+def _is_sent(obj: Json) -> bool:
+    """Returns whether a client sent the record. ``managedFields`` then has it before admission."""
     return f'"f:{keys.ADDED}":' in canonical(get(obj, ("metadata", "managedFields")))
 
 
-def _hashed(readable: str, parts: Sequence[str]) -> str:
+def _hash_value(readable: str, parts: Sequence[str]) -> str:
     # JSON quotes every part, so that no two lists of parts have the same text.
-    number = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
+    digits = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
     start = re.sub(r"[^A-Za-z0-9.-]+", "-", readable)[: keys.LONGEST_LABEL - _DIGITS - 1].strip(".-") or "job"
-    return f"{start}_{number}"
+    return f"{start}_{digits}"

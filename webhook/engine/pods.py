@@ -1,4 +1,4 @@
-"""The Pods that an operator creates for a job: its templates, with the labels that have a Pod's number."""
+"""Predicts the Pods that an operator creates for a job, with the labels that have a Pod's number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,34 +9,35 @@ from webhook.rows.workloads import WORKER, Factor
 
 
 def pods_of(job: Job, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
-    """Yields the Pods of a job, in the order of admission; for several units of one object, the first's.
+    """Yields the Pods of a job, in the order of admission.
 
-    Yields at most as many Pods of a group as a candidate may have. The operator writes names, and labels that
-    no row of the table names: the Pods have none of these. Their templates are those of the stored object,
-    with what the webhook added.
+    If groups of the object count as jobs of their own, these are the Pods of the first such job. A group has
+    at most as many Pods as a candidate may have. The templates are those of the stored object, with the
+    webhook's additions. Names and labels that the operator writes, and that the table does not name, are
+    missing.
 
     Yields:
         The group's key, a Pod's number in the group, the group's size, and the Pod.
     """
-    first = before = 0
+    first = earlier_pods = 0
     for group in job.groups:
         row = group.row
-        among = row.replicas == (Factor(None, 0),)  # its one pod is the first of the next group
-        count = 1 if among else min(group.replicas, MOST_WORKERS)
+        is_in_next_group = row.replicas == (Factor(None, 0),)  # its only pod is the first one of that group
+        count = 1 if is_in_next_group else min(group.replicas, MOST_WORKERS)
         template, key = get(stored, group.path), row.key(job.object, group.path)
         for number in range(first, count):
             labels = job.peers("") if group.role == WORKER else {}
             values = {LABEL + key: text for key, text in labels.items()}
             if group.takes_nodes and group.index:
-                of_earlier = 0 if row.number and row.number.continues else before
-                values |= _numbers(group.index.terms, of_earlier + number)
+                offset = 0 if row.number and row.number.continues else earlier_pods
+                values |= _numbers(group.index.terms, offset + number)
             yield key, number, count, _pod(job, template, values)
-        first = 1 if among else 0
-        before += count if group.takes_nodes and not among else 0
+        first = 1 if is_in_next_group else 0
+        earlier_pods += count if group.takes_nodes and not is_in_next_group else 0
 
 
 def _numbers(terms: Sequence[Term], number: int) -> dict[str, str]:
-    """Returns the value of each source of an index for a number; the largest factor has the largest part."""
+    """Returns the value of each source of an index for a number; the largest factor is divided first."""
     values = {}
     for term in sorted(terms, key=lambda term: -term.factor):
         value, number = divmod(number, max(1, term.factor))
@@ -46,14 +47,19 @@ def _numbers(terms: Sequence[Term], number: int) -> dict[str, str]:
 
 def _pod(job: Job, template: Json, values: Mapping[str, str]) -> Json:
     """Returns a Pod of a template, with the operator's labels, variables and name."""
-    own = {kind: map_at(template, ("metadata", kind)) for kind in ("labels", "annotations")}
+    template_metadata = {kind: map_at(template, ("metadata", kind)) for kind in ("labels", "annotations")}
     labels, variables = (
         {key.removeprefix(kind): text for key, text in values.items() if key.startswith(kind)}
         for kind in (LABEL, ENV)
     )
     labels |= {job.workload.group: "0"} if job.workload.group else {}
     name = {"name": f"{job.name}-{values[NAME]}"} if NAME in values else {}
-    metadata = {**name, "namespace": job.namespace, **own, "labels": {**own["labels"], **labels}}
+    metadata = {
+        **name,
+        "namespace": job.namespace,
+        **template_metadata,
+        "labels": {**template_metadata["labels"], **labels},
+    }
     spec = map_at(template, ("spec",))
     if variables:
         env = [{"name": key, "value": text} for key, text in variables.items()]

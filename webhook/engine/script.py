@@ -11,14 +11,14 @@ from webhook.objects.record import ANNOTATIONS
 from webhook.objects.tree import Json, Path, map_at, maps_at, put
 
 VARIABLE: Final = "ULTRASERVER_SCRIPT"
-"""The containers that run the script have this variable; the table sets it from the annotation."""
+"""The variable of the containers that run the script. The table sets its value from the annotation."""
 
 
-def with_script(pod: Json, templates: dict[Path, Json], text: str) -> dict[Path, Json]:
-    """Returns the templates of a Pod, with the text if the Pod runs the script and does not have it yet.
+def add_script(pod: Json, templates: dict[Path, Json], text: str) -> dict[Path, Json]:
+    """Returns the templates of a Pod. They have the text if the Pod runs the script.
 
     Raises:
-        WrongTypeError: Its annotations are not a map.
+        WrongTypeError: The annotations of the Pod are not a map.
     """
     pod = templates.get((), pod)
     containers = maps_at(pod, ("spec", "initContainers"))

@@ -1,4 +1,4 @@
-"""Finds requirements of a job's author and the table that no nodes can meet together."""
+"""Finds requirements of a user and of the table that no nodes can meet together."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -13,127 +13,133 @@ from webhook.objects.tree import Json, Path, map_at, maps_at, text_of
 from webhook.rows.families import JobShape
 from webhook.rows.workloads import WORKER
 
-_TERMS: Final[Mapping[str, Path]] = {
+_TERM_PATHS: Final[Mapping[str, Path]] = {
     "podAntiAffinity": ("spec", "affinity", "podAntiAffinity", REQUIRED),
     "podAffinity": ("spec", "affinity", "podAffinity", REQUIRED),
     "spread": ("spec", "topologySpreadConstraints"),
 }
-_WIDER: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/*", "topology.k8s.aws/*")
-"""Labels that have the same value on all nodes of a unit."""
+_ZONES: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/*", "topology.k8s.aws/*")
+"""Node labels that have the same value on all nodes of a unit."""
 
 
 def cluster_labels(job: Job) -> str:
-    """Returns the labels by which a job selects nodes without a type, and which the table does not know."""
-    selecting = [group for group in job.of[WORKER] if group.selection.selector or group.selection.terms]
-    if not selecting:
+    """Returns the labels that the table does not know and by which a job selects nodes, but no type."""
+    groups = [group for group in job.by_role[WORKER] if group.selection.selector or group.selection.terms]
+    if not groups:
         return ""
-    untyped = [group.selection for group in selecting if not group.chosen_types]
-    wanted = job.table.candidates
+    selections = [group.selection for group in groups if not group.chosen_types]
+    candidates = job.table.candidates
     units = (unit.label for unit in job.family.units)
-    known = (*wanted.instance_type_labels, *job.family.node_labels, *units, *wanted.other_labels)
-    labels = chain.from_iterable(chain(nodes.selector, *(nodes.terms or ())) for nodes in untyped)
+    known = (*candidates.instance_type_labels, *job.family.node_labels, *units, *candidates.other_labels)
+    labels = chain.from_iterable(chain(item.selector, *(item.terms or ())) for item in selections)
     return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, known)), 5))
 
 
 def contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[str]:
-    """Yields the requirements of a job's author and its shape that no nodes can meet together."""
-    for group in job.of[WORKER]:
+    """Yields the requirements of a user that no nodes can meet together with the shape of the job."""
+    for group in job.by_role[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
-            chosen = group.selection
-            # The number of values of a label that the pods need.
-            least = {keys.HOSTNAME: group.replicas} if group.node_reason else {}
+            selection = group.selection
+            # By label, how many values the nodes of the pods must have.
+            counts = {keys.HOSTNAME: group.replicas} if group.node_reason else {}
             if shape.topology_key:
-                least[shape.topology_key] = -(-group.replicas // shape.node_config)
-            own = {key: () for key in least if key in chosen.selector}
-            terms = [{**own, **term} for term in chosen.terms or ({},)]
-            # With several terms, each pod may meet another one.
-            least = {key: max(1, number) if len(terms) == 1 else 1 for key, number in least.items()}
-            selected = chosen.selector
-            lacking = [
-                [key for key, of in term.items() if not _open(of, selected.get(key), least.get(key, 0))]
+                counts[shape.topology_key] = -(-group.replicas // shape.node_config)
+            selected_labels = {key: () for key in counts if key in selection.selector}
+            terms = [{**selected_labels, **term} for term in selection.terms or ({},)]
+            # If there are several terms, each pod may meet a different term.
+            counts = {key: max(1, count) if len(terms) == 1 else 1 for key, count in counts.items()}
+            selector = selection.selector
+            failed_keys = [
+                [
+                    key
+                    for key, items in term.items()
+                    if not _permits(items, selector.get(key), counts.get(key, 0))
+                ]
                 for term in terms
             ]
-            if all(lacking):
-                needed = least.get(key := lacking[0][0], 1)
-                few = "no value" if needed == 1 else f"fewer than {needed} values"
-                yield f"its node selector, required affinity and shape leave {few} of label {key}"
-            yield from _against(job, group, shape, identity)
+            if all(failed_keys):
+                minimum = counts.get(key := failed_keys[0][0], 1)
+                how_few = "no value" if minimum == 1 else f"fewer than {minimum} values"
+                yield f"its node selector, required affinity and shape leave {how_few} of label {key}"
+            yield from _contradicting_terms(job, group, shape, identity)
 
 
-def _open(expressions: Sequence[Json], selected: Json, units: int) -> bool:
-    """Returns whether expressions and a selector permit as many values of a label as pods need units."""
-    wanted = [{*values_of([item])} for item in expressions if item.get("operator") == "In"]
-    wanted += [{selected}] if isinstance(selected, str) else []
+def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> bool:
+    """Returns whether expressions and a selector permit as many different values of a label as pods need."""
+    sets = [{*values_of([item])} for item in expressions if item.get("operator") == "In"]
+    sets += [{selected_value}] if isinstance(selected_value, str) else []
     if any(item.get("operator") == "DoesNotExist" for item in expressions):
-        return not wanted and not units
-    barred = [keys.NO_SERVER, *values_of(expressions, "NotIn")]
-    return not wanted or len(set.intersection(*wanted).difference(barred)) >= max(units, 1)
+        return not sets and not count
+    excluded = [keys.NO_SERVER, *values_of(expressions, "NotIn")]
+    return not sets or len(set.intersection(*sets).difference(excluded)) >= max(count, 1)
 
 
-def _against(job: Job, group: Group, shape: JobShape, identity: str) -> Iterator[str]:
-    """Yields terms that split a unit's workers, require other pods, or put several workers on one node."""
+def _contradicting_terms(job: Job, group: Group, shape: JobShape, identity: str) -> Iterator[str]:
+    """Yields messages about terms that separate a unit's workers, or require other pods or a shared node."""
     size = shape.node_config
-    for kind, at, term, own, others in _terms(job, group, identity):
-        parted = {
-            "podAntiAffinity": own,
-            "podAffinity": others or (own and size < job.nodes),
-            "spread": own and _spreads(term, size) and _counts_other_nodes(term),
+    for kind, field, term, is_own, has_others in _terms(job, group, identity):
+        is_contradiction = {
+            "podAntiAffinity": is_own,
+            "podAffinity": has_others or (is_own and size < job.nodes),
+            "spread": is_own and _is_strict_spread(term, size) and _counts_other_nodes(term),
         }
         key = text_of(term.get("topologyKey") or "")
-        wider = kind == "podAntiAffinity" and size > 1 and matches(key, _WIDER)
-        if parted[kind] and (wider or key == shape.topology_key):
-            yield f"{size} of its workers cannot have one {shape.topology_key} to themselves by {at}"
-        elif own and kind == "podAffinity" and key == keys.HOSTNAME and group.node_reason and job.nodes > 1:
-            yield f"its workers need a node each, and have to share one by {at}"
+        is_wider = kind == "podAntiAffinity" and size > 1 and matches(key, _ZONES)
+        if is_contradiction[kind] and (is_wider or key == shape.topology_key):
+            yield f"{size} of its workers cannot have one {shape.topology_key} to themselves by {field}"
+        elif (
+            is_own and kind == "podAffinity" and key == keys.HOSTNAME and group.node_reason and job.nodes > 1
+        ):
+            yield f"its workers need a node each, and have to share one by {field}"
 
 
-def units_apart(job: Job) -> Iterator[str]:
-    """Yields spread constraints that separate the workers of a unit, unless they select one unit."""
+def separating_constraints(job: Job) -> Iterator[str]:
+    """Yields the fields of spread constraints that separate workers of a unit, except on a selected unit."""
     if shape := job.shape:
-        terms = (term for group in job.of[WORKER] for term in _terms(job, group, job.identity))
-        for kind, at, term, own, _ in terms:
-            apart = kind == "spread" and own and term.get("topologyKey") == shape.topology_key
-            if apart and _spreads(term, shape.node_config) and not _counts_other_nodes(term):
-                yield at
+        terms = (term for group in job.by_role[WORKER] for term in _terms(job, group, job.job_label))
+        for kind, field, term, is_own, _ in terms:
+            is_spread = kind == "spread" and is_own and term.get("topologyKey") == shape.topology_key
+            if is_spread and _is_strict_spread(term, shape.node_config) and not _counts_other_nodes(term):
+                yield field
 
 
-def _spreads(constraint: Json, size: int) -> bool:
-    """Returns whether a spread constraint requires fewer Pods than this on a unit, if others have none."""
+def _is_strict_spread(constraint: Json, size: int) -> bool:
+    """Returns whether a spread constraint permits fewer Pods than this on a unit if other units are empty."""
     required = constraint.get("whenUnsatisfiable") != "ScheduleAnyway"
     return required and constraint.get("maxSkew") in range(size)
 
 
 def _counts_other_nodes(constraint: Json) -> bool:
-    """Returns whether a spread constraint counts nodes that the Pod's own selector leaves out."""
+    """Returns whether a spread constraint counts nodes that the node selector of the Pod excludes."""
     return constraint.get("nodeAffinityPolicy") == "Ignore" or constraint.get("minDomains") not in (None, 1)
 
 
 def _terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
-    """Yields the author's terms with kind and field, and whether one selects all workers, and other pods."""
-    ours = {**job.peers(identity), keys.JOB: identity}
-    labels = {**map_at(group.template, ("metadata", "labels")), **ours}
-    naming = {key for key, value in ours.items() if value in {job.name, identity}}
-    for kind, place in _TERMS.items():
-        for index, term in enumerate(maps_at(group.template, place)):
-            meets = [
-                (key, _meets(job.name, labels.get(key), operator, values))
+    """Yields kind, field and content of each term of the user; whether it selects all workers, and others."""
+    job_labels = {**job.peers(identity), keys.JOB: identity}
+    labels = {**map_at(group.template, ("metadata", "labels")), **job_labels}
+    naming_keys = {key for key, value in job_labels.items() if value in {job.name, identity}}
+    for kind, path in _TERM_PATHS.items():
+        for index, term in enumerate(maps_at(group.template, path)):
+            results = [
+                (key, _is_met(job.name, labels.get(key), operator, values))
                 for key, operator, values in _expressions(term)
             ]
-            own = isinstance(term.get("labelSelector"), dict) and all(met for _, met in meets)
-            others = any(key in naming and not met for key, met in meets)
-            yield kind, field_name((*group.path, *place, index)), term, own, others
+            is_own = isinstance(term.get("labelSelector"), dict) and all(is_met for _, is_met in results)
+            has_others = any(key in naming_keys and not is_met for key, is_met in results)
+            yield kind, field_name((*group.path, *path, index)), term, is_own, has_others
 
 
 def _expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
-    """Yields key, operator and values of a term's selector for pods."""
+    """Yields key, operator and values of each requirement in the label selector of a term."""
     for key, value in map_at(term, ("labelSelector", "matchLabels")).items():
         yield key, "In", [value]
     for item in maps_at(term, ("labelSelector", "matchExpressions")):
         yield str(item.get("key")), item.get("operator"), [*values_of([item], item.get("operator"))]
 
 
-def _meets(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
-    """Returns whether a worker has such a value; an unknown label is assumed to have the job's name."""
-    there = (name if value is None else value) in values
-    known = value is not None or there
-    return {"In": there, "NotIn": known and not there, "Exists": known}.get(str(operator), False)
+def _is_met(name: str, value: Json, operator: Json, values: list[Json]) -> bool:
+    """Returns whether a worker meets a requirement. The value of an unknown label may be the job's name."""
+    is_listed = (name if value is None else value) in values
+    exists = value is not None or is_listed
+    return {"In": is_listed, "NotIn": exists and not is_listed, "Exists": exists}.get(str(operator), False)

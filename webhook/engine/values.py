@@ -1,4 +1,4 @@
-"""The values of placeholders in a job."""
+"""Computes the values of placeholders in a job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH
 
 @dataclass(eq=False)
 class Values:
-    """The values of placeholders in a job, computed for the first rule that needs any of them."""
+    """The values of placeholders in a job. They are computed for the first rule that needs a value."""
 
     job: Job
 
     @computed
-    def every(self) -> dict[str, Json]:
-        """The value of each placeholder that rules use and for which the job has a value.
+    def by_name(self) -> dict[str, Json]:
+        """The values of those placeholders that rules use and for which the job has a value.
 
-        The job must have its shape and identity.
+        The shape and the value of the job label must be set.
 
         Raises:
             WrongTypeError: A field to which a placeholder refers is not text.
@@ -33,77 +33,79 @@ class Values:
             values |= {"job.workers": str(job.workers), "job.nodes": str(job.nodes)}
             values |= {"job.name": job.name} if job.name else {}
         if job.shape:
-            values |= _of_a_candidate(job, job.shape)
+            values |= _candidate_values(job, job.shape)
         elif job.place:
             block = job.block
             values |= {"place.unit": job.place.unit} | ({"place.block": block} if block is not None else {})
         for placeholder, name in job.table.field_placeholders[job.workload.name].items():
             values[placeholder] = job.field(name)
         for role, placeholders in job.table.role_placeholders[job.workload.name].items():
-            if groups := job.of.get(role):
-                values |= of_template(groups[0], placeholders)
-                # A rule that uses the instance type is skipped for pods that select other machines.
-                of_type = f"{role}.instanceType"
-                if of_type in job.table.placeholders_of[job.workload.name] and (
+            if groups := job.by_role.get(role):
+                values |= template_values(groups[0], placeholders)
+                # If the pods select other machines, there is no value, so rules that use it are skipped.
+                type_placeholder = f"{role}.instanceType"
+                if type_placeholder in job.table.placeholders_of[job.workload.name] and (
                     types := job.instance_types(role)
                 ):
-                    values[of_type] = types[0]
+                    values[type_placeholder] = types[0]
         return values
 
 
-def labels_of_units(job: Job) -> dict[str, Json]:
-    """Returns the values of the placeholders for labels of units."""
+def unit_labels(job: Job) -> dict[str, Json]:
+    """Returns the values of the placeholders for the labels of units."""
     if not job.shape:
         return {}
     sizes = {"units.belowBlock": job.shape.node_config, "units.belowJob": job.nodes}
-    units = {
+    units_by_name = {
         name: [unit for unit in job.family.units if unit.capacity < size] for name, size in sizes.items()
     }
-    units["units.own"] = [unit for unit in job.family.units if unit.label == job.shape.topology_key]
+    units_by_name["units.own"] = [unit for unit in job.family.units if unit.label == job.shape.topology_key]
     return {
-        name: [label for unit in some for label in (unit.label, *unit.other_labels)]
-        for name, some in units.items()
+        name: [label for unit in units for label in (unit.label, *unit.other_labels)]
+        for name, units in units_by_name.items()
     }
 
 
-def of_template(group: Group, placeholders: Mapping[str, str]) -> dict[str, Json]:
-    """Returns the values of placeholders about the main container of a template, given with their names."""
+def template_values(group: Group, placeholders: Mapping[str, str]) -> dict[str, Json]:
+    """Returns the values of placeholders about the main container of a template, by placeholder."""
     values: dict[str, Json] = {}
     for placeholder, name in placeholders.items():
         if name in SSH:
             value = group.ssh.get(name)
         elif name in ROLE_MAPS:
-            # Go programs such as Kueue write `resources: {}` into all containers that they pass on. Without
-            # it here, an added container would look like one that a user changed.
-            value = map_at(group.main, (name,)) or ({} if name == "resources" else ABSENT)
+            # Go programs such as Kueue write `resources: {}` into all containers. If an added container did
+            # not have it from the start, the container would look as if a user had changed it.
+            value = map_at(group.main_container, (name,)) or ({} if name == "resources" else ABSENT)
         else:
-            text = group.main.get("name" if name == "container" else name)
-            missing = ABSENT if name == "imagePullPolicy" else None
-            value = text if isinstance(text, str) else missing
+            text = group.main_container.get("name" if name == "container" else name)
+            default = ABSENT if name == "imagePullPolicy" else None
+            value = text if isinstance(text, str) else default
         if value is not None and value != "":
             values[placeholder] = value
     return values
 
 
-def _of_a_candidate(job: Job, shape: JobShape) -> dict[str, Json]:
-    peers = job.peers(job.identity if job.table.job_label_rules - job.off else "")
+def _candidate_values(job: Job, shape: JobShape) -> dict[str, Json]:
+    peers = job.peers(job.job_label if job.table.job_label_rules - job.off_rules else "")
     values: dict[str, Json] = {
-        "job.id": job.identity,
+        "job.id": job.job_label,
         "job.instanceType": job.instance_types()[0],
         **({"job.peers": dict(peers)} if peers else {}),
         "job.groupLabels": [job.workload.group] if job.workload.group else ABSENT,
-        "job.place": "",  # each template's own, known when it is filled in
+        "job.place": "",  # replaced when a template is filled in
         "family.name": job.family.name,
         "family.resource": job.family.device[0],
         "shape.name": shape.shape.name,
         "shape.nodeConfig": str(shape.node_config),
     }
-    marks = map_at(job.object, ("metadata", "annotations"))
-    values |= {name: text_of(marks[key]) for name, key in OF_ANNOTATIONS.items() if marks.get(key)}
-    if own := cluster_labels(job):
-        values["job.clusterLabels"] = own
-    if why := next(contradictions(job, shape, job.identity), None):
-        values["job.contradiction"] = why
+    annotations = map_at(job.object, ("metadata", "annotations"))
+    values |= {
+        name: text_of(annotations[key]) for name, key in OF_ANNOTATIONS.items() if annotations.get(key)
+    }
+    if labels := cluster_labels(job):
+        values["job.clusterLabels"] = labels
+    if contradiction := next(contradictions(job, shape, job.job_label), None):
+        values["job.contradiction"] = contradiction
     if shape.topology_key:
         values["shape.topologyKey"] = shape.topology_key
     return values

@@ -138,7 +138,7 @@ def _created_pods(seen: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tup
     if seen.outcome.denials or job.is_pod:
         return (), ()
     group_name = job.workload.group
-    are_created_later = any(group.index and not group.numbered for group in job.groups)
+    are_created_later = any(group.index and not group.is_numbered for group in job.groups)
     notes = [f"these are the Pods of the first {group_name}; each {group_name} has equal ones"] * bool(
         group_name
     )

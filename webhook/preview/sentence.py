@@ -8,7 +8,7 @@ from common.texts import counted, cut
 from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.documents import Document
-from webhook.engine.candidates import no_device
+from webhook.engine.candidates import explain_no_device
 from webhook.engine.outcome import JobError, Outcome, OutcomeKind, Request
 from webhook.engine.reading import read_job
 from webhook.objects.templates import REQUIRED
@@ -109,7 +109,7 @@ def _why_not(item: Seen) -> str:
         place = _place(item, outcome.enforced)
         if place and not outcome.enforced.unplaced:
             return f"{outcome.reason}. If shadow mode ended: {_nodes_text(item, outcome.enforced, place)}"
-    no_devices = NO_DEVICES.get(outcome.facts.get("devices", ""), "").format(no_device(item.table))
+    no_devices = NO_DEVICES.get(outcome.facts.get("devices", ""), "").format(explain_no_device(item.table))
     if "shape" in outcome.facts and not no_devices:
         return f"{outcome.reason}, but no rule of the table gives them a job label"
     reason = no_devices or outcome.reason

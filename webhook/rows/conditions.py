@@ -81,7 +81,7 @@ class Job(Protocol):
     object: Json
     name: str
     namespace: str
-    numbered: bool
+    is_numbered: bool
     nodes: int
     family: Family
     shape: JobShape | None
@@ -231,7 +231,7 @@ class Numbered(JobCondition[bool], written=Flag):
     """true: each pod that takes a node has a number."""
 
     def failure(self, job: Job) -> str | None:
-        if self.value == job.numbered:
+        if self.value == job.is_numbered:
             return None
         return f"{'not every' if self.value else 'every'} pod has a number of its own"
 
