@@ -1,10 +1,10 @@
-# Builds two images: `serving` (the default) for the webhook, and `controllers` for the programs that call the API server, with
-# its client. The base has the digest of the index of all platforms, which ten public files of September 2026 name. The project
-# never pulled this base, because it could reach no image registry. If the registry lacks the digest, the build fails.
+# Builds two images: `serving` (the default) for the webhook, and `controllers` for the programs that call the API server. The base
+# has the digest of the index of all platforms, which ten public files of September 2026 name. This build was never tested with the
+# base, because the project had no image registry. If the registry lacks the digest, the build fails.
 ARG BASE=python:3.13.15-slim-trixie@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${BASE} AS build
-# Installs only files that a lock names with their hash. wheels.sha256 lists these files for the release's provenance.
+# Installs only packages whose hash is in a lock. wheels.sha256 lists these files for the release's provenance.
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 \
     LOCKED="install --require-hashes --only-binary :all:" \
     INTO="/opt/ultraserver-webhook/bin/python" \
@@ -16,9 +16,8 @@ COPY locks/build.txt locks/serving.txt locks/
 RUN python -m pip $LOCKED --target /tmp/build --requirement locks/build.txt \
  && python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement locks/serving.txt \
  && python -c "$HASHES" > /opt/ultraserver-webhook/wheels.sha256 \
-# Removes files of packages that are never used: tests, sources of C, gevent's second and third loop and its resolver,
-# Werkzeug's debugger, gunicorn's worker for ASGI, pydantic's copy of its version 1, and cffi except for _cffi_backend, which
-# cryptography needs.
+# Removes unused files of packages: tests, C sources, two loops and the resolver of gevent, Werkzeug's debugger, gunicorn's ASGI
+# worker, pydantic's copy of its version 1, and cffi except _cffi_backend, which cryptography needs.
  && rm -f /opt/ultraserver-webhook/bin/cffi-gen-src \
  && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -name testing -o -name benchmarks -o -name libuv \
         -o -path '*/site-packages/cffi' -o -name pycparser -o -path '*/werkzeug/debug' -o -path '*/gunicorn/asgi' \
@@ -39,12 +38,12 @@ RUN PYTHONPATH=/tmp/build python -m hatchling build --target wheel --directory /
  && /opt/ultraserver-webhook/bin/ultraserver-webhook rules lint \
  && /opt/ultraserver-webhook/bin/python -c 'import webhook.compose'
 
-# Only the programs that call the API server need its client.
+# Only the programs that call the API server need the client of the API server.
 FROM build AS build-controllers
 COPY locks/controllers.txt locks/
 RUN python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement locks/controllers.txt \
  && python -c "$HASHES" >> /opt/ultraserver-webhook/wheels.sha256 \
-# Removes the same from these packages, and the client's part for asyncio.
+# Removes unused files also from these packages, and the asyncio part of the client.
  && find /opt/ultraserver-webhook/lib \( -type d \( -name tests -o -path '*/kubernetes/aio' \) -prune \
         -o -name '*.[ch]' -o -name '*.[ch]pp' -o -name '*.p[xy][xdi]' \) -exec rm -r {} + \
  && /opt/ultraserver-webhook/bin/python -m compileall -q -j 0 /opt/ultraserver-webhook/lib \
@@ -52,7 +51,7 @@ RUN python -m pip --python $INTO $LOCKED --report /tmp/report.json --requirement
  && /opt/ultraserver-webhook/bin/python -m placement run --help > /dev/null
 
 FROM ${BASE} AS runtime
-# Removes pip, and the setuid and setgid programs of the base: su, mount and nine more.
+# Removes pip, and the setuid and setgid programs of the base, such as su and mount.
 RUN python -m pip uninstall --yes --root-user-action ignore pip \
  && rm -rf /usr/local/lib/python3*/ensurepip \
  && find / -xdev -type f -perm /6000 -delete
@@ -74,8 +73,8 @@ COPY --from=build /opt/ultraserver-webhook /opt/ultraserver-webhook
 ENV ULTRASERVER_WEBHOOK_SERVE_TLS_CERT=/etc/ultraserver-webhook/tls/tls.crt \
     ULTRASERVER_WEBHOOK_SERVE_TLS_KEY=/etc/ultraserver-webhook/tls/tls.key
 EXPOSE 8443
-# Is for container runtimes other than Kubernetes, which has its own probes. It does not verify the certificate, which has the
-# Service's name and not 127.0.0.1. Set a port other than 8443 by ULTRASERVER_WEBHOOK_SERVE_PORT.
+# This check is for container runtimes other than Kubernetes, which has probes of its own. The check does not verify the certificate,
+# because the certificate has the name of the Service and not 127.0.0.1. ULTRASERVER_WEBHOOK_SERVE_PORT sets a port other than 8443.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["python", "-c", "import os, ssl, urllib.request; \
 context = ssl.create_default_context(); context.check_hostname = False; context.verify_mode = ssl.CERT_NONE; \
 port = os.environ.get('ULTRASERVER_WEBHOOK_SERVE_PORT', '8443'); \

@@ -10,7 +10,7 @@ PORT ?= 8080
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-15s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Only packages that a lock names with their hash are installed. The project itself is built with packages of a lock, too.
+# pip installs only packages whose hash is in a lock. A lock also has the packages that build the project itself.
 PIP := pip install --quiet --disable-pip-version-check
 LOCKED := $(PIP) --require-hashes --only-binary :all:
 
@@ -42,17 +42,17 @@ run: .venv/.run ## Serve previews on loopback, preview a job and print the resul
 	wait $$server
 
 .PHONY: coverage
-coverage: .venv/.dev ## Run the quick tests with branch coverage, in twice the time
+coverage: .venv/.dev ## Run the quick tests with branch coverage, which takes twice the time
 	@$(PYTEST) -m quick --cov --cov-report term $(ARGS)
 
-# In a tier, a test whose programs are missing fails and is not skipped. A test's limit does not cover fixtures: if one hangs, its
-# process ends after ten minutes and prints its stack.
+# In a tier, a test fails if its programs are missing. The limit of a test does not include fixtures. If a fixture hangs, the process
+# ends after ten minutes and prints its stack.
 PYTEST = $(BIN)/pytest --numprocesses 2 --dist load -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true \
     --max-worker-restart 1
 TIER = REQUIRE_CLUSTER=1 REQUIRE_NODES=1 REQUIRE_SSHD=1 $(PYTEST)
 
 .PHONY: test
-test: .venv/.dev ## Run the quick tests, which need no built program and no root (ARGS: further words for pytest)
+test: .venv/.dev ## Run the quick tests, which need no built program and no root (ARGS: arguments for pytest)
 	@$(PYTEST) -m quick $(ARGS)
 
 .PHONY: test-plane
@@ -65,7 +65,7 @@ test-nodes: can-have-nodes node-tools helm images sbom release-before ## Run the
 	@$(TIER) -m nodes $(ARGS)
 
 .PHONY: test-soak
-test-soak: cluster-tools can-have-nodes node-tools images sbom release-before ## Run the tests that take hours, random seeds or a busy machine, and write a record into dist/soak
+test-soak: cluster-tools can-have-nodes node-tools images sbom release-before ## Run the tests that take hours, use random seeds or need a busy machine, and write a record into dist/soak
 	@for version in 1.34 1.35 1.37; do KUBERNETES=$$version $(BIN)/python -m testbed.kits.build cluster-tools kueue || exit; done
 	@$(BIN)/python -m testbed.release.release --dirty --keep
 	@$(BIN)/python -m tests.soak $(ARGS)
@@ -90,12 +90,12 @@ format: .venv/.dev ## Format the code
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --fix --quiet
 
-# The locks name extras. Without them pip takes the newest version of a package with an extra, for which there is no hash.
+# The locks contain extras. Without the extras, pip would take the newest version of a package, for which a lock has no hash.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-strip-extras \
     --custom-compile-command 'make lock'
 
 .PHONY: lock
-lock: .venv/.dev ## Write the packages that pyproject.toml needs into locks/, with hashes (ARGS=--upgrade: the newest versions)
+lock: .venv/.dev ## Write the packages of pyproject.toml into locks/, with hashes (ARGS=--upgrade: the newest versions)
 	@$(LOCK) pyproject.toml --all-extras --output-file locks/dev.txt $(ARGS)
 	@$(LOCK) pyproject.toml --constraint locks/dev.txt --output-file locks/serving.txt
 	@$(LOCK) pyproject.toml --constraint locks/dev.txt --extra controllers --output-file locks/controllers.txt
@@ -103,14 +103,14 @@ lock: .venv/.dev ## Write the packages that pyproject.toml needs into locks/, wi
 	    | $(LOCK) - --constraint locks/dev.txt --output-file locks/build.txt
 
 .PHONY: manifests
-manifests: helm ## Write manifests/install.yaml: the chart's default as Helm renders it
+manifests: helm ## Write manifests/install.yaml: the chart with its default values, as Helm renders it
 	@$(BIN)/python -m testbed.chart
 
 .PHONY: cluster-tools
-cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Helm, Kueue and other kinds' controllers (minutes, once)
+cluster-tools: .venv/.dev ## Build etcd, the API server, scheduler, controller manager, kubectl, mpi-operator, Helm, Kueue and the controllers of other kinds (takes minutes, once)
 	@$(BIN)/python -m testbed.kits.build
 
-# Builds no controllers of other kinds of job.
+# Builds the control plane without the controllers of other kinds of job.
 .PHONY: control-plane
 control-plane: .venv/.dev
 	@$(BIN)/python -m testbed.kits.build cluster-tools
@@ -119,26 +119,26 @@ control-plane: .venv/.dev
 helm: .venv/.dev
 	@$(BIN)/python -m testbed.kits.build helm
 
-# Runs before anything is built, which takes minutes.
+# Runs first, because the builds take minutes.
 .PHONY: can-have-nodes
 can-have-nodes: .venv/.dev
 	@$(BIN)/python -c 'import sys; from testbed.images import product; from testbed.nodes import namespaces; \
 	    why = namespaces.unusable() or product.unbuildable(); sys.exit(why and f"no real nodes here: {why}" or 0)'
 
 .PHONY: node-tools
-node-tools: control-plane ## Build the programs of real nodes: control plane, kubelet, containerd, kube-proxy, CoreDNS (minutes, once)
+node-tools: control-plane ## Build the programs of real nodes: control plane, kubelet, containerd, kube-proxy, CoreDNS (takes minutes, once)
 	@$(BIN)/python -m testbed.kits.nodes
 
 .PHONY: images
-images: .venv/.dev ## Build the product's images and a job's with buildah, on a base from debootstrap (needs root)
+images: .venv/.dev ## Build the images of the product and of a job with buildah, on a base from debootstrap (needs root)
 	@$(BIN)/python -m testbed.images.product
 
 .PHONY: cluster
-cluster: $(if $(NODES),can-have-nodes node-tools images,control-plane) ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: real nodes; DRIVER=4: and four with a DRA driver)
+cluster: $(if $(NODES),can-have-nodes node-tools images,control-plane) ## Start a control plane with 24 UltraServers and the webhook, for kubectl; Ctrl-C stops it (NODES=4: four real nodes; DRIVER=4: four more with a DRA driver)
 	@$(BIN)/python -m testbed.$(if $(NODES),nodes --nodes $(NODES) --driver $(or $(DRIVER),0),plane)
 
 .PHONY: demo
-demo: can-have-nodes node-tools images ## Four real nodes: install the product, run a plain job and print its topology (needs root)
+demo: can-have-nodes node-tools images ## Start four real nodes, install the product, run a plain job and print its topology (needs root)
 	@$(BIN)/python -m testbed.nodes.demo
 
 .PHONY: sbom
@@ -158,7 +158,7 @@ release: helm images sbom ## Write a release into dist/release-VERSION; needs a 
 	@$(BIN)/python -m testbed.release.release $(if $(DIRTY),--dirty) $(if $(RELEASE_KEY),--key "$(RELEASE_KEY)")
 
 .PHONY: release-before
-release-before: control-plane helm ## Build the previous release, from which tests upgrade (minutes, once)
+release-before: control-plane helm ## Build the previous release, from which tests upgrade (takes minutes, once)
 	@$(BIN)/python -m testbed.release.release --before
 
 .PHONY: clean

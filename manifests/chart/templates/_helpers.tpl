@@ -1,4 +1,4 @@
-{{/* Refuses values that contradict each other, and says what to do. */}}
+{{/* Refuses values that contradict each other, with a message that names the remedy. */}}
 {{- define "refuse" }}
 {{- $v := .Values }}
 {{- if ne .Release.Namespace "ultraserver-webhook" }}
@@ -27,7 +27,7 @@
 {{- if or (ne (printf "%v %v" $table.apiVersion $table.kind) "ultraserver-webhook.io/v1alpha2 RuleTable") (include "odd-families" $table) }}
 {{- fail "table is not a RuleTable: it begins with `apiVersion: ultraserver-webhook.io/v1alpha2` and `kind: RuleTable`, its families, and their units, are lists of maps, and units' labels and resources are names such as example.com/rack (docs/rule-table.md); `ultraserver-webhook rules lint FILE` shows what is wrong, and `rules convert FILE` writes a table of 0.2.0 in this form" }}{{ end }}
 {{- end }}
-{{/* Not empty if a table's families, or their units, are not lists of maps, or a label or resource is not a name: these go into CEL. */}}
+{{/* Not empty if a table's families or units are not lists of maps, or if a label or resource is not a name. CEL expressions contain all of them. */}}
 {{- define "odd-families" }}
 {{- if not (has (kindOf .families) (list "invalid" "slice")) }}odd{{ else }}
 {{- range .families }}
@@ -39,7 +39,7 @@
 {{- end }}
 {{- end }}
 {{- define "odd-name" }}{{ if not (regexMatch "^([a-z0-9.-]+/)?[A-Za-z0-9][A-Za-z0-9._-]*$" .) }}odd{{ end }}{{ end }}
-{{/* Not empty if a row is off, which YAML reads as false. */}}
+{{/* Not empty if the mode of a row is off, which YAML reads as false. */}}
 {{- define "off" }}{{ if has (toString .mode) (list "off" "false") }}off{{ end }}{{ end }}
 {{/* The packaged families that are on: by default, by the value `families`, or by a row of the value `table`. */}}
 {{- define "packaged-families" -}}
@@ -54,7 +54,7 @@
 {{- range include "packaged-families" . | fromJsonArray }}{{ range .units }}{{ if .label }}{{ $_ := set $sizes .label .nodes }}{{ end }}{{ end }}{{ end }}
 {{- toJson $sizes }}
 {{- end }}
-{{/* The resources by which jobs request nodes, other than those of the Neuron device plugin, as a list; empty without them. */}}
+{{/* The resources by which jobs request nodes, as a list, without the resources of the Neuron device plugin. */}}
 {{- define "devices" -}}
 {{- $names := list }}
 {{- range concat (include "packaged-families" . | fromJsonArray) ((fromYaml .Values.table).families | default list) }}{{ if kindIs "map" .wholeNode }}{{ $names = concat $names (keys .wholeNode | sortAlpha) }}{{ end }}{{ end }}
@@ -92,7 +92,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ index
 subjects:
   - {kind: ServiceAccount, name: {{ index . 0 }}, namespace: ultraserver-webhook}
 {{- end }}
-{{/* A policy of the guard with its binding, up to the resourceRules: (list ROOT NAME). Those for Pods and Bindings select namespaces in CEL. */}}
+{{/* A policy of the guard with its binding, up to the resourceRules: (list ROOT NAME). The policies for Pods and Bindings select namespaces in CEL. */}}
 {{- define "guard" -}}
 {{- $name := printf "ultraserver-webhook-guard-%s" (index . 1) -}}
 {{ include "bound" (list $name "guard" (eq (index . 0).Values.guard "enforce" | ternary "[Deny]" "[Warn, Audit]")) }}
@@ -180,7 +180,7 @@ spec:
         {{- end }}
         - {name: tmp, emptyDir: {sizeLimit: 16Mi}}
 {{- end }}
-{{/* The container of a program, except its command and what belongs to that: (list ROOT PROGRAM IMAGE). */}}
+{{/* The container of a program, except its command, ports and probes: (list ROOT PROGRAM IMAGE). */}}
 {{- define "container" -}}
 {{- $v := (index . 0).Values }}{{ $own := index $v.programs (index . 1) }}{{ $image := index $v.image (index . 2) -}}
 image: {{ with $v.image.registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $v.image.tag | default (index . 0).Chart.AppVersion }}{{ with $image.digest }}@{{ . }}{{ end }}
@@ -228,17 +228,17 @@ volumeMounts:
 - {apiGroups: [{{ $part._2 | quote }}], apiVersions: [{{ $part._1 }}], resources: [{{ $part._0 }}], operations: {{ $operations }}, scope: Namespaced}
 {{- end }}
 {{- end }}
-{{/* Namespaces whose objects are never sent, with any labels. */}}
+{{/* Namespaces whose objects are never sent, even if they have the label for opt-in. */}}
 {{- define "system" -}}
 {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ include "namespaces-of-system" . }}}
 {{- end }}
 {{- define "namespaces-of-system" }}['kube-system', 'kube-public', 'kube-node-lease', 'ultraserver-webhook']{{ end }}
-{{/* In CEL: what whole-job admission's account may not do to Pods, and what others may not.
-RBAC cannot limit rights to some pods: an account that may patch pods could change any pod's image. While a pod has the gate, this
-account may change one annotation, remove its gate and add the label of the unit to the node selector. It may delete a pod that
-the program has admitted and whose containers never ran, or whose author chose that it leaves a failed node. The phase is not
-enough, because init containers run while it is Pending. Only the program and administrators may pin pods: the program holds
-UltraServers for a pinned pod, as one that it has admitted. */}}
+{{/* In CEL: changes of Pods that the placement program's account may not make, and changes that other accounts may not make.
+RBAC cannot limit rights to some pods: an account that may patch pods could change the image of any pod. While a pod has the gate,
+this account may change one annotation, remove the gate and add the label of the unit to the node selector. The account may delete
+a pod that the program has admitted if the containers never ran, or if the author chose that the pod leaves a failed node. The phase
+does not show whether containers ran, because init containers run while the phase is Pending. Only the program and administrators may
+pin pods, because the program holds UltraServers for pinned pods. */}}
 {{- define "placement-refuses" -}}
 {{- $admitted := "'ultraserver-webhook.io/opened'" }}{{ $gate := "{'name': 'ultraserver-webhook.io/whole-job'}" -}}
 request.userInfo.username == 'system:serviceaccount:ultraserver-webhook:ultraserver-placement'
