@@ -137,7 +137,7 @@ def _unplaced(case: Case, workers: Sequence[Pod]) -> Iterator[Finding]:
     others = (pod for pod in case.fleet.pods if pod.uid not in uids and not pod.gated)
     decision = decision_of(case.fleet, [*others, *own, *case.over], reserves=False)
     for waiting in decision.waiting:
-        if waiting.job.key in keys and not waiting.job.trouble:
+        if waiting.job.key in keys and not waiting.job.obstacle:
             yield Finding("ultraserver", case.called.name, *reason(case, decision, waiting))
     for opening in decision.openings:
         if opening.job.key in keys:

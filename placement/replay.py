@@ -76,7 +76,7 @@ def described(decision: Decision) -> dict[str, Any]:
             for each in (reservation,)
             if each
         ],
-        "doubt": [_entry(each.job.key, each.why) for each in decision.doubted],
+        "doubt": [_entry(each.job.key, each.why) for each in decision.untrusted],
         "bug": [
             _entry(job.key, "".join(traceback.format_exception(error))) for job, error in decision.errors
         ],

@@ -109,7 +109,7 @@ class Reporter:
 
 def _pods_with_events(job: Job) -> list[Pod]:
     """Returns the pods that users look at: the first worker, and the first pod that is not a worker."""
-    waiting = job.gated or job.pods
+    waiting = job.gated_pods or job.pods
     workers = sorted(
         (member.pod for member in waiting if member.place is not None), key=lambda pod: pod.number
     )

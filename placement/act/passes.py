@@ -86,7 +86,7 @@ class Passes:
         self._memory = decision.memory
         self._refused = False
         done = self._carry_out(decision, deadline)
-        self.reporter.waiting([*decision.waiting, *decision.doubted], self.clock())
+        self.reporter.waiting([*decision.waiting, *decision.untrusted], self.clock())
         return done
 
     def sees(self) -> bool:
@@ -157,12 +157,12 @@ class Passes:
             self.metrics.failed("write")
             _log.warning("%s", messages.about(shown(job.key), error))
             self._refused = True
-            self._memory = self._memory.refused(job.key, str(error), self.clock())
+            self._memory = self._memory.with_refusal(job.key, str(error), self.clock())
 
     def _open(self, opening: Opening) -> None:
         now, job = self.clock(), opening.job
 
-        blocks = {member.pod.uid: member.block for member in job.unpinned}
+        blocks = {member.pod.uid: member.block for member in job.unpinned_workers}
 
         def pin(pod: Pod, plan: Mapping[int, str]) -> list[Object]:
             return write.pin(pod, job.place.unit, opening.blocks[blocks[pod.uid]], write.noted(now, plan))
@@ -178,7 +178,7 @@ class Passes:
         begun: dict[str, Pod] = {}
         for first, _ in opening.plans:  # one after the other: one of two leaders writes them all
             begun |= self._stored(begin, [first])
-        self._stored(let_through, [begun.get(member.pod.uid, member.pod) for member in job.gated])
+        self._stored(let_through, [begun.get(member.pod.uid, member.pod) for member in job.gated_pods])
         text = messages.admitted(opening.units)
         self.metrics.openings.inc()
         _log.info("%s", messages.about(shown(job.key), text))
@@ -207,28 +207,28 @@ class Passes:
         return stored
 
     def _delete(self, deletion: Deletion) -> None:
-        how, by = deletion.how, deletion.by
-        if by and not write.unchanged(self.api, by.workers[0].pod):
+        event_reason, preemptor = deletion.reason, deletion.preemptor
+        if preemptor and not write.unchanged(self.api, preemptor.workers[0].pod):
             return
         _log.warning("%s", messages.about(shown(deletion.job.key), deletion.why))
 
         def deleted(pod: Pod) -> Pod | None:
             """Deletes a pod; one that has started stays unless its job leaves a failed node, or ends."""
-            if by and not write.unchanged(self.api, pod):
+            if preemptor and not write.unchanged(self.api, pod):
                 return None
-            if how:
+            if event_reason:
                 write.evict(self.api, pod, at_once=pod.uid in deletion.at_once)
             elif not write.delete(self.api, pod):
                 return None
             self.metrics.deletions.inc()
             return replace(pod, deleting=True)
 
-        if self._stored(deleted, deletion.pods) and deletion.last:
-            reason = how or EventReason.RECREATED
+        if self._stored(deleted, deletion.pods) and deletion.is_last:
+            reason = event_reason or EventReason.RECREATED
             self.reporter.write(deletion.job, reason, deletion.why, self.clock(), "Warning")
-            if by:
+            if preemptor:
                 text = messages.preempts(shown(deletion.job.key))
-                self.reporter.write(by, EventReason.PREEMPTS, text, self.clock())
+                self.reporter.write(preemptor, EventReason.PREEMPTS, text, self.clock())
                 self.metrics.preemptions.inc()
-            elif how:
-                self.metrics.left(how)
+            elif event_reason:
+                self.metrics.left(event_reason)

@@ -42,7 +42,7 @@ class Allocator:
         self._compared: Counter[str] = Counter()
 
     def open(self, job: Job, failure: Failure | None, *, reserves: bool) -> Opening:
-        """Returns a unit for every block of a job without `Job.trouble`.
+        """Returns a unit for every block of a job without `Job.obstacle`.
 
         Units of an earlier failure are the last that it gets. The first job that may reserve units, and does
         not fit, gets the reservation.
@@ -55,7 +55,7 @@ class Allocator:
             self._check_pins(job)
             own = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
             unplaced = [job.blocks[block] for block, unit in own.items() if unit is None]
-            unpinned = {member.block for member in job.unpinned}
+            unpinned = {member.block for member in job.unpinned_workers}
             units = {block: unit for block, unit in own.items() if unit and block in unpinned}
         if unplaced:
             units |= self.settle(job, unplaced, failure, reserves=reserves)

@@ -114,4 +114,4 @@ def _why(waiting: Waiting) -> str:
         return WITHOUT_NAMES.get(waiting.reason, waiting.why)
     if waiting.reason in (Reason.GUARANTEE, Reason.RESERVED):
         return f"{waiting.shortage.needs}; {WITHOUT_NAMES[waiting.reason]}"
-    return replace(waiting, free=waiting.free - waiting.kept, kept=0).text()
+    return replace(waiting, free=waiting.free - waiting.withheld, withheld=0).text()

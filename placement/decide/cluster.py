@@ -202,7 +202,7 @@ class Cluster:
         With ``ending``, the jobs that will have ended, only by anti-affinity that may stay: of pods without a
         job, and of other jobs of its namespace.
         """
-        if not (self.repelling.namespaces or job.apart):
+        if not (self.repelling.namespaces or job.anti_affinity):
             return None
         for whose in self.repelling.off(nodes, job):
             if ending is None or is_pod(whose) or (whose[0] == job.key[0] and whose not in ending):

@@ -1,10 +1,10 @@
-"""Decides which jobs are admitted now, onto which units, and why the others wait; pure, without a clock.
+"""Decides which jobs are admitted now, which units they get, and why other jobs wait. Pure, without a clock.
 
-A job that was admitted in part and has its units is finished first. Then jobs are considered by priority,
-then by age / (share + 0.1), where the share is the part of all nodes that the namespace has. The first job
-that does not fit gets a reservation: the units that become free first. Other jobs are admitted to other
-units, or to these if they end before the reservation begins. The demands and failures of a job do not delay
-jobs of other namespaces.
+Jobs that need only units that they already have are considered first. Then the order is that of priorities,
+and for equal priorities that of age / (share + 0.1): the share is the part of all nodes that the job's
+namespace has. The first job that does not fit gets a reservation of the units that become free first. Later
+jobs are admitted to units that are not reserved, or to reserved units if these jobs end before the
+reservation begins. The demands and failures of a job do not delay jobs of other namespaces.
 """
 
 from collections import defaultdict
@@ -21,10 +21,10 @@ from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.lost import Loss, Losses, elsewhere
 from placement.decide.plan import (
+    Cache,
     Decision,
     Deletion,
     Failure,
-    Known,
     Memory,
     Opening,
     Shortage,
@@ -47,11 +47,11 @@ class Scene:
 
     Attributes:
         nodes: The nodes.
-        pods: Those that have not ended, with writes that no watch shows yet (`assume`), and the workers that
-            have ended.
+        pods: The pods that have not ended, with writes that no watch shows yet (`assume`), and the workers
+            that have ended.
         now: The time.
         tuning: The settings.
-        memory: What the previous decision remembers.
+        memory: The memory of the previous decision.
         inventory: The objects for device claims.
     """
 
@@ -63,51 +63,51 @@ class Scene:
     inventory: Inventory = field(default_factory=Inventory)
 
     def decision(self) -> Decision:
-        """Returns what to do now."""
-        return _Round(self).run()
+        """Returns the decision."""
+        return _DecisionMaker(self).run()
 
 
-def assume(pods: Iterable[Pod], written: Iterable[Pod]) -> list[Pod]:
+def assume(pods: Iterable[Pod], written_pods: Iterable[Pod]) -> list[Pod]:
     """Returns the pods with this program's own writes, which the watch may not show yet.
 
-    The state of a pod only moves forward: gated, pinned, without gate, bound. If the watch and the API
-    server's answer to a write differ, the later state is used.
+    A pod is first gated, then pinned, then without the gate, then bound. If the watch and the API server's
+    answer to a write differ, the later state is used.
     """
-    later = {pod.uid: pod for pod in written}
-    return [max(pod, later.get(pod.uid, pod), key=_stage) for pod in pods]
+    written_by_uid = {pod.uid: pod for pod in written_pods}
+    return [max(pod, written_by_uid.get(pod.uid, pod), key=_stage) for pod in pods]
 
 
 def _stage(pod: Pod) -> tuple[bool, ...]:
     return pod.deleting, bool(pod.node), not pod.gated, pod.opened is not None
 
 
-class _Round:
-    """One decision while it is made."""
+class _DecisionMaker:
+    """Makes one decision."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._now, self._tuning, self._memory = now, tuning, memory = scene.now, scene.tuning, scene.memory
-        self._next = memory.later(now)  # what the next decision remembers, as far as it is known
+        self._next_memory = memory.carry_over(now)  # the memory for the next decision
         failures = memory.failures.items()
-        resting = {key for key, failure in failures if failure.refused and now < failure.again(tuning)}
-        self._cluster = cluster = Cluster(scene.nodes, resting, tuning.units)
-        self._ends = Ends(now, memory.exceeded, memory.admitted, tuning.default_limit, tuning.bound)
-        self._allocator = Allocator(cluster, self._next.doubtful, self._ends)
+        refused_jobs = {key for key, failed in failures if failed.refused and now < failed.retry_time(tuning)}
+        self._cluster = cluster = Cluster(scene.nodes, refused_jobs, tuning.units)
+        self._ends = Ends(now, memory.exceeded_limits, memory.admissions, tuning.default_limit, tuning.bound)
+        self._allocator = Allocator(cluster, self._next_memory.doubtful_nodes, self._ends)
         self._openings: list[Opening] = []
         self._deletions: list[Deletion] = []
         self._waiting: list[Waiting] = []
         self._errors: list[tuple[Job, Exception]] = []
-        self._ended: defaultdict[JobKey, set[int]] = defaultdict(set)
-        self._losses = Losses(cluster, now, tuning, self._next)
-        self._preemptions = Preemptions(cluster, now, tuning, self._next, self._losses, self._ends)
-        # By namespace, the admitted job whose time for getting its nodes has not ended.
-        self._trying: dict[str, JobKey] = {}
+        self._ended_numbers: defaultdict[JobKey, set[int]] = defaultdict(set)
+        self._losses = Losses(cluster, now, tuning, self._next_memory)
+        self._preemptions = Preemptions(cluster, now, tuning, self._next_memory, self._losses, self._ends)
+        # By namespace, the admitted job that lacks nodes, and may still get them within `Tuning.bound`.
+        self._current_jobs: dict[str, JobKey] = {}
 
     def run(self) -> Decision:
         """Returns the decision."""
         members, jobs = self._consider_all()
         self._penalise_deleted_jobs(jobs)
-        doubted = (
+        untrusted = (
             Waiting(Job(member.key, (member,)), member.problem)
             for member in members
             if member.problem and not member.pod.gated and not member.pod.deleting
@@ -115,8 +115,8 @@ class _Round:
         return Decision(
             tuple(self._openings),
             tuple(self._deletions),
-            self._explained(),
-            tuple(doubted),
+            self._explain_waiting(),
+            tuple(untrusted),
             tuple(self._errors),
             self._remember(),
             self._cluster,
@@ -125,21 +125,23 @@ class _Round:
         )
 
     def _consider_all(self) -> tuple[list[Member], list[Job]]:
-        """Adds all pods, then considers each job once, in order; returns the believed pods and the jobs."""
-        before = self._memory.known
-        if before and before.units is not self._tuning.units:
-            before = None
-        belief, members = self._add_pods(before)
+        """Adds all pods, then considers each job once, in order. Returns the pods and the jobs."""
+        cache = self._memory.cache
+        if cache and cache.units is not self._tuning.units:
+            cache = None
+        belief, members = self._add_pods(cache)
         self._shares = shares = Shares(self._cluster.holders, len(self._cluster.topology.nodes))
-        known = jobs_of(members, before.jobs if before else None)
-        self._known = Known(self._cluster.topology, self._tuning.units, belief.members, known)
-        jobs = [self._with_ended(job) for _, job in known.values()]
+        known_jobs = jobs_of(members, cache.jobs if cache else None)
+        self._cache = Cache(self._cluster.topology, self._tuning.units, belief.members, known_jobs)
+        jobs = [self._with_ended_workers(job) for _, job in known_jobs.values()]
         by_key = {job.key: job for job in jobs}
         self._errors += self._losses.follow(by_key, self._memory)
         self._preemptions.follow(by_key, self._scene.pods, self._memory.preemption)
         jobs.sort(key=lambda job: self._order(job, shares))
         self._ends.add(jobs)
-        self._trying = {job.key[0]: job.key for job in jobs if self._has_time(job) and not job.settled}
+        self._current_jobs = {
+            job.key[0]: job.key for job in jobs if self._has_time(job) and not job.is_settled
+        }
         for job in jobs:
             try:
                 self._consider(job)
@@ -148,67 +150,68 @@ class _Round:
         return members, jobs
 
     def _order(self, job: Job, shares: Shares) -> tuple[bool, int, bool, float, datetime, datetime, JobKey]:
-        """Returns the sort key of a job: first those that have their units, then by priority and urgency.
+        """Returns the sort key of a job: jobs that have their units first, then priority, then urgency.
 
-        A job for which others end stays the first one of its priority.
+        A job that preempts other jobs comes before all jobs of the same priority.
         """
-        since = self._since(job)
-        urgency = shares.urgency(job.key[0], self._now - since)
-        waits = not self._preemptions.preempts(job)
-        return not self._goes_first(job), -job.priority, waits, -urgency, since, job.created, job.key
+        age_start = self._age_start(job)
+        urgency = shares.urgency(job.key[0], self._now - age_start)
+        waits, later = not self._preemptions.preempts(job), not self._goes_first(job)
+        return later, -job.priority, waits, -urgency, age_start, job.created, job.key
 
-    def _since(self, job: Job) -> datetime:
-        """Returns the time from which the age of a job is counted: it exists, and could have been admitted.
+    def _age_start(self, job: Job) -> datetime:
+        """Returns when the age of a job begins: from then on it exists and could have been admitted.
 
-        If an admission fails, all jobs of the namespace lose their age. Otherwise a namespace could hold a
-        unit with one failing job after the other.
+        If an admission fails, all jobs of its namespace lose their age. Otherwise a namespace could hold a
+        unit by failing jobs, one after the other.
         """
-        created, failure, namespace = job.created, self._next.failures.get(job.key), job.key[0]
-        parked, vain = self._memory.parked.get(job.key, created), self._next.vain.get(namespace, created)
-        since = self._losses.created(job) or max(created, parked, vain)
+        created, failure, namespace = job.created, self._next_memory.failures.get(job.key), job.key[0]
+        failed_at = self._next_memory.failed_namespaces.get(namespace, created)
+        age_start = self._memory.age_starts.get(job.key, created)
+        age_start = self._losses.age_start(job) or max(created, age_start, failed_at)
         if failure and failure.count and not failure.refused:
-            since = max(failure.at, since)
-        debt, _ = self._next.debts.get(namespace, (timedelta(), None))
-        return since + debt
+            age_start = max(failure.at, age_start)
+        debt, _ = self._next_memory.age_debts.get(namespace, (timedelta(), None))
+        return age_start + debt
 
     def _remember(self) -> Memory:
         """Returns the memory for the next decision."""
-        reservation, reserved = self._cluster.reservation, self._memory.reserved
+        reservation, reserved = self._cluster.reservation, self._memory.reserved_since
         if reservation is None:
             reserved = None
         elif reserved is None or reserved[0] != reservation.job:
             reserved = reservation.job, self._now
         return replace(
-            self._next,
-            reserved=reserved,
-            admitted=self._ends.admitted,
-            exceeded=self._ends.exceeded,
+            self._next_memory,
+            reserved_since=reserved,
+            admissions=self._ends.admissions,
+            exceeded_limits=self._ends.exceeded_limits,
             preemption=self._preemptions.current,
-            cut_off=self._losses.cut_off,
-            known=self._known,
+            cut_off_at=self._losses.cut_off,
+            cache=self._cache,
         )
 
     def _goes_first(self, job: Job) -> bool:
-        """Returns whether it only needs units that it has, or one in place of a unit with a failed node.
+        """Returns whether a job needs only its own units, or new ones in place of units with failed nodes.
 
-        A failed admission or a refused write ends that.
+        After a failed admission or a refused write, the job no longer goes first.
         """
-        moves = (job.returns or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
-        return moves and job.key not in self._next.failures
+        moves = (job.is_returning or self._losses.moves(job)) and not self._preemptions.is_victim(job.key)
+        return moves and job.key not in self._next_memory.failures
 
-    def _add_pods(self, before: Known | None) -> tuple[Belief, list[Member]]:
-        """Adds all pods to the cluster; returns the believed ones, except of jobs that caused a bug."""
+    def _add_pods(self, cache: Cache | None) -> tuple[Belief, list[Member]]:
+        """Adds all pods to the cluster. Returns the pods of jobs, without the jobs that a bug affects."""
         topology, units = self._cluster.topology, self._tuning.units
         pods, inventory = self._scene.pods, self._scene.inventory
-        ended = [pod for pod in pods if isinstance(pod, Ended)]
-        live = [pod for pod in pods if isinstance(pod, Pod)]
-        known = before.members if before else {}
-        if before and before.topology is not topology:
-            known = {uid: member for uid, member in known.items() if not member.pod.node}
-        belief = Belief(live, inventory, topology, units, self._now, self._tuning.bound, known)
+        ended_workers = [pod for pod in pods if isinstance(pod, Ended)]
+        live_pods = [pod for pod in pods if isinstance(pod, Pod)]
+        known_members = cache.members if cache else {}
+        if cache and cache.topology is not topology:
+            known_members = {uid: member for uid, member in known_members.items() if not member.pod.node}
+        belief = Belief(live_pods, inventory, topology, units, self._now, self._tuning.bound, known_members)
         members: list[Member] = []
-        failed: set[JobKey] = set()
-        for pod in live:
+        bugs: set[JobKey] = set()
+        for pod in live_pods:
             try:
                 member = belief.of(pod)
                 if pod.on_failure:
@@ -217,40 +220,40 @@ class _Round:
                     self._cluster.add_pod(member)
                 if member.place or pod.gated or member.problem:  # other pods belong to no job
                     members.append(member)
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:  # noqa: BLE001 - a bug in this program about one pod
                 member = unjudged(pod, units)
                 self._cluster.hold_unexamined(member)
-                if member.key not in failed:
+                if member.key not in bugs:
                     self._report_bug(Job(member.key, (member,)), error)
-                failed.add(member.key)
-        for claim in taken(inventory, topology.nodes, live):
+                bugs.add(member.key)
+        for claim in taken(inventory, topology.nodes, live_pods):
             self._cluster.add_claim(claim)
-        for job, number in ended:
-            self._ended[job].add(number)
-        return belief, [member for member in members if member.key not in failed] if failed else members
+        for job, number in ended_workers:
+            self._ended_numbers[job].add(number)
+        return belief, [member for member in members if member.key not in bugs] if bugs else members
 
-    def _with_ended(self, job: Job) -> Job:
-        """Returns the job with its ended workers, if it continues without them.
+    def _with_ended_workers(self, job: Job) -> Job:
+        """Returns the job with the numbers of its ended workers if it continues without these workers.
 
-        After a failure, or in a new job with the same name, an operator recreates all workers, and ended ones
-        of the previous run may still exist. They matter only if another worker runs, or if no worker was
-        created for the time in which an admitted job must get its nodes.
+        After a failure, and for a new job of the same name, an operator recreates all workers. Ended workers
+        of the previous run may still exist then. So ended workers count only if a part of the job was
+        admitted, or if no worker was created recently.
         """
-        if ended := self._ended.get(job.key):
+        if ended := self._ended_numbers.get(job.key):
             newest = max(member.pod.created for member in job.pods)
-            if job.begun or self._now - newest >= self._tuning.bound:
-                return replace(job, ended=ended)
+            if job.was_admitted or self._now - newest >= self._tuning.bound:
+                return replace(job, ended_numbers=ended)
         return job
 
     def _report_bug(self, job: Job, error: Exception) -> None:
         self._errors.append((job, error))
         self._waiting.append(Waiting(job, messages.cannot_decide(error), Reason.BUG))
 
-    def _explained(self) -> tuple[Waiting, ...]:
-        """Returns why jobs wait; a bug here does not affect the admissions."""
+    def _explain_waiting(self) -> tuple[Waiting, ...]:
+        """Returns the waiting jobs with the reasons. A bug in the explanation does not affect admissions."""
         try:
             return tuple(explain(self._cluster, self._waiting))
-        except Exception as error:  # noqa: BLE001 - a mistake of ours
+        except Exception as error:  # noqa: BLE001 - a bug in this program
             self._errors += [(waiting.job, error) for waiting in self._waiting]
             why = messages.cannot_explain(error)
             return tuple(Waiting(waiting.job, why, waiting.reason) for waiting in self._waiting)
@@ -259,68 +262,69 @@ class _Round:
         if loss := self._losses.lasting.get(job.key):
             self._delete_pods(job, loss)
             return
-        if job.settled and not job.gated:
-            self._next.failures.pop(job.key, None)
+        if job.is_settled and not job.gated_pods:
+            self._next_memory.failures.pop(job.key, None)
             return
-        late = self._late_workers(job)
-        trouble = job.trouble if job.gated else None
-        self._pause_age(job, stuck=bool(trouble))
-        why = trouble or self._preemptions.pause(job) or self._pause(job) if job.gated else None
-        if late and not self._was_refused(job):
-            self._evict(job, late, why or messages.NOT_EVERY_NODE)
+        late_workers = self._late_workers(job)
+        obstacle = job.obstacle if job.gated_pods else None
+        self._pause_age(job, stuck=bool(obstacle))
+        why = obstacle or self._preemptions.pause(job) or self._pause(job) if job.gated_pods else None
+        if late_workers and not self._was_refused(job):
+            self._evict(job, late_workers, why or messages.NOT_EVERY_NODE)
         elif why is not None:
-            self._waiting.append(Waiting(job, why, Reason.PODS if trouble else Reason.BACKOFF))
-        elif job.gated:
-            failure = self._next.failures.get(job.key)
-            old = self._now - self._since(job) >= YOUNG or self._goes_first(job)
-            reserves = self._tuning.reserves and old
+            self._waiting.append(Waiting(job, why, Reason.PODS if obstacle else Reason.BACKOFF))
+        elif job.gated_pods:
+            failure = self._next_memory.failures.get(job.key)
+            is_old = self._now - self._age_start(job) >= YOUNG or self._goes_first(job)
+            reserves = self._tuning.reserves and is_old
             try:
                 self._openings.append(self._allocator.open(job, failure, reserves=reserves))
-                self._trying[job.key[0]] = job.key
+                self._current_jobs[job.key[0]] = job.key
                 self._ends.admit(job)
                 self._preemptions.admit(job)
-                if not job.begun:
-                    self._next.begun[job.key] = self._now
+                if not job.was_admitted:
+                    self._next_memory.recent_admissions[job.key] = self._now
             except UnplacedError as error:
                 shortage = error.shortage
                 if shortage and reserves:
                     shortage = self._with_victims(job, shortage)
                 self._waiting.append(Waiting(job, str(error), error.reason, shortage))
-                home = job.key[0] in self._cluster.repelling.namespaces
-                fitting = shortage.ranking.fitting.values() if shortage and home else ()
+                can_repel = job.key[0] in self._cluster.repelling.namespaces
+                fitting = shortage.ranking.fitting.values() if shortage and can_repel else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
                     self._pause_age(job, stuck=True)  # its author can remove this obstacle at any time
 
     def _with_victims(self, job: Job, shortage: Shortage) -> Shortage:
-        """Returns what a job that reserves units lacks, with the jobs of lower priority that it preempts."""
-        if not shortage.can_end or job.key[0] in self._next.vain:
+        """Returns the shortage of a job that reserves units, with the names of the jobs that it preempts."""
+        if not shortage.can_end or job.key[0] in self._next_memory.failed_namespaces:
             return shortage
-        if self._preemptions.may(job):
-            fits = partial(self._opened, job)
+        if self._preemptions.can_begin(job):
+            fits = partial(self._opening_without, job)
             for victim, loss in self._preemptions.begin(job, shortage.ranking, fits):
                 self._delete_pods(victim, loss)
-        victims = self._preemptions.hold(job)
+        victims = self._preemptions.reserve_units(job)
         return replace(shortage, victims=victims) if victims else shortage
 
-    def _opened(self, job: Job, victims: Collection[JobKey]) -> Opening | None:
-        """Returns how a job would be admitted if the given jobs did not exist; None if it would wait."""
+    def _opening_without(self, job: Job, victims: Collection[JobKey]) -> Opening | None:
+        """Returns the opening of a job if the victims did not exist; None if the job would still wait."""
         scene = self._scene
         pods, inventory = without(scene.pods, scene.inventory, victims)
-        others = tuple(pod for pod in pods if isinstance(pod, Ended) or not pod.deleting)
+        other_pods = tuple(pod for pod in pods if isinstance(pod, Ended) or not pod.deleting)
         memory, tuning = replace(self._memory, preemption=None), replace(self._tuning, preempts=False)
-        trial = _Round(replace(scene, pods=others, tuning=tuning, memory=memory, inventory=inventory))
+        scene = replace(scene, pods=other_pods, tuning=tuning, memory=memory, inventory=inventory)
+        trial = _DecisionMaker(scene)
         trial._consider_all()
         return next((opening for opening in trial._openings if opening.job.key == job.key), None)
 
     def _delete_pods(self, job: Job, loss: Loss) -> None:
-        """Deletes the pods of a job that cannot run because of a failed node, or that is preempted."""
+        """Deletes pods of a job that leaves a failed node or that is preempted."""
         why, cluster = self._losses.pause(job) or self._pause(job), self._cluster
-        moving = elsewhere(job, loss, self._next.lost.get(job.key, self._now))
+        moving = elsewhere(job, loss, self._next_memory.lost_since.get(job.key, self._now))
         if why:
             self._waiting.append(Waiting(moving, f"{loss.why}; {why}", Reason.BACKOFF))
             return
         units = dict[int, str]()
-        if not loss.whole:
+        if not loss.is_whole:
             try:
                 blocks = [moving.blocks[block] for block in loss.blocks]
                 units = self._allocator.settle(moving, blocks, None, reserves=False)
@@ -333,122 +337,134 @@ class _Round:
             return
         moves = [(loss.blocks[block][0].unit, unit) for block, unit in units.items()]
         nodes = cluster.topology.names(job.place.unit, units.values()) if units else frozenset[str]()
-        began = self._ends.admitted[job.key].since if loss.by else None
+        began = self._ends.admissions[job.key].since if loss.preemptor else None
         self._losses.leave(job, nodes, began)
         pods, why = tuple(member.pod for member in loss.pods), messages.leaves(moves, loss.why)
-        self._deletions.append(Deletion(job, pods, why, loss.how, loss.at_once, by=loss.by))
+        self._deletions.append(Deletion(job, pods, why, loss.reason, loss.at_once, preemptor=loss.preemptor))
 
     def _end_launchers(self, job: Job, loss: Loss) -> None:
-        """Deletes the launcher of a job that leaves a failed node; its workers follow when it is gone."""
+        """Deletes the launcher of a job. When the launcher is gone, a later decision deletes the workers."""
         topology = self._cluster.topology
         pods = (member.pod for member in loss.launchers)
-        # A launcher that is being deleted on a Ready node ends by itself.
-        ending = tuple(pod for pod in pods if not pod.deleting or topology.dead(pod.node))
-        kept = self._losses.keeps_launcher(job) if ending else ""
-        why = f"{loss.why}; {kept or messages.LAUNCHER_FIRST}"
-        self._waiting.append(Waiting(job, why, Reason.BACKOFF if kept else Reason.PODS))
-        if ending and not kept:
-            self._deletions.append(Deletion(job, ending, why, loss.how, loss.at_once, False, loss.by))  # noqa: FBT003 - its fields
+        # A launcher that is being deleted on a Ready node ends without another deletion.
+        pods_to_delete = tuple(pod for pod in pods if not pod.deleting or topology.dead(pod.node))
+        keep_reason = self._losses.keeps_launcher(job) if pods_to_delete else ""
+        why = f"{loss.why}; {keep_reason or messages.LAUNCHER_FIRST}"
+        self._waiting.append(Waiting(job, why, Reason.BACKOFF if keep_reason else Reason.PODS))
+        if pods_to_delete and not keep_reason:
+            deletion = Deletion(job, pods_to_delete, why, loss.reason, loss.at_once, preemptor=loss.preemptor)
+            self._deletions.append(deletion._replace(is_last=False))
 
     def _pause_age(self, job: Job, *, stuck: bool) -> None:
-        """Excludes from a job's age the time in which it could not be admitted; a new leader excludes all."""
-        since, before = self._memory.parked.get(job.key), self._memory.at
+        """Excludes the time in which a job is stuck from its age. A new leader excludes the whole age."""
+        since, previous = self._memory.age_starts.get(job.key), self._memory.decided_at
         if stuck:
-            since = min((since or job.created) + (self._now - before), self._now) if before else self._now
-        if since and job.gated:
-            self._next.parked[job.key] = since
+            since = min((since or job.created) + (self._now - previous), self._now) if previous else self._now
+        if since and job.gated_pods:
+            self._next_memory.age_starts[job.key] = since
 
     def _late_workers(self, job: Job) -> tuple[Member, ...]:
-        """Returns the workers that have not started, if the job was admitted and lacks nodes for too long."""
-        if job.settled or not job.admitted:
+        """Returns the workers that have not started if an admitted job has lacked nodes for too long."""
+        if job.is_settled or not job.admitted_workers:
             return ()
-        late = tuple(member for member in job.admitted if not member.pod.started)
+        unstarted = tuple(member for member in job.admitted_workers if not member.pod.started)
         placed = len({member.pod.number for member in job.workers if member.pod.node})
-        lacks = self._memory.unsettled.get(job.key)
-        # The time begins with the admission, and again when more workers have nodes than ever before.
-        # Otherwise an author who deletes pods could hold a unit forever without using it.
-        if not (lacks and late and placed <= lacks.placed):
-            lacks = Unsettled(self._now, placed)
-        self._next.unsettled[job.key] = lacks
-        # If workers are only missing, evicting the others, which may still pull images, would not help.
-        return late if job.coming and self._now - lacks.since >= self._tuning.bound else ()
+        unsettled = self._memory.unsettled.get(job.key)
+        # The time begins at the admission, and begins again when more workers have nodes than ever before. A
+        # smaller number does not count: users who delete pods could otherwise hold a unit without using it.
+        if not (unsettled and unstarted and placed <= unsettled.placed):
+            unsettled = Unsettled(self._now, placed)
+        self._next_memory.unsettled[job.key] = unsettled
+        # If workers do not exist, the eviction of other workers, which may still pull images, would not help.
+        return unstarted if job.unbound_workers and self._now - unsettled.since >= self._tuning.bound else ()
 
     def _evict(self, job: Job, pods: tuple[Member, ...], why: str) -> None:
-        before = self._next.failures.get(job.key, Failure(0, self._now - self._tuning.bound, frozenset()))
+        failure = self._next_memory.failures.get(
+            job.key, Failure(0, self._now - self._tuning.bound, frozenset())
+        )
         topology = self._cluster.topology
-        late = self._now - before.at >= self._tuning.bound  # otherwise a refused deletion is tried again
-        if late or before.refused:
+        is_new_failure = (
+            self._now - failure.at >= self._tuning.bound
+        )  # if not, a refused deletion is repeated
+        if is_new_failure or failure.refused:
             pins = [member.pin for member in pods if member.pin and not member.pod.node]
             nodes = topology.names(job.place.unit, pins)
-            # If terms were too many to examine, the first failure on these nodes is ignored.
-            new = [topology.nodes[name] for name in nodes - self._next.doubtful.keys()]
-            fault = not self._cluster.repelling.unclear(new, job.key[0])
-            self._next.doubtful.update(dict.fromkeys(nodes, self._now))
-            if fault:
-                self._next.vain[job.key[0]] = self._now
-        if late:
+            # If there are too many anti-affinity terms to examine, the first failure on these nodes is
+            # ignored.
+            new_nodes = [topology.nodes[name] for name in nodes - self._next_memory.doubtful_nodes.keys()]
+            is_at_fault = not self._cluster.repelling.unclear(new_nodes, job.key[0])
+            self._next_memory.doubtful_nodes.update(dict.fromkeys(nodes, self._now))
+            if is_at_fault:
+                self._next_memory.failed_namespaces[job.key[0]] = self._now
+        if is_new_failure:
             units = frozenset(member.unit for member in pods if member.unit is not None)
-            self._next.failures[job.key] = Failure(before.count + fault, self._now, before.units | units)
+            self._next_memory.failures[job.key] = Failure(
+                failure.count + is_at_fault, self._now, failure.units | units
+            )
         why = messages.not_whole(self._tuning.bound, why)
         self._deletions.append(Deletion(job, tuple(member.pod for member in pods), why))
 
     def _penalise_deleted_jobs(self, jobs: Iterable[Job]) -> None:
         """Reduces the age of all jobs of a namespace whose admitted jobs were deleted.
 
-        The admission of a job that was deleted after a part of the time, before it was evicted, has failed.
-        If it was deleted sooner, its namespace owes the time that an admission may take. For a job that had
-        the reservation, and no longer needs it, its namespace owes the time for which it had it.
+        If a job lacked nodes for a quarter of `Tuning.bound` and was then deleted, its admission has failed.
+        If it was deleted sooner, the namespace gets a debt of `Tuning.bound`. If a job had the reservation
+        and no longer needs it, the namespace gets a debt of the time for which the job had the reservation.
         """
-        existing, before = {job.key for job in jobs} | self._ended.keys(), self._memory.unsettled
-        needing = {waiting.job.key for waiting in self._waiting if waiting.shortage}
-        needing |= {opening.job.key for opening in self._openings}
-        if (reserved := self._memory.reserved) and reserved[0] not in needing:
+        existing_jobs, unsettled = (
+            {job.key for job in jobs} | self._ended_numbers.keys(),
+            self._memory.unsettled,
+        )
+        needing_units = {waiting.job.key for waiting in self._waiting if waiting.shortage}
+        needing_units |= {opening.job.key for opening in self._openings}
+        if (reserved := self._memory.reserved_since) and reserved[0] not in needing_units:
             self._add_debt(reserved[0][0], self._now - reserved[1])
-        for key, since in self._memory.begun.items():
-            # After a longer gap between decisions, when the job was deleted is unknown.
+        for key, since in self._memory.recent_admissions.items():
+            # If more time has passed since the last decision, it is unknown when the job was deleted.
             if self._now - since < self._tuning.bound / 4:
-                if key in existing:
-                    self._next.begun.setdefault(key, since)
-                elif key not in self._losses.recent:  # which this program deleted
+                if key in existing_jobs:
+                    self._next_memory.recent_admissions.setdefault(key, since)
+                elif key not in self._losses.recent:  # jobs that this program deleted cause no debt
                     self._add_debt(key[0], self._tuning.bound)
-        fine = {job.key for job in jobs if job.key in before and job.settled}
-        fine |= self._losses.recent
-        fine |= self._next.unsettled.keys() | {job.key for job, _ in self._errors}
-        for key in before.keys() - fine:
-            failure = self._next.failures.get(key)
-            if (not failure or failure.refused) and self._now - before[key].since >= self._tuning.bound / 4:
-                self._next.vain[key[0]] = self._now
+        blameless = {job.key for job in jobs if job.key in unsettled and job.is_settled}
+        blameless |= self._losses.recent
+        blameless |= self._next_memory.unsettled.keys() | {job.key for job, _ in self._errors}
+        for key in unsettled.keys() - blameless:
+            failure = self._next_memory.failures.get(key)
+            lasted = self._now - unsettled[key].since
+            if (not failure or failure.refused) and lasted >= self._tuning.bound / 4:
+                self._next_memory.failed_namespaces[key[0]] = self._now
 
     def _add_debt(self, namespace: str, time: timedelta) -> None:
-        """Adds to the age that a namespace owes: at most a default limit, about as long as a reservation."""
-        debt, _ = self._next.debts.get(namespace, (timedelta(), None))
-        self._next.debts[namespace] = min(debt + time, self._tuning.default_limit), self._now
+        """Adds to the debt of a namespace, whose maximum is the default time limit."""
+        debt, _ = self._next_memory.age_debts.get(namespace, (timedelta(), None))
+        self._next_memory.age_debts[namespace] = min(debt + time, self._tuning.default_limit), self._now
 
     def _has_time(self, job: Job) -> bool:
-        lacks = self._memory.unsettled.get(job.key)
-        since = lacks.since if lacks else self._memory.begun.get(job.key)
+        unsettled = self._memory.unsettled.get(job.key)
+        since = unsettled.since if unsettled else self._memory.recent_admissions.get(job.key)
         return since is not None and self._now - since < self._tuning.bound
 
     def _pause(self, job: Job) -> str | None:
-        """Returns why a job backs off, after failed admissions or a refused write, with the time; or None.
+        """Returns why a job backs off, with the time of the next try; None if it is considered now.
 
-        In a namespace with failed admissions, only one job at a time has units, until all its workers have
-        nodes.
+        In a namespace with failed admissions, the next job is admitted only when all workers of the last
+        admitted job have nodes.
         """
-        trying = self._trying.get(job.key[0], job.key)
-        if trying != job.key and job.key[0] in self._next.vain and not job.begun:
-            return messages.waits_for(shown(trying))
+        current = self._current_jobs.get(job.key[0], job.key)
+        if current != job.key and job.key[0] in self._next_memory.failed_namespaces and not job.was_admitted:
+            return messages.waits_for(shown(current))
         failure = self._memory.failures.get(job.key)
         if failure is None:
             return None
-        again = failure.again(self._tuning)
-        if self._now >= again:
+        retry_time = failure.retry_time(self._tuning)
+        if self._now >= retry_time:
             return None
         why = messages.refused(failure.refused) if failure.refused else messages.failed(failure.count)
-        return messages.tried_again(why, again)
+        return messages.tried_again(why, retry_time)
 
     def _was_refused(self, job: Job) -> bool:
-        """Returns whether a write to its pods was refused just now; then it is not evicted for lateness."""
+        """Returns whether a write to a job's pods was refused just now; then the job is not evicted."""
         failure = self._memory.failures.get(job.key)
-        resting = job.key in self._cluster.resting
-        return resting and failure is not None and self._now - failure.at < self._tuning.bound
+        is_resting = job.key in self._cluster.resting
+        return is_resting and failure is not None and self._now - failure.at < self._tuning.bound

@@ -1,4 +1,4 @@
-"""When waiting jobs may start: a decision at each time at which a running job should end. Pure."""
+"""Forecasts when waiting jobs may start, by a decision for each time at which a job should end. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -12,92 +12,98 @@ from placement.decide.preempt import without
 from placement.observe.model import JobKey, Pod, shared
 
 MOST: Final = 100
-"""Maximum number of decisions of a forecast. Jobs that would start later get no time."""
+"""Maximum number of decisions of a forecast. It does not have jobs that would start later."""
 
 
 class Start(NamedTuple):
     """When a job may start."""
 
     at: datetime
-    latest: datetime | None = None  # if running jobs keep their time limits; None if unknown
-    after: tuple[JobKey, ...] = ()  # the jobs that end then
+    latest: datetime | None = None  # the latest start if all jobs keep their time limits; None if unknown
+    after: tuple[JobKey, ...] = ()  # the jobs whose end lets it start
 
 
 def forecast(
     scene: Scene,
     decision: Decision,
-    wanted: Iterable[JobKey],
-    most: int = MOST,
+    jobs: Iterable[JobKey],
+    max_decisions: int = MOST,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> dict[JobKey, Start]:
     """Returns when waiting jobs may start, for the jobs whose start can be predicted.
 
-    A job without a time limit is assumed to run for as long again as it has run, and a job that starts later
-    for the default limit. No further jobs are expected.
+    A running job without a time limit is assumed to run for as long again as it has run. A job that starts
+    later is assumed to run for the default time limit. The forecast ignores jobs that do not exist yet.
 
     Args:
-        scene: What the decision saw.
+        scene: The inputs of the decision.
         decision: The decision.
-        wanted: The jobs.
-        most: Maximum number of decisions.
-        goes_on: Returns whether there is time for one more.
+        jobs: The jobs whose starts are wanted.
+        max_decisions: Maximum number of decisions.
+        goes_on: Returns whether there is time for another decision.
     """
     starts: dict[JobKey, Start] = {}
-    missing = set(wanted)
-    reserved = {key: start for key, start in _reserved(scene, decision) if key in missing}
-    ends = {key: end.at for key in decision.ends.admitted if (end := decision.ends.end(key))}
-    pauses = {failure.again(scene.tuning) for failure in decision.memory.failures.values()}
-    pauses |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.by}
-    over = frozenset[JobKey]()
-    for _ in range(most):
+    unknown_jobs = set(jobs)
+    reserved_starts = {key: start for key, start in _reserved_start(scene, decision) if key in unknown_jobs}
+    ends = {key: end.at for key in decision.ends.admissions if (end := decision.ends.end(key))}
+    pauses = {failure.retry_time(scene.tuning) for failure in decision.memory.failures.values()}
+    pauses |= {scene.now + scene.tuning.bound for deletion in decision.deletions if deletion.preemptor}
+    ended_jobs = frozenset[JobKey]()
+    for _ in range(max_decisions):
         for opening in decision.openings:
-            if opening.job.key in missing:
-                starts[opening.job.key] = Start(scene.now, after=tuple(sorted(over)))
-                missing.remove(opening.job.key)
+            if opening.job.key in unknown_jobs:
+                starts[opening.job.key] = Start(scene.now, after=tuple(sorted(ended_jobs)))
+                unknown_jobs.remove(opening.job.key)
             ends[opening.job.key] = decision.ends.over(opening.job) - scene.tuning.bound
-        later = [time for time in (*ends.values(), *pauses) if time > scene.now]
-        if not missing or not later or not goes_on():
+        later_times = [time for time in (*ends.values(), *pauses) if time > scene.now]
+        if not unknown_jobs or not later_times or not goes_on():
             break
-        now = min(later)
-        over = frozenset(key for key, end in ends.items() if end <= now)
-        ends = {key: end for key, end in ends.items() if key not in over}
-        scene = _after(scene, now, decision, over)
+        now = min(later_times)
+        ended_jobs = frozenset(key for key, end in ends.items() if end <= now)
+        ends = {key: end for key, end in ends.items() if key not in ended_jobs}
+        scene = _later_scene(scene, now, decision, ended_jobs)
         decision = scene.decision()
-    for key, start in reserved.items():
-        # A reservation ends if another job comes before this one, for example because its namespace has less.
+    for key, start in reserved_starts.items():
+        # A job loses its reservation if another job comes before it, for example because its namespace has
+        # fewer nodes.
         if starts.get(key, Start(scene.now)).at <= start.at:
             starts[key] = starts.get(key, start)._replace(latest=start.latest)
     return starts
 
 
-def _after(scene: Scene, now: datetime, decision: Decision, over: frozenset[JobKey]) -> Scene:
-    """Returns the input of a later decision if this one is carried out and the given jobs have ended."""
-    bound = {pod.uid: pod for opening in decision.openings for pod in _bound(opening, scene.now)}
-    over |= {deletion.job.key for deletion in decision.deletions if deletion.by}
-    others, inventory = without(scene.pods, scene.inventory, over)
-    pods = tuple(bound.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in others)
-    # An end that is only expected costs no namespace its age.
-    memory = replace(decision.memory, unsettled={}, begun={}, vain={}, debts=scene.memory.debts)
-    tuning = replace(scene.tuning, preempts=False)  # it is unknown which jobs end later
+def _later_scene(scene: Scene, now: datetime, decision: Decision, ended_jobs: frozenset[JobKey]) -> Scene:
+    """Returns the inputs of a later decision: this one was carried out, and the given jobs have ended."""
+    bound_pods = {pod.uid: pod for opening in decision.openings for pod in _bound_pods(opening, scene.now)}
+    ended_jobs |= {deletion.job.key for deletion in decision.deletions if deletion.preemptor}
+    other_pods, inventory = without(scene.pods, scene.inventory, ended_jobs)
+    pods = tuple(bound_pods.get(pod.uid, pod) if isinstance(pod, Pod) else pod for pod in other_pods)
+    # Ends that are only expected must not reduce the age of jobs.
+    debts = scene.memory.age_debts
+    memory = replace(
+        decision.memory, unsettled={}, recent_admissions={}, failed_namespaces={}, age_debts=debts
+    )
+    tuning = replace(scene.tuning, preempts=False)  # it is unknown which jobs would be preempted
     return replace(scene, pods=pods, now=now, tuning=tuning, memory=memory, inventory=inventory)
 
 
-def _reserved(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:
-    """Yields the start of the job with the reservation.
+def _reserved_start(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, Start]]:
+    """Yields the job that has the reservation, with the time at which the reservation begins.
 
-    If no job on its units has a known end, something else, such as a Pod, keeps the job from starting.
+    The job that ends last on the reserved nodes is in `Start.after`. It is missing if no job there has a
+    known
+    end: then something else, such as a Pod without a job, keeps the job from starting.
     """
     if (reservation := decision.cluster.reservation) and reservation.begin > scene.now:
         jobs = decision.ends.order(reservation.nodes, decision.cluster.holders)
-        last = tuple(key for key in jobs if key != reservation.job)[:1]
+        last_job = tuple(key for key in jobs if key != reservation.job)[:1]
         latest = None if reservation.assumed or reservation.own else reservation.begin
-        yield reservation.job, Start(reservation.begin, latest, last)
+        yield reservation.job, Start(reservation.begin, latest, last_job)
 
 
-def _bound(opening: Opening, now: datetime) -> Iterator[Pod]:
-    """Yields the Pods of a job that was admitted: they hold their units, and never lack a node for long."""
+def _bound_pods(opening: Opening, now: datetime) -> Iterator[Pod]:
+    """Yields the Pods of an admitted job as if they had started: their job never counts as lacking nodes."""
     key = opening.job.place.unit
-    for member in opening.job.gated:
+    for member in opening.job.gated_pods:
         pod, unit = member.pod, opening.blocks.get(member.block)
         gates = tuple(gate for gate in pod.gates if gate != GATE)
         if unit and member.place:

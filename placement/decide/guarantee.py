@@ -182,7 +182,7 @@ class Guarantees:
 
     def _needed(self, job: Job, label: str) -> int:
         """Returns the minimum number of units of a label that the blocks without a unit need."""
-        blocks, size = len({member.block for member in job.unpinned}), job.place.size
+        blocks, size = len({member.block for member in job.unpinned_workers}), job.place.size
         nodes = max(self._units.of(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 

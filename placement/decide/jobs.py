@@ -34,7 +34,7 @@ class Job:
     pods: tuple[Member, ...]  # sorted by name
     # The numbers of workers that have ended and are not recreated: a Job does not replace a pod that
     # succeeded, so a failed one is recreated alone.
-    ended: Collection[int] = ()
+    ended_numbers: Collection[int] = ()
 
     @cached_property
     def workers(self) -> tuple[Member, ...]:
@@ -42,45 +42,45 @@ class Job:
         return tuple(member for member in self.pods if member.place is not None)
 
     @cached_property
-    def gated(self) -> tuple[Member, ...]:
+    def gated_pods(self) -> tuple[Member, ...]:
         """The pods that wait."""
         return tuple(member for member in self.pods if member.pod.gated)
 
     @cached_property
-    def unpinned(self) -> tuple[Member, ...]:
+    def unpinned_workers(self) -> tuple[Member, ...]:
         """The workers that have no unit yet."""
         return tuple(member for member in self.workers if member.pod.gated and member.pod.opened is None)
 
     @cached_property
     def demands(self) -> tuple[Demand, ...]:
         """The different demands of the workers that have no unit yet."""
-        return tuple(dict.fromkeys(member.demand for member in self.unpinned))
+        return tuple(dict.fromkeys(member.demand for member in self.unpinned_workers))
 
     @cached_property
-    def coming(self) -> tuple[Member, ...]:
+    def unbound_workers(self) -> tuple[Member, ...]:
         """The workers that have no node yet."""
         return tuple(member for member in self.workers if not member.pod.node)
 
     @cached_property
-    def apart(self) -> tuple[Apart, ...]:
+    def anti_affinity(self) -> tuple[Apart, ...]:
         """The terms of their anti-affinity."""
-        kinds = dict.fromkeys(member.pod.apart for member in self.coming)
+        kinds = dict.fromkeys(member.pod.apart for member in self.unbound_workers)
         return tuple(dict.fromkeys(chain.from_iterable(kinds)))
 
     @cached_property
-    def pairs(self) -> frozenset[tuple[str, str]]:
+    def label_pairs(self) -> frozenset[tuple[str, str]]:
         """The labels of its workers without a node, for terms whose selector has one label or none."""
-        return frozenset({ANY_LABEL}.union(*(member.pod.labels.items() for member in self.coming)))
+        return frozenset({ANY_LABEL}.union(*(member.pod.labels.items() for member in self.unbound_workers)))
 
     @cached_property
-    def admitted(self) -> tuple[Member, ...]:
+    def admitted_workers(self) -> tuple[Member, ...]:
         """The workers that were admitted; a worker whose gate was removed by hand is ignored."""
         return tuple(member for member in self.workers if member.pod.opened)
 
     @cached_property
-    def begun(self) -> bool:
+    def was_admitted(self) -> bool:
         """Whether a part of it was admitted."""
-        return any(member.neuron for member in self.admitted)
+        return any(member.neuron for member in self.admitted_workers)
 
     @cached_property
     def all_wait(self) -> bool:
@@ -93,18 +93,18 @@ class Job:
         return self.workers[0].pod.limit if self.workers else None
 
     @cached_property
-    def since(self) -> datetime | None:
+    def admitted_at(self) -> datetime | None:
         """When the first of its workers that have units was admitted; None if none has."""
         pods = (member.pod for member in self.workers if member.pod.node or member.pin)
         return min((pod.opened or pod.created for pod in pods), default=None)
 
     @cached_property
-    def returns(self) -> bool:
+    def is_returning(self) -> bool:
         """Whether it was admitted and all gated workers have units: by the stored plan, or by their block."""
-        if not self.begun:
+        if not self.was_admitted:
             return False
         blocks = {member.block for member in self.workers if member.neuron and member.pin is not None}
-        return all(member.block in blocks for member in self.gated if member.place)
+        return all(member.block in blocks for member in self.gated_pods if member.place)
 
     @cached_property
     def priority(self) -> int:
@@ -118,9 +118,10 @@ class Job:
         return max(member.pod.created for member in waiting or self.pods)
 
     @cached_property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether every worker exists and is bound to a node."""
-        return not self.missing and all(member.pod.node and not member.pod.gated for member in self.workers)
+        are_bound = (member.pod.node and not member.pod.gated for member in self.workers)
+        return not self.incomplete_reason and all(are_bound)
 
     @cached_property
     def place(self) -> Place:
@@ -143,12 +144,12 @@ class Job:
         return {block: tuple(blocks[block]) for block in sorted(blocks)}
 
     @cached_property
-    def missing(self) -> str | None:
+    def incomplete_reason(self) -> str | None:
         """Why its workers, with those that have ended, are incomplete; None if each number exists once."""
-        if self.unlike:
-            return self.unlike
+        if self.mismatch:
+            return self.mismatch
         total = self.place.workers
-        count = sum(number < total for number in self._numbers.union(self.ended))
+        count = sum(number < total for number in self._numbers.union(self.ended_numbers))
         return None if count == total else messages.missing(count, total)
 
     @cached_property
@@ -163,7 +164,7 @@ class Job:
         return {(place.workers, place.size, place.unit) for place in places}
 
     @cached_property
-    def unlike(self) -> str | None:
+    def mismatch(self) -> str | None:
         """Why its workers cannot be those of one job; None if they can."""
         if not self.layouts:
             return messages.NO_WORKERS
@@ -180,27 +181,27 @@ class Job:
         return None
 
     @property
-    def goes_on(self) -> bool:
+    def can_continue(self) -> bool:
         """Whether it runs, and all gated workers return to its units, even if other workers are missing.
 
         It is unknown whether a missing worker will be recreated: a Job does not recreate a worker that
         succeeded, and the Pod of such a worker is deleted with its node.
         """
-        if self.unlike or not any(member.pod.opened and member.pod.started for member in self.workers):
+        if self.mismatch or not any(member.pod.opened and member.pod.started for member in self.workers):
             return False
         blocks = {member.block for member in self.workers if member.pod.node or member.pod.opened}
         # A worker cannot return to a unit of one node: it may get another unit, so all workers must exist.
-        return all(member.place and member.block in blocks for member in self.gated)
+        return all(member.place and member.block in blocks for member in self.gated_pods)
 
     @cached_property
-    def trouble(self) -> str | None:
+    def obstacle(self) -> str | None:
         """Why it cannot be admitted even to free units; None if it can."""
         for member in self.pods:
             if member.problem:
                 return messages.about(member.pod.name, member.problem)
-        if self.gated and is_pod(self.key):
-            return messages.no_job_label(self.gated[0].pod.name)
-        for member in self.gated:
+        if self.gated_pods and is_pod(self.key):
+            return messages.no_job_label(self.gated_pods[0].pod.name)
+        for member in self.gated_pods:
             pod, place = member.pod, member.place
             if place and place.placer is not Placer.WHOLE_JOB:
                 return messages.other_placer(pod.name, str(place).split()[0])
@@ -208,8 +209,8 @@ class Job:
                 return messages.other_gate(pod.name, others[0])
             if place and not member.neuron:
                 return messages.no_devices(pod.name)
-        if self.missing and not self.goes_on:
-            return self.missing
+        if self.incomplete_reason and not self.can_continue:
+            return self.incomplete_reason
         workers, size = self.place.workers, self.place.size
         if workers % size:
             return messages.partial_unit(workers, size)
@@ -220,7 +221,7 @@ class Job:
 
         Each worker has its own node, and each block its own unit. Wider labels are not checked.
         """
-        own, terms = self.key[0], [term for term in self.apart if term.key != HOSTNAME]
+        own, terms = self.key[0], [term for term in self.anti_affinity if term.key != HOSTNAME]
         if len(terms) > MOST_OWN:
             return messages.many_terms(len(terms), MOST_OWN)
         for term in terms:

@@ -16,22 +16,26 @@ from placement.decide.topology import Topology
 from placement.messages import EventReason, Reason
 from placement.observe.model import UNITS, JobKey, Pod, Units
 
-# A job that was admitted and did not get its nodes is tried again at once, then after pauses that double up
-# to the longest. After a refused write, it waits the first pause before the first retry.
+# If an admitted job does not get its nodes, its admission is tried again at once, and later after pauses.
+# Each pause is twice as long as the last, up to the longest. After a refused write, the first retry waits,
+# too.
 FIRST_PAUSE: Final = timedelta(seconds=10)
 LONGEST_PAUSE: Final = timedelta(minutes=30)
-# How long failures of jobs, and of admissions to nodes, are remembered.
-REMEMBERED: Final = 2 * LONGEST_PAUSE
+# The time for which failures, departures and preemptions are remembered.
+MEMORY_TIME: Final = 2 * LONGEST_PAUSE
 
-# How often a job may leave failed nodes in the time that failures are remembered.
-MOST_LEFT: Final = 3
-# How often jobs of a namespace may preempt others in that time.
+# How often a job may leave failed nodes within `MEMORY_TIME`.
+MOST_DEPARTURES: Final = 3
+# How often jobs of a namespace may preempt other jobs within `MEMORY_TIME`.
 MOST_PREEMPTIONS: Final = 3
 
-MOST_PLANNED: Final = 256  # blocks whose units are on one pod: a fourteenth of its room for annotations
-# Characters of why a job waits. The API server refuses the note of an Event beyond 1,024 bytes.
-LONGEST: Final = 900
-LONGEST_REFUSAL: Final = 400  # characters of the API server's message, which may quote a whole object
+# How many blocks the plan on one pod has: it takes a fourteenth of the pod's room for annotations.
+MOST_PLANNED: Final = 256
+# Maximum characters of the reason for which a job waits. The API server accepts 1,024 bytes in an Event's
+# note.
+LONGEST_REASON: Final = 900
+# Maximum characters that are kept of the API server's refusal, which may quote a whole object.
+LONGEST_REFUSAL: Final = 400
 
 Key = TypeVar("Key")
 
@@ -40,46 +44,46 @@ Key = TypeVar("Key")
 class Tuning:
     """The settings of a decision: times and units."""
 
-    # How long an admitted job may lack a node for a worker, before workers that have not started are deleted.
+    # How long a worker of an admitted job may lack a node. Then workers that have not started are deleted.
     bound: timedelta = timedelta(minutes=2)
     default_limit: timedelta = timedelta(days=1)  # the time limit of a job that has none
     reserves: bool = True  # whether units are reserved for the first job that does not fit
     units: Units = UNITS
-    failed_after: timedelta = timedelta(minutes=1)  # how long a job lacks a node before it leaves the others
-    preempts: bool = True  # whether jobs preempt others, where the table permits it
+    failed_after: timedelta = timedelta(minutes=1)  # how long a job tolerates a failed node
+    preempts: bool = True  # whether jobs preempt other jobs if the table permits it
 
 
 class Unsettled(NamedTuple):
-    """When an admitted job began to lack nodes, and the largest number of workers with a node since then."""
+    """An admitted job that lacks nodes for some of its workers."""
 
-    since: datetime
-    placed: int
+    since: datetime  # when it began to lack nodes
+    placed: int  # the largest number of workers that have had a node since then
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Admissions of a job that failed."""
+    """The failed admissions of a job."""
 
-    count: int  # the number of consecutive failures, without those for which the job is not to blame
+    count: int  # the number of consecutive failures that the job itself caused
     at: datetime  # the time of the last failure
-    units: frozenset[str]  # the units of these admissions, which are avoided
+    units: frozenset[str]  # the units of the failed admissions, which later admissions avoid
     refused: str = ""  # the API server's refusal of the last write; empty if the job was evicted
 
-    def again(self, tuning: Tuning) -> datetime:
-        """Returns when the job is tried again: the first time at once, except after a refused write."""
+    def retry_time(self, tuning: Tuning) -> datetime:
+        """Returns when the job is tried again: the first retry is at once, except after a refused write."""
         pause, before = (FIRST_PAUSE, 1) if self.refused else (tuning.bound, 2)
         if self.count < before:
             return self.at
         return self.at + min(pause * 2.0 ** min(self.count - before, 16), LONGEST_PAUSE)
 
 
-class Left(NamedTuple):
+class Departure(NamedTuple):
     """A job whose pods were deleted because a node failed or because it was preempted."""
 
-    at: datetime  # the last time at which its pods were deleted
+    deleted_at: datetime  # when its pods were deleted last
     times: tuple[datetime, ...]  # the times at which its nodes failed
-    nodes: frozenset[str]  # the nodes of the units that are kept for it
-    created: datetime | None = None  # when its age begins: a restart does not reduce it
+    nodes: frozenset[str]  # the names of the nodes to which it moves, and which are held for it
+    age_start: datetime | None = None  # when its age begins: a restart does not reduce its age
     layout: Layout = (0, 0, "")  # a job with the same name and another layout is another job
 
 
@@ -87,113 +91,120 @@ class Preemption(NamedTuple):
     """A preemption that is in progress: a job and its victims."""
 
     job: JobKey  # the job that waits for the units of the victims
-    workers: frozenset[str]  # the uids of its workers: with other uids it is another job of the same name
-    priority: int  # the priority of its workers
-    at: datetime  # when it began
+    workers: frozenset[str]  # the uids of the job's workers: a later job of this name has other uids
+    priority: int  # the priority of the job's workers
+    began: datetime  # when the preemption began
     victims: frozenset[JobKey]
-    pods: frozenset[str]  # the uids of the victims' pods that ran then
-    units: tuple[str, ...]  # the units that the job would get
-    nodes: frozenset[str]  # the nodes of these units
-    gone: datetime | None = None  # the time since which none of these pods exists; None while one does
+    pods: frozenset[str]  # the uids of the victims' pods that ran when the preemption began
+    units: tuple[str, ...]  # the units that the job will get
+    nodes: frozenset[str]  # the names of the nodes of these units
+    ended: datetime | None = None  # when the last of the victims' pods ended; None while one exists
 
 
 def recent(times: Iterable[datetime], now: datetime) -> tuple[datetime, ...]:
-    """Returns those times that are still remembered."""
-    return tuple(at for at in times if now - at < REMEMBERED)
+    """Returns the times that are within `MEMORY_TIME`."""
+    return tuple(at for at in times if now - at < MEMORY_TIME)
 
 
-def _remembered(times: Mapping[Key, datetime], now: datetime) -> dict[Key, datetime]:
-    return {key: at for key, at in times.items() if now - at < REMEMBERED}
+def _recent_keys(times: Mapping[Key, datetime], now: datetime) -> dict[Key, datetime]:
+    return {key: at for key, at in times.items() if now - at < MEMORY_TIME}
 
 
-def _recent(times: Mapping[Key, tuple[datetime, ...]], now: datetime) -> dict[Key, tuple[datetime, ...]]:
-    late = {key: recent(each, now) for key, each in times.items()}
-    return {key: each for key, each in late.items() if each}
+def _recent_entries(
+    times: Mapping[Key, tuple[datetime, ...]], now: datetime
+) -> dict[Key, tuple[datetime, ...]]:
+    recent_times = {key: recent(all_times, now) for key, all_times in times.items()}
+    return {key: some_times for key, some_times in recent_times.items() if some_times}
 
 
-class Known(NamedTuple):
-    """The members, by the uids of their pods, and the jobs of a decision, with what they depend on."""
+class Cache(NamedTuple):
+    """Results of a decision that the next decision may use again.
+
+    They depend on the pods. Members with nodes also depend on the topology, and all results on the units.
+    """
 
     topology: Topology
     units: Units
-    members: Mapping[str, Member]
+    members: Mapping[str, Member]  # by the uid of the pod
     jobs: Jobs
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a decision remembers for the next one; without it, a new leader decides correctly, but later.
+    """What a decision remembers for the next decision. Maps of jobs have the job's key, unless noted.
 
-    A decision fills its maps; afterwards nothing changes it.
+    A new leader begins with an empty memory: its decisions are correct, but some come later. A decision fills
+    the maps, and nothing changes them afterwards.
     """
 
     unsettled: dict[JobKey, Unsettled] = field(default_factory=dict)
     failures: dict[JobKey, Failure] = field(default_factory=dict)
-    # The job with the reservation, and the time at which it got the reservation.
-    reserved: tuple[JobKey, datetime] | None = None
-    # The jobs that have units, and when a job of a namespace last exceeded its limit.
-    admitted: dict[JobKey, Admission] = field(default_factory=dict)
-    exceeded: dict[str, datetime] = field(default_factory=dict)
-    # Nodes that an admitted job did not get, and namespaces of such jobs, each with the last time.
-    doubtful: dict[str, datetime] = field(default_factory=dict)
-    vain: dict[str, datetime] = field(default_factory=dict)
-    # Jobs that were admitted just now; the age that all jobs of a namespace lose, and when this last grew.
-    begun: dict[JobKey, datetime] = field(default_factory=dict)
-    debts: dict[str, tuple[timedelta, datetime]] = field(default_factory=dict)
-    # By job, when its age begins, without the times in which it could not be admitted even to free units.
-    parked: dict[JobKey, datetime] = field(default_factory=dict)
-    # By job, the time since which it lacks a failed node; and the jobs that have left such nodes.
-    lost: dict[JobKey, datetime] = field(default_factory=dict)
-    left: dict[JobKey, Left] = field(default_factory=dict)
-    # When launchers of a job were deleted before its workers.
-    launchers: dict[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
-    # The preemption that is in progress, and by namespace the times of its preemptions.
+    # The job that has the reservation, and the time at which it got the reservation.
+    reserved_since: tuple[JobKey, datetime] | None = None
+    # When each job got its units; and by namespace, when a job last exceeded its time limit.
+    admissions: dict[JobKey, Admission] = field(default_factory=dict)
+    exceeded_limits: dict[str, datetime] = field(default_factory=dict)
+    # If an admitted job did not get its nodes: the last time of that, by node and by the job's namespace.
+    doubtful_nodes: dict[str, datetime] = field(default_factory=dict)
+    failed_namespaces: dict[str, datetime] = field(default_factory=dict)
+    # When jobs were admitted, if that was just now; and by namespace, the time by which the age of all its
+    # jobs is reduced, and when the namespace last got such a debt.
+    recent_admissions: dict[JobKey, datetime] = field(default_factory=dict)
+    age_debts: dict[str, tuple[timedelta, datetime]] = field(default_factory=dict)
+    # When the age of a job begins; times in which it could not be admitted even to free units are excluded.
+    age_starts: dict[JobKey, datetime] = field(default_factory=dict)
+    # When a job began to lack a node that failed; and the jobs whose pods were deleted.
+    lost_since: dict[JobKey, datetime] = field(default_factory=dict)
+    departures: dict[JobKey, Departure] = field(default_factory=dict)
+    # The times at which a job's launcher was deleted before its workers.
+    launcher_deletions: dict[JobKey, tuple[datetime, ...]] = field(default_factory=dict)
+    # The preemption that is in progress; and by namespace, the times at which its jobs preempted other jobs.
     preemption: Preemption | None = None
-    preempted: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
-    # By job, when its preemption failed; and by job, the time before which it cannot be a victim again.
-    in_vain: dict[JobKey, datetime] = field(default_factory=dict)
-    spared: dict[JobKey, datetime] = field(default_factory=dict)
-    first: datetime | None = None  # the time of the first decision that is remembered
-    at: datetime | None = None  # when it was
-    cut_off: datetime | None = None  # the last time at which most nodes were not Ready
-    # To save time: what the next decision need not find out again.
-    known: Known | None = field(default=None, compare=False, repr=False)
+    preemption_times: dict[str, tuple[datetime, ...]] = field(default_factory=dict)
+    # When the preemption for a job failed; and the time until which a job cannot be a victim again.
+    failed_preemptions: dict[JobKey, datetime] = field(default_factory=dict)
+    spared_until: dict[JobKey, datetime] = field(default_factory=dict)
+    first_decision: datetime | None = None  # when this leader made its first decision
+    decided_at: datetime | None = None  # when the decision was made
+    cut_off_at: datetime | None = None  # the last time at which most nodes were not Ready
+    cache: Cache | None = field(default=None, compare=False, repr=False)
 
-    def later(self, now: datetime) -> Self:
-        """Returns what the next decision still remembers; it adds what it finds."""
+    def carry_over(self, now: datetime) -> Self:
+        """Returns what a decision at this time still remembers. The decision adds what it finds."""
+        debts = self.age_debts.items()
         return type(self)(
-            failures={key: each for key, each in self.failures.items() if now - each.at < REMEMBERED},
-            doubtful=_remembered(self.doubtful, now),
-            vain=_remembered(self.vain, now),
-            debts={key: each for key, each in self.debts.items() if now - each[1] < max(each[0], REMEMBERED)},
-            launchers=_recent(self.launchers, now),
-            preempted=_recent(self.preempted, now),
-            in_vain=_remembered(self.in_vain, now),
-            spared={key: until for key, until in self.spared.items() if now < until},
-            first=self.first or now,
-            at=now,
+            failures={job: failed for job, failed in self.failures.items() if now - failed.at < MEMORY_TIME},
+            doubtful_nodes=_recent_keys(self.doubtful_nodes, now),
+            failed_namespaces=_recent_keys(self.failed_namespaces, now),
+            age_debts={name: (debt, at) for name, (debt, at) in debts if now - at < max(debt, MEMORY_TIME)},
+            launcher_deletions=_recent_entries(self.launcher_deletions, now),
+            preemption_times=_recent_entries(self.preemption_times, now),
+            failed_preemptions=_recent_keys(self.failed_preemptions, now),
+            spared_until={key: until for key, until in self.spared_until.items() if now < until},
+            first_decision=self.first_decision or now,
+            decided_at=now,
         )
 
-    def refused(self, job: JobKey, why: str, now: datetime) -> Self:
-        """Returns the memory with a refused write to a job's pods."""
+    def with_refusal(self, job: JobKey, why: str, now: datetime) -> Self:
+        """Returns the memory with one more failure of a job: the API server refused a write to its pods."""
         before = self.failures.get(job, Failure(0, now, frozenset()))
         failure = replace(before, count=before.count + 1, at=now, refused=why[:LONGEST_REFUSAL])
         return replace(self, failures={**self.failures, job: failure})
 
 
 class Opening(NamedTuple):
-    """An admission: first the units of all blocks are stored, then every gate is removed."""
+    """An admission: first the units of all blocks are written, then the gate of each pod is removed."""
 
-    job: Job  # its unpinned workers get their pins, and its gated pods lose the gate
-    blocks: Mapping[int, str]  # by number of a block with an unpinned worker, the unit to which it is pinned
+    job: Job
+    blocks: Mapping[int, str]  # the unit of each block that has unpinned workers, by the block's number
 
     @property
     def plans(self) -> tuple[tuple[Pod, Mapping[int, str]], ...]:
-        """The workers that are pinned first, each with the units of the blocks after its own."""
-        first = {member.block: member.pod for member in reversed(self.job.unpinned)}
+        """The workers that are pinned first, each with its plan: the units of the blocks after its own."""
+        first_pods = {member.block: member.pod for member in reversed(self.job.unpinned_workers)}
         blocks = sorted(self.blocks)
         parts = (blocks[start : start + MOST_PLANNED] for start in range(0, len(blocks), MOST_PLANNED))
-        return tuple((first[part[0]], {block: self.blocks[block] for block in part[1:]}) for part in parts)
+        return tuple((first_pods[part[0]], {key: self.blocks[key] for key in part[1:]}) for part in parts)
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -202,29 +213,27 @@ class Opening(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """Pods of a job to delete, so that their operator recreates them.
-
-    Those that have started stay, unless the job leaves a failed node, or is preempted: then ``how``
-    is the Event's reason.
-    """
+    """Pods of a job that are deleted, so that their operator recreates them."""
 
     job: Job
     pods: tuple[Pod, ...]
-    why: str
-    how: EventReason | None = None
-    at_once: frozenset[str] = frozenset()  # the uids of those that are deleted without a grace period
-    last: bool = True  # whether the job leaves the node with it; before, its launcher is deleted
-    by: Job | None = None  # the job that preempts it
+    why: str  # the reason, for the Event and the log
+    # The Event's reason if the job leaves a failed node or is preempted. If None, pods that have started
+    # stay.
+    reason: EventReason | None = None
+    at_once: frozenset[str] = frozenset()  # the uids of pods that are deleted without a grace period
+    is_last: bool = True  # False if only the launcher is deleted, and the workers follow later
+    preemptor: Job | None = None  # the job that preempts this job
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Too few free units for a job."""
+    """Why a job waits for units: too few units that suit the job are free."""
 
-    ranking: Ranking  # the units that suit it
-    needed: int  # how many of them it needs
-    possible: int  # how many it may have after other jobs have ended, or more
-    reserved: bool  # whether what becomes free is reserved for it
+    ranking: Ranking  # the units that suit the job
+    needed: int  # how many units the job needs
+    possible: int  # how many units it may have after other jobs have ended; exact if fewer than ``needed``
+    is_reserved: bool  # whether units that become free are reserved for the job
     victims: tuple[str, ...] = ()  # the names of the jobs that it preempts
 
     @property
@@ -234,7 +243,7 @@ class Shortage:
 
     @property
     def needs(self) -> str:
-        """What the job needs."""
+        """The number of units that the job needs, as a text."""
         return messages.needs(self.needed, self.ranking.place.size, parts=self.ranking.parts)
 
 
@@ -243,43 +252,46 @@ class Waiting:
     """A job that waits."""
 
     job: Job
-    obstacle: str  # why it waits; empty if it waits for units only
+    obstacle: str  # why the job waits; empty if it waits for units only
     reason: Reason = Reason.PODS
-    shortage: Shortage | None = None  # None if it waits for something else
-    leaves: str = ""  # why it has to leave its units, and cannot yet; empty for other jobs
-    # With a shortage: how many of the units are free; how many of these are reserved for another job, or kept
-    # by a guarantee, and the reasons as texts; and why it cannot use each unit.
+    shortage: Shortage | None = None  # None if the job waits for something else
+    leave_reason: str = ""  # why the job must leave its units, if it must and cannot yet
+    # If there is a shortage: the number of free units; how many of the free units are reserved for another
+    # job or kept by a guarantee, and the reasons as texts; and why the job cannot use each unit.
     free: int = 0
-    kept: int = 0
+    withheld: int = 0
     reasons: tuple[str, ...] = ()
-    units: str = ""
+    unit_causes: str = ""
 
     def text(self, *, reserved: bool = False) -> str:
-        """Returns why it waits, without why it cannot use each unit."""
+        """Returns why the job waits, without ``unit_causes``; ``reserved`` adds what is reserved for it."""
         why = self.obstacle
         if lack := self.shortage:
-            free = messages.free(self.free, self.kept, self.reasons)
-            most, reserved = None if lack.can_end else lack.possible, reserved and lack.reserved
+            free = messages.free(self.free, self.withheld, self.reasons)
+            most, reserved = None if lack.can_end else lack.possible, reserved and lack.is_reserved
             why = messages.shortage(lack.needs, free, lack.victims, most, reserved=reserved)
-        return printable(messages.cannot_move(self.leaves, why) if self.leaves else why, LONGEST)
+        text = messages.cannot_move(self.leave_reason, why) if self.leave_reason else why
+        return printable(text, LONGEST_REASON)
 
     @property
     def why(self) -> str:
-        """All of why it waits: a sentence without a full stop."""
-        return printable("; ".join(filter(None, (self.text(reserved=True), self.units))), LONGEST)
+        """The full reason for which the job waits: a sentence without a full stop."""
+        texts = self.text(reserved=True), self.unit_causes
+        return printable("; ".join(filter(None, texts)), LONGEST_REASON)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What to do now."""
+    """What the program does now: the admissions, the deletions, and why the other jobs wait."""
 
-    openings: tuple[Opening, ...]  # in this order
+    openings: tuple[Opening, ...]  # in the order in which they are written
     deletions: tuple[Deletion, ...]
     waiting: tuple[Waiting, ...]  # in the order of the queue
-    # Pods that do not wait and whose annotation is not trusted, each as a job of its own, with the reason.
-    doubted: tuple[Waiting, ...]
-    errors: tuple[tuple[Job, Exception], ...]  # jobs about which this program has a bug; they wait, too
+    # Pods without a gate whose placement annotation is not trusted, each as a job of its own, with the
+    # reason.
+    untrusted: tuple[Waiting, ...]
+    errors: tuple[tuple[Job, Exception], ...]  # jobs that a bug affects; they are in `waiting`, too
     memory: Memory
-    cluster: Cluster  # the cluster after these admissions
+    cluster: Cluster  # the cluster after the admissions
     ends: Ends
-    shares: Shares  # before these admissions
+    shares: Shares  # the shares before the admissions

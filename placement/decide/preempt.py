@@ -1,7 +1,7 @@
-"""Chooses victims of a preemption: running jobs whose units the first job that does not fit gets. Pure.
+"""Chooses the victims of a preemption: running jobs that end so that the first waiting job can start. Pure.
 
-Rows of the table permit namespaces to preempt. A victim ends as a whole, and only if its author permits a
-restart. If the units of all victims would not be enough, no job is preempted.
+Rows of the table permit namespaces to preempt. All pods of a victim are deleted, and only if the job's author
+permits a restart. If the units of all possible victims would not be enough, no job is preempted.
 """
 
 from collections import Counter
@@ -19,9 +19,9 @@ from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job
 from placement.decide.lost import Loss, Losses
 from placement.decide.plan import (
-    MOST_LEFT,
+    MEMORY_TIME,
+    MOST_DEPARTURES,
     MOST_PREEMPTIONS,
-    REMEMBERED,
     Memory,
     Opening,
     Preemption,
@@ -31,12 +31,12 @@ from placement.decide.reserve import DISTRUST, YOUNG, Ends, Reservation
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ended, JobKey, Pod
 
-MOST_VICTIMS: Final = 32  # victims of one preemption
-MOST_CHECKS: Final = 3  # decisions that check whether a victim can be spared
-LONGEST_END: Final = timedelta(hours=1)  # maximum time until the pods of the victims have ended
+MOST_VICTIMS: Final = 32  # maximum number of victims of one preemption
+MOST_CHECKS: Final = 3  # maximum number of victims for which a decision checks whether they are needed
+LONGEST_ENDING: Final = timedelta(hours=1)  # maximum time until the pods of all victims have ended
 
 Fits = Callable[[Collection[JobKey]], Opening | None]
-"""Returns how the job would be admitted if the given jobs did not exist; None if it would still wait."""
+"""Returns the opening of the waiting job if the given jobs did not exist; None if it would still wait."""
 
 
 @dataclass
@@ -46,53 +46,53 @@ class Preemptions:
     cluster: Cluster
     now: datetime
     tuning: Tuning
-    memory: Memory  # of the next decision
+    memory: Memory  # the memory for the next decision
     losses: Losses
     ends: Ends
 
     current: Preemption | None = field(default=None, init=False)
     _jobs: Mapping[JobKey, Job] = field(default_factory=dict, init=False)
     _pods: Iterable[Pod | Ended] = field(default=(), init=False)
-    _tried: bool = field(default=False, init=False)
+    _was_tried: bool = field(default=False, init=False)
 
     def follow(
         self, jobs: Mapping[JobKey, Job], pods: Iterable[Pod | Ended], before: Preemption | None
     ) -> None:
-        """Continues with the victims until their pods have ended, and then for the time of an admission."""
+        """Continues a preemption until the pods of the victims have ended, and then for `Tuning.bound`."""
         self._jobs, self._pods = jobs, pods
-        if before is None or ((job := jobs.get(before.job)) and (job.begun or not job.gated)):
+        if before is None or ((job := jobs.get(before.job)) and (job.was_admitted or not job.gated_pods)):
             return
         running = frozenset[str]().union(*map(self.losses.running, before.victims)) & before.pods
-        gone = None if running else before.gone or self.now
-        over = gone + self.tuning.bound if gone else before.at + LONGEST_END
-        same = job and _uids(job.workers) == before.workers and job.priority == before.priority
+        ended = None if running else before.ended or self.now
+        deadline = ended + self.tuning.bound if ended else before.began + LONGEST_ENDING
+        is_same_job = job and _uids(job.workers) == before.workers and job.priority == before.priority
         workers = {key: jobs[key].workers for key in before.victims & jobs.keys()}
         old = {
             key: members
-            for key, each in workers.items()
-            if (members := tuple(member for member in each if member.pod.uid in before.pods))
+            for key, all_workers in workers.items()
+            if (members := tuple(member for member in all_workers if member.pod.uid in before.pods))
         }
-        # A launcher that has a node already never had the gate: deleting the workers would not help.
+        # A recreated launcher that already has a node never had the gate: its job restarts and frees no unit.
         returned = [key for key in old if not _uids(self.losses.launchers_of(key)) <= before.pods]
-        self.memory.spared.update(dict.fromkeys(returned, self.now + DISTRUST))
-        if job is None or not same or self.now >= over or returned:
-            self.memory.in_vain[before.job] = self.now
+        self.memory.spared_until.update(dict.fromkeys(returned, self.now + DISTRUST))
+        if job is None or not is_same_job or self.now >= deadline or returned:
+            self.memory.failed_preemptions[before.job] = self.now
             return
-        self.current = before._replace(gone=gone)
+        self.current = before._replace(ended=ended)
         for key, members in old.items():
             self.losses.lasting[key] = self.losses.victim(jobs[key], job, members)
 
     def preempts(self, job: Job) -> bool:
-        """Returns whether a job preempts others now."""
+        """Returns whether a job has victims now."""
         return bool(self.current and self.current.job == job.key)
 
     def is_victim(self, key: JobKey) -> bool:
-        """Returns whether a job is a victim, and pods that ran when the preemption began still exist."""
+        """Returns whether a job is a victim, and one of its pods has not ended since the preemption began."""
         current = self.current
         return bool(current and key in current.victims and self.losses.running(key) & current.pods)
 
     def pause(self, job: Job) -> str | None:
-        """Returns why a job is not admitted again yet; None if it may be."""
+        """Returns why a victim is not admitted again yet; None if it may be, and for other jobs."""
         return messages.ENDING if self.is_victim(job.key) else None
 
     def admit(self, job: Job) -> None:
@@ -102,45 +102,47 @@ class Preemptions:
                 self.losses.lasting.pop(key, None)
             self.current = None
 
-    def may(self, job: Job) -> bool:
-        """Returns whether a job, the first one in the queue, may preempt others."""
-        times, namespace = self.memory.preempted.get(job.key[0], ()), job.key[0]
-        permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
-        first = self.cluster.reservation is None or self.cluster.reservation.job == job.key
-        # A new leader does not know what the last one began.
-        knows = self.now - (self.memory.first or self.now) >= YOUNG
-        able = knows and not self.current and not self._tried and job.key not in self.memory.in_vain
-        return permitted and first and able and not job.begun and len(times) < MOST_PREEMPTIONS
+    def can_begin(self, job: Job) -> bool:
+        """Returns whether a job may preempt other jobs now: the first job of the queue that does not fit."""
+        times, namespace = self.memory.preemption_times.get(job.key[0], ()), job.key[0]
+        is_permitted = self.tuning.preempts and self.tuning.units.preempts(namespace)
+        is_first = self.cluster.reservation is None or self.cluster.reservation.job == job.key
+        # A new leader does not know which preemptions the last leader began, so it waits.
+        has_history = self.now - (self.memory.first_decision or self.now) >= YOUNG
+        is_free = has_history and not self.current and not self._was_tried
+        can_try = is_free and job.key not in self.memory.failed_preemptions and len(times) < MOST_PREEMPTIONS
+        return is_permitted and is_first and can_try and not job.was_admitted
 
     def begin(self, job: Job, ranking: Ranking, fits: Fits) -> Sequence[tuple[Job, Loss]]:
         """Begins a preemption for a job, and returns the victims.
 
-        Returns none if that would not help; then the job does not try again for a while.
+        If no preemption would help, returns no victims, and the job does not try again for `MEMORY_TIME`.
         """
-        able = {each.key: each for each in self._jobs.values() if self._may_end(each, job)}
-        victims, opening = self._chosen(job, ranking, able.keys()), None
+        candidates = {key: other for key, other in self._jobs.items() if self._can_be_victim(other, job)}
+        victims, opening = self._choose_victims(job, ranking, candidates.keys()), None
         if victims is not None and not victims:
-            return ()  # pods that are already being deleted will leave enough units
-        self._tried = True
+            return ()  # pods that are already being deleted will free enough units
+        self._was_tried = True
         if victims and len(victims) <= MOST_VICTIMS:
             opening = fits(victims)
-            for victim in sorted(victims, key=self._since)[: MOST_CHECKS if opening else 0]:
-                if without_it := fits(victims - {victim}):
-                    victims, opening = victims - {victim}, without_it
+            for key in sorted(victims, key=self._admitted_at)[: MOST_CHECKS if opening else 0]:
+                if opening_without := fits(victims - {key}):
+                    victims, opening = victims - {key}, opening_without
         if not victims or opening is None:
-            self.memory.in_vain[job.key] = self.now
+            self.memory.failed_preemptions[job.key] = self.now
             return ()
         nodes = self.cluster.topology.names(job.place.unit, opening.units)
         pods = frozenset[str]().union(*map(self.losses.running, victims))
         workers, units = _uids(job.workers), opening.units
         self.current = Preemption(job.key, workers, job.priority, self.now, victims, pods, units, nodes)
-        self.memory.preempted[job.key[0]] = (*self.memory.preempted.get(job.key[0], ()), self.now)
-        self.memory.spared.update(dict.fromkeys(victims, self.now + REMEMBERED))
-        ending = [able[victim] for victim in sorted(victims)]
-        return [(each, self.losses.victim(each, job, each.workers)) for each in ending]
+        times = self.memory.preemption_times.get(job.key[0], ())
+        self.memory.preemption_times[job.key[0]] = (*times, self.now)
+        self.memory.spared_until.update(dict.fromkeys(victims, self.now + MEMORY_TIME))
+        victim_jobs = [candidates[key] for key in sorted(victims)]
+        return [(victim, self.losses.victim(victim, job, victim.workers)) for victim in victim_jobs]
 
-    def hold(self, job: Job) -> tuple[str, ...]:
-        """Reserves the units of the victims for a job; returns the names of these jobs."""
+    def reserve_units(self, job: Job) -> tuple[str, ...]:
+        """Reserves units of the victims for the job that preempts them; returns the names of the victims."""
         if not self.current or not self.preempts(job):
             return ()
         units, nodes, begin = self.current.units, self.current.nodes, self.now + self.tuning.bound
@@ -149,47 +151,50 @@ class Preemptions:
         )
         return tuple(sorted(map(shown, self.current.victims)))
 
-    def _may_end(self, job: Job, by: Job) -> bool:
-        """Returns whether a job may be a victim of another: all of it was admitted, and may be restarted."""
+    def _can_be_victim(self, job: Job, preemptor: Job) -> bool:
+        """Returns whether a job can be a victim of another job: it runs, and its author permits a restart."""
         return (
-            job.priority < by.priority
-            and job.settled
-            and not job.gated
-            and job.key not in self.memory.spared
-            and len(self.memory.launchers.get(job.key, ())) < MOST_LEFT
+            job.priority < preemptor.priority
+            and job.is_settled
+            and not job.gated_pods
+            and job.key not in self.memory.spared_until
+            and len(self.memory.launcher_deletions.get(job.key, ())) < MOST_DEPARTURES
             and all(member.pod.opened and member.pod.on_failure and member.neuron for member in job.workers)
             and job.key not in self.losses.lasting
             and self.losses.pause(job) is None
             and not self.cluster.guarantees.protects(job)
         )
 
-    def _since(self, key: JobKey) -> datetime:
-        return self.ends.admitted[key].since
+    def _admitted_at(self, key: JobKey) -> datetime:
+        return self.ends.admissions[key].since
 
-    def _chosen(self, job: Job, ranking: Ranking, able: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
-        """Returns victims whose units are enough for a job, few and young ones; None if there are too few."""
-        ending = _ending(self._pods)
-        usable = able | ending
-        ways: dict[str, frozenset[JobKey]] = {}
+    def _choose_victims(
+        self, job: Job, ranking: Ranking, candidates: AbstractSet[JobKey]
+    ) -> frozenset[JobKey] | None:
+        """Returns few and young victims whose units are enough for a job; None if there are too few units."""
+        ending_jobs = _ending_jobs(self._pods)
+        can_end = candidates | ending_jobs
+        holders_by_unit: dict[str, frozenset[JobKey]] = {}
         for unit in ranking.possible():
-            holders = ranking.holders(unit, usable)
-            if holders is not None and holders <= usable and not self.cluster.guarantees.cause(unit, job):
-                ways[unit.id] = holders - ending
-        victims, remaining, wanted = frozenset[JobKey](), dict(ways), len(job.blocks)
-        if len(ways) < wanted:
+            holders = ranking.holders(unit, can_end)
+            if holders is not None and holders <= can_end and not self.cluster.guarantees.cause(unit, job):
+                holders_by_unit[unit.id] = holders - ending_jobs
+        victims, remaining, needed = frozenset[JobKey](), dict(holders_by_unit), len(job.blocks)
+        if len(holders_by_unit) < needed:
             return None
-        units = Counter(ways.values())
+        units_by_holders = Counter(holders_by_unit.values())
 
         def cost(unit: str, missing: int) -> tuple[float, float, str]:
             holders = remaining[unit]
-            new = holders - victims
-            oldest = min((self._since(key) for key in new), default=self.now)
-            return len(new) / min(units[holders], missing), (self.now - oldest).total_seconds(), unit
+            new_victims = holders - victims
+            oldest = min((self._admitted_at(key) for key in new_victims), default=self.now)
+            count = len(new_victims) / min(units_by_holders[holders], missing)
+            return count, (self.now - oldest).total_seconds(), unit
 
-        for missing in range(wanted, 0, -1):
+        for missing in range(needed, 0, -1):
             victims |= remaining.pop(min(remaining, key=partial(cost, missing=missing)))
-        for key in sorted(victims, key=self._since):
-            if sum(holders <= victims - {key} for holders in ways.values()) >= wanted:
+        for key in sorted(victims, key=self._admitted_at):
+            if sum(holders <= victims - {key} for holders in holders_by_unit.values()) >= needed:
                 victims -= {key}
         return victims
 
@@ -198,24 +203,25 @@ def _uids(members: Iterable[Member]) -> frozenset[str]:
     return frozenset(member.pod.uid for member in members)
 
 
-def _ending(pods: Iterable[Pod | Ended]) -> frozenset[JobKey]:
-    """Returns the jobs all of whose pods that have nodes are being deleted."""
-    admitted = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.opened)]
+def _ending_jobs(pods: Iterable[Pod | Ended]) -> frozenset[JobKey]:
+    """Returns the jobs that are ending: all their admitted pods are being deleted."""
+    admitted_pods = [pod for pod in pods if isinstance(pod, Pod) and (pod.node or pod.opened)]
     return frozenset(
-        {pod.key for pod in admitted if pod.deleting} - {pod.key for pod in admitted if not pod.deleting}
+        {pod.key for pod in admitted_pods if pod.deleting}
+        - {pod.key for pod in admitted_pods if not pod.deleting}
     )
 
 
 def without(
     pods: Iterable[Pod | Ended], inventory: Inventory, jobs: Collection[JobKey]
 ) -> tuple[Sequence[Pod | Ended], Inventory]:
-    """Returns the pods and the inventory without those of the given jobs."""
-    others: list[Pod | Ended] = []
+    """Returns the pods and the inventory, without the pods of the given jobs and without their claims."""
+    other_pods: list[Pod | Ended] = []
     claims = dict(inventory.claims)
     for pod in pods:
         if (pod.key if isinstance(pod, Pod) else pod.job) not in jobs:
-            others.append(pod)
+            other_pods.append(pod)
         elif isinstance(pod, Pod):
             for _, name in pod.claims:
                 claims.pop((pod.namespace, name), None)
-    return others, replace(inventory, claims=claims)
+    return other_pods, replace(inventory, claims=claims)

@@ -38,7 +38,8 @@ def explain(cluster: Cluster, waiting: Iterable[Waiting]) -> Iterator[Waiting]:
         text, free, kinds, reasons = by_key[key]
         if reason is Reason.UNITS and kinds and free >= len(job.blocks):
             reason = Reason.GUARANTEE if kinds["guaranteed"] else Reason.RESERVED
-        yield replace(each, reason=reason, free=free, kept=kinds.total(), reasons=reasons, units=text)
+        withheld = kinds.total()
+        yield replace(each, reason=reason, free=free, withheld=withheld, reasons=reasons, unit_causes=text)
 
 
 def listed(every: Sequence[tuple[str, Cause]]) -> str:

@@ -64,8 +64,8 @@ class Repelling:
     def off(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
         """Yields the jobs whose pods keep a job off nodes, by their anti-affinity or by the job's own."""
         yield from self.others(nodes, job)
-        ours = (self._avoids(term, value, job) for term in job.apart for value in _values(nodes, term.key))
-        yield from filter(None, ours)
+        pairs = ((term, value) for term in job.anti_affinity for value in _values(nodes, term.key))
+        yield from filter(None, (self._avoided_job(term, value, job) for term, value in pairs))
 
     def others(self, nodes: Collection[Node], job: Job) -> Iterator[JobKey]:
         """Yields the jobs whose pods keep a job off the nodes by terms of their own."""
@@ -76,7 +76,7 @@ class Repelling:
 
     def _off(self, where: Where, job: Job) -> Iterator[JobKey]:
         if exact := self._exact.get(where):
-            yield from chain(*(exact[pair].values() for pair in exact.keys() & job.pairs))
+            yield from chain(*(exact[pair].values() for pair in exact.keys() & job.label_pairs))
         for own, terms in self._terms.get(where, {}).items():
             for term, whose in terms.items():
                 if self._compared[own] >= MOST_COMPARED:
@@ -97,10 +97,10 @@ class Repelling:
         """Returns whether a term of a namespace's pod selects any worker of a job that has no node yet."""
         key = (own, term, job.key)
         if key not in self._met:
-            self._met[key] = self._selected(term, own, job.coming) is not None
+            self._met[key] = self._selected(term, own, job.unbound_workers) is not None
         return self._met[key]
 
-    def _avoids(self, term: Apart, value: str, job: Job) -> JobKey | None:
+    def _avoided_job(self, term: Apart, value: str, job: Job) -> JobKey | None:
         """Returns the job of a pod that a job's term avoids; of the last pod if there are too many."""
         key, own = (job.key, term, value), job.key[0]
         if key not in self._near:

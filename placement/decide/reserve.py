@@ -74,27 +74,27 @@ class Ends:
         bound: timedelta,
     ) -> None:
         self._now, self._default, self._bound = now, default, bound
-        self.exceeded = {name: at for name, at in exceeded.items() if now - at < DISTRUST}
-        self.admitted = dict(admitted)
+        self.exceeded_limits = {name: at for name, at in exceeded.items() if now - at < DISTRUST}
+        self.admissions = dict(admitted)
         self._jobs: Mapping[JobKey, Job] = {}
         self._known: dict[JobKey, End | None] = {}
 
     def add(self, jobs: Iterable[Job]) -> None:
         """Adds all jobs, and looks for those that have exceeded their limits."""
         self._jobs = {job.key: job for job in jobs}
-        before, self.admitted = self.admitted, {}
+        before, self.admissions = self.admissions, {}
         for key, job in self._jobs.items():
-            if (since := job.since) is None:
+            if (since := job.admitted_at) is None:
                 continue
             first = before.get(key) or Admission(since, job.limit)
             limit = first.limit
-            self.admitted[key] = Admission(min(first.since, since), limit)
-            if limit and self._now - self.admitted[key].since > limit + self._bound:
-                self.exceeded[key[0]] = self._now
+            self.admissions[key] = Admission(min(first.since, since), limit)
+            if limit and self._now - self.admissions[key].since > limit + self._bound:
+                self.exceeded_limits[key[0]] = self._now
 
     def admit(self, job: Job) -> None:
         """Adds a job that is admitted now."""
-        self.admitted.setdefault(job.key, Admission(self._now, job.limit))
+        self.admissions.setdefault(job.key, Admission(self._now, job.limit))
 
     def last(self, holders: Iterable[JobKey]) -> End | None:
         """Returns when the last of the holders ends; None if that is unknown.
@@ -120,7 +120,7 @@ class Ends:
         return self._known[key]
 
     def _end(self, key: JobKey) -> End | None:
-        since, first_limit = self.admitted.get(key) or Admission(self._now, None)
+        since, first_limit = self.admissions.get(key) or Admission(self._now, None)
         age, limit = self._now - since, self._limit(key, first_limit)
         if limit and limit > age:
             return End(late=limit - age > self._default, assumed=False, at=since + limit)
@@ -133,7 +133,7 @@ class Ends:
         return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
 
     def _limit(self, key: JobKey, limit: timedelta | None) -> timedelta | None:
-        return None if key[0] in self.exceeded else limit
+        return None if key[0] in self.exceeded_limits else limit
 
 
 @dataclass(frozen=True, slots=True)

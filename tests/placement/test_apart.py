@@ -276,12 +276,12 @@ def test_a_failure_where_terms_are_too_many_costs_nothing_the_first_time() -> No
     vain = [opened(pinned(pod, SERVER_4, "us-01")) for pod in workers("a", 4)]
     memory = Memory({("team", "team.a"): Unsettled(NOW - 2 * MINUTE, 0)})
     for names, count, costs in (((), 0, []), (("n1-0", "n1-1", "n1-2", "n1-3"), 1, ["team"])):
-        before = replace(memory, doubtful=dict.fromkeys(names, NOW))
+        before = replace(memory, doubtful_nodes=dict.fromkeys(names, NOW))
         after = decide(Topology(TWO.values()), [*HIDING, *vain], NOW, memory=before)
         assert len(deleted(after)) == 4
         assert after.memory.failures["team", "team.a"] == Failure(count, NOW, frozenset({"us-01"}))
-        assert [*after.memory.vain] == costs
-        assert "n1-0" in after.memory.doubtful
+        assert [*after.memory.failed_namespaces] == costs
+        assert "n1-0" in after.memory.doubtful_nodes
         # A deletion that is tried again is not a second failure.
         again = replace(after.memory, unsettled=memory.unsettled)
         assert decide(Topology(TWO.values()), [*HIDING, *vain], NOW, memory=again).memory == again

@@ -584,7 +584,9 @@ def test_a_job_whose_writes_are_refused_holds_nodes_without_using_them_no_longer
 def test_a_leader_that_remembers_nothing_gives_the_whole_time() -> None:
     decision = ask(SICK, HALF)
     assert not decision.deletions
-    assert replace(decision.memory, admitted={}) == replace(remembered(2, 0 * SECOND), first=NOW, at=NOW)
+    assert replace(decision.memory, admissions={}) == replace(
+        remembered(2, 0 * SECOND), first_decision=NOW, decided_at=NOW
+    )
 
 
 def test_a_running_job_that_lost_a_worker_loses_no_more() -> None:
@@ -672,14 +674,14 @@ def test_who_ends_a_job_before_it_is_given_up_pays_as_for_one_that_was() -> None
     """A hundred jobs that cannot start, each deleted after 119 seconds, had a unit for three hours."""
     evil = ("evil", "evil.evil")
     for ago, costs in ((MINUTE, ["evil"]), (10 * SECOND, [])):
-        assert [*ask(ONE, [], remembered(0, ago, evil)).memory.vain] == costs
+        assert [*ask(ONE, [], remembered(0, ago, evil)).memory.failed_namespaces] == costs
     refused = {evil: Failure(1, NOW - HOUR, frozenset(), "conflict")}
     memory = replace(remembered(0, MINUTE, evil), failures=refused)
-    assert ask(ONE, job("evil", 4, namespace="evil"), memory).memory.vain
+    assert ask(ONE, job("evil", 4, namespace="evil"), memory).memory.failed_namespaces
     # What was given up has paid, and who has all nodes now owes nothing.
     memory = replace(remembered(0, HOUR), failures={("team", "team.a"): Failure(0, NOW, frozenset())})
-    assert not ask(ONE, [], memory).memory.vain
-    assert not ask(ONE, bound(job("a", 4), ONE), remembered(3, HOUR)).memory.vain
+    assert not ask(ONE, [], memory).memory.failed_namespaces
+    assert not ask(ONE, bound(job("a", 4), ONE), remembered(3, HOUR)).memory.failed_namespaces
 
 
 def test_a_jobs_priority_is_the_lowest_of_its_workers() -> None:
@@ -721,7 +723,7 @@ def test_what_the_watch_shows_later_counts_for_more() -> None:
 def test_a_unit_that_was_given_away_is_not_given_twice() -> None:
     pods = job("a", 4) + job("b", 4)
     decision = ask(ONE, pods)
-    written = [pinned(member.pod, SERVER_4, "us-01") for member in decision.openings[0].job.unpinned]
+    written = [pinned(member.pod, SERVER_4, "us-01") for member in decision.openings[0].job.unpinned_workers]
     again = ask(ONE, assume(pods, written))
     assert placed(again) == {"a": ""}
     assert waiting(again) == {"b": "needs 1 whole UltraServer; 0 free; us-01: held by team/a"}
@@ -760,9 +762,9 @@ def test_what_is_known_of_unchanged_pods_changes_no_decision(seed: int) -> None:
             case 3:
                 del pods[chance.randrange(len(pods))]
         given = topology, pods, NOW + step * MINUTE, Tuning(units=units)
-        decision, afresh = decide(*given, memory), decide(*given, replace(memory, known=None))
+        decision, afresh = decide(*given, memory), decide(*given, replace(memory, cache=None))
         assert decision.memory == afresh.memory
         assert (placed(decision), waiting(decision)) == (placed(afresh), waiting(afresh))
-        assert [each.why for each in decision.doubted] == [each.why for each in afresh.doubted]
+        assert [each.why for each in decision.untrusted] == [each.why for each in afresh.untrusted]
         assert decision.cluster.holders == afresh.cluster.holders
         memory = decision.memory

@@ -130,7 +130,11 @@ class Tenant:
             for key in self.some(keys)
         }
         reserved = self.one(None, (self.one(*keys), self.one(*ats)))
-        return Memory(failures=failures, reserved=reserved, exceeded={self.one(*NAMESPACES): self.one(*ats)})
+        return Memory(
+            failures=failures,
+            reserved_since=reserved,
+            exceeded_limits={self.one(*NAMESPACES): self.one(*ats)},
+        )
 
 
 @pytest.fixture(params=[300, pytest.param(1_000_000, marks=pytest.mark.soak)])
@@ -164,7 +168,7 @@ def test_with_any_annotations_a_decision_is_made_and_no_node_given_twice(tenants
                 assert busy.isdisjoint(names)
                 given_away += names
         assert len(given_away) == len(set(given_away))
-        for (member,) in (doubted.job.pods for doubted in decision.doubted):
+        for (member,) in (doubted.job.pods for doubted in decision.untrusted):
             held = {name for name, holders in decision.cluster.holders.items() if member.key in holders}
             assert held <= {member.pod.node} or not is_pod(member.key)
         assert all(not pod.started for deletion in decision.deletions for pod in deletion.pods)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from contract.keys import GATE, HOSTNAME, ON_NODE_FAILURE
 from placement import messages
-from placement.decide.plan import MOST_LEFT
+from placement.decide.plan import MOST_DEPARTURES
 from placement.decide.topology import Topology
 from placement.observe.model import Node, Taint, Toleration
 from placement.observe.read import read_pod
@@ -245,7 +245,7 @@ def test_nodes_without_devices_do_not_show_that_the_others_have_failed() -> None
 
 def test_a_job_leaves_failed_nodes_only_so_often() -> None:
     fleet = Fleet(servers(2), running("restart"))
-    for _ in range(MOST_LEFT):
+    for _ in range(MOST_DEPARTURES):
         assert fleet.decide(n1_0={"ready": False}).deletions
     decision = fleet.decide(n1_0={"ready": False})
     assert not decision.deletions
@@ -273,7 +273,7 @@ def test_a_launcher_is_gone_before_its_workers(node: str) -> None:
     launcher = replace(job("a", 1, launcher=True, on_failure="move")[1], gates=(), node=node, started=True)
     fleet = Fleet(servers(3), [gone, *pods[1:], launcher, *job("b", 4, age=2 * HOUR)])
     (deletion,) = (decision := fleet.decide(n1_0={"ready": False})).deletions
-    assert (deleted(decision), deletion.last) == (["a-launcher"], False)
+    assert (deleted(decision), deletion.is_last) == (["a-launcher"], False)
     assert launcher.uid in deletion.at_once, "otherwise its phase would become Failed"
     fleet.pods[4] = replace(launcher, deleting=True)
     decision = fleet.decide(SECOND, n1_0={"ready": False})
@@ -283,14 +283,14 @@ def test_a_launcher_is_gone_before_its_workers(node: str) -> None:
     fleet.pods[4] = replace(launcher, uid="new", gates=(GATE,), node="", started=False)
     (deletion,) = (decision := fleet.decide(SECOND, n1_0={"ready": False})).deletions
     assert deleted(decision) == [f"a-worker-{number}" for number in range(4)]
-    assert deletion.last
+    assert deletion.is_last
     assert deletion.at_once == {gone.uid}
 
 
 def test_a_launcher_that_comes_back_without_a_gate_is_deleted_three_times_an_hour() -> None:
     launcher = replace(job("a", 1, launcher=True, on_failure="move")[1], gates=(), node="n3-0", started=True)
     fleet = Fleet(servers(3), [*running("move"), launcher])
-    for number in range(MOST_LEFT):
+    for number in range(MOST_DEPARTURES):
         assert deleted(fleet.decide(SECOND if number else MINUTE, n1_0={"ready": False})) == ["a-launcher"]
         fleet.pods[4] = replace(launcher, uid=f"new-{number}")
     decision = fleet.decide(SECOND, n1_0={"ready": False})

@@ -64,16 +64,16 @@ def test_no_job_ages_while_its_author_keeps_it_from_being_admitted() -> None:
         [replace(evil[0], fault=("place", "its annotations are too long")), *evil[1:]],
     ):
         memory = ask(parked).memory
-        assert memory.parked == {("evil", "evil.evil"): NOW}
+        assert memory.age_starts == {("evil", "evil.evil"): NOW}
         after = ask(evil, other, memory=memory, now=now)
         assert placed(after) == {"a": "us-01 us-02 us-03 us-04"}
         # For as long as it waits.
-        assert after.memory.parked == memory.parked
-        assert not ask(other, memory=after.memory).memory.parked
+        assert after.memory.age_starts == memory.age_starts
+        assert not ask(other, memory=after.memory).memory.age_starts
         # What it waited before it does not lose.
-        again = ask(parked, memory=Memory(at=NOW - MINUTE)).memory
-        assert again.parked == {("evil", "evil.evil"): NOW - HOUR + MINUTE}
-        assert ask(parked, memory=again, now=now).memory.parked[evil[0].key] == NOW - HOUR + 2 * MINUTE
+        again = ask(parked, memory=Memory(decided_at=NOW - MINUTE)).memory
+        assert again.age_starts == {("evil", "evil.evil"): NOW - HOUR + MINUTE}
+        assert ask(parked, memory=again, now=now).memory.age_starts[evil[0].key] == NOW - HOUR + 2 * MINUTE
 
 
 def test_a_job_ages_from_when_all_its_workers_are_there() -> None:
@@ -92,8 +92,8 @@ def test_jobs_that_are_deleted_at_once_cost_their_namespace_time_of_its_age() ->
         there = bound(evil, on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3")) if count > 1 else evil
         memory = ask(there, memory=begun.memory, now=now + SECOND).memory
         memory = ask(memory=memory, now=now + 29 * SECOND).memory
-        assert memory.debts["evil"][0] == count * 2 * MINUTE
-        assert not memory.vain
+        assert memory.age_debts["evil"][0] == count * 2 * MINUTE
+        assert not memory.failed_namespaces
         now += MINUTE
     for age, later, first in ((6, MINUTE, "b"), (7, MINUTE, "evil/next"), (2, 2 * HOUR, "evil/next")):
         rivals = job("next", 16, age=age * MINUTE + SECOND, **EVIL), job("b", 16, age=MINUTE)
@@ -104,17 +104,17 @@ def test_jobs_that_last_or_come_to_an_end_cost_their_namespace_nothing() -> None
     began = ask(job("a", 4)).memory
     there = bound(job("a", 4), on(FOUR, "n1-0", "n1-1", "n1-2", "n1-3"), started=True)
     lasted = ask(there, memory=began, now=NOW + 31 * SECOND).memory
-    assert not ask(memory=lasted, now=NOW + 32 * SECOND).memory.debts
+    assert not ask(memory=lasted, now=NOW + 32 * SECOND).memory.age_debts
     # Where no decision was made in between, it may have lasted.
-    assert not ask(memory=began, now=NOW + 31 * SECOND).memory.debts
+    assert not ask(memory=began, now=NOW + 31 * SECOND).memory.age_debts
     over = decide(Topology(FOUR.values()), [Ended(("team", "team.a"), 0)], NOW + SECOND, memory=began)
-    assert not over.memory.debts
+    assert not over.memory.age_debts
 
 
 def test_a_namespace_with_admissions_in_vain_has_one_job_at_a_time_try() -> None:
     """Its jobs had every unit that was free for two minutes, one after the other, and used none."""
     waits = [*job("x", 4, age=HOUR, **EVIL), *job("y", 4, age=HOUR, **EVIL), *job("a", 4)]
-    first = ask(waits, memory=Memory(vain={"evil": NOW - 50 * MINUTE}))
+    first = ask(waits, memory=Memory(failed_namespaces={"evil": NOW - 50 * MINUTE}))
     assert placed(first) == {"evil/x": "us-01", "a": "us-02"}
     assert "waits until evil/x has its nodes" in waiting(first)["evil/y"]
     there, topology = carry_out(waits, first), Topology(FOUR.values())

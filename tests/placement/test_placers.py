@@ -141,6 +141,6 @@ def test_jobs_of_a_release_before_are_placed_opened_to_the_end_and_hold_what_the
     decision = decide(Topology(servers(4).values()), [*new, *pods], NOW)
     result = {name.partition("/")[0]: units for name, units in placed(decision).items()}
     assert result == {"again": "us-01", "half": "us-02", "waits": "us-03"}
-    assert not decision.doubted
+    assert not decision.untrusted
     (why,) = waiting(decision).values()
     assert "us-04: held by team/runs" in why

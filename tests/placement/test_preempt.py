@@ -14,7 +14,7 @@ from contract.keys import GATE, SERVER_4
 from placement.decide.answer import answer_for
 from placement.decide.decide import Scene
 from placement.decide.forecast import forecast
-from placement.decide.plan import MOST_LEFT, MOST_PREEMPTIONS, Decision, Failure, Memory, Tuning
+from placement.decide.plan import MOST_DEPARTURES, MOST_PREEMPTIONS, Decision, Failure, Memory, Tuning
 from placement.decide.preempt import MOST_VICTIMS
 from placement.decide.reserve import Admission
 from placement.decide.topology import Topology
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 PROD: dict[str, Any] = {"namespace": "prod", "priority": 9, "age": HOUR}
 MAY = Guarantee(("prod",), SERVER_4, 0, preempts=True)
-MEMORY = Memory(first=NOW - HOUR)
+MEMORY = Memory(first_decision=NOW - HOUR)
 FLEET = servers(40)
 
 
@@ -110,7 +110,7 @@ def test_the_youngest_job_of_lower_priority_ends_and_the_first_one_gets_its_unit
     decision = world.ask()
     (deletion,) = decision.deletions
     assert deleted(decision) == [f"r2-worker-{number}" for number in range(4)]
-    assert (deletion.how, deletion.at_once) == ("Preempted", frozenset())
+    assert (deletion.reason, deletion.at_once) == ("Preempted", frozenset())
     assert deletion.why == "waits again, with all workers: preempted by prod/own, which has a higher priority"
     why = "needs 1 whole UltraServer; preempts team/r2 of lower priority; 0 free"
     (own,) = [waits for waits in decision.waiting if waits.job.key[0] == "prod"]
@@ -264,7 +264,7 @@ def test_an_end_for_another_job_is_no_failure_of_a_node() -> None:
     world = World(1, [*running("r1", *server(1)), *job("own", 4, **PROD)])
     world.ask()
     assert world.memory
-    (left,) = world.memory.left.values()
+    (left,) = world.memory.departures.values()
     assert not left.times
 
 
@@ -288,7 +288,7 @@ def test_jobs_of_a_namespace_preempt_others_three_times_an_hour() -> None:
 
 def test_a_namespace_whose_job_was_admitted_in_vain_ends_nothing() -> None:
     world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
-    world.memory = replace(MEMORY, vain={"prod": NOW - 20 * MINUTE}, at=NOW)
+    world.memory = replace(MEMORY, failed_namespaces={"prod": NOW - 20 * MINUTE}, decided_at=NOW)
     world.now += 15 * MINUTE
     assert not world.ask().deletions
     world.now += HOUR
@@ -400,7 +400,7 @@ def test_no_worker_ends_if_another_unit_is_free_meanwhile() -> None:
 
 def test_a_job_whose_launcher_was_deleted_too_often_does_not_end() -> None:
     world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
-    world.memory = replace(MEMORY, launchers={("team", "team.r2"): (NOW,) * MOST_LEFT})
+    world.memory = replace(MEMORY, launcher_deletions={("team", "team.r2"): (NOW,) * MOST_DEPARTURES})
     assert ended(world.ask()) == {"r1"}
 
 
@@ -427,23 +427,23 @@ def test_a_job_for_which_no_end_helps_does_not_keep_others_from_it_and_is_not_tr
     gone = [ended(world.ask()) for _ in range(3)]
     assert {"r3"} in gone
     assert world.memory
-    assert list(world.memory.in_vain) == [("prod", "prod.huge")]
+    assert list(world.memory.failed_preemptions) == [("prod", "prod.huge")]
 
 
 def test_a_victim_with_a_remembered_failure_ends_once() -> None:
     world = World(2, [*full({}, {}), *job("own", 4, **PROD)])
     failure = Failure(1, NOW - 10 * MINUTE, frozenset())
-    world.memory = replace(MEMORY, failures={("team", "team.r2"): failure}, at=NOW - SECOND)
+    world.memory = replace(MEMORY, failures={("team", "team.r2"): failure}, decided_at=NOW - SECOND)
     assert len(world.ask().deletions) == 1
 
 
 def test_the_age_of_a_victim_whose_pods_are_new_is_not_in_the_future() -> None:
     world = World(1, [*running("r1", *server(1)), *job("own", 4, **PROD)])
     admitted = {("team", "team.r1"): Admission(NOW - 480 * HOUR, None)}
-    world.memory = replace(MEMORY, admitted=admitted, at=NOW - SECOND)
+    world.memory = replace(MEMORY, admissions=admitted, decided_at=NOW - SECOND)
     world.ask()
-    (left,) = world.memory.left.values()
-    assert left.created == NOW
+    (left,) = world.memory.departures.values()
+    assert left.age_start == NOW
 
 
 def test_a_row_that_only_preempts_hides_no_guarantee() -> None:
@@ -477,7 +477,7 @@ def test_the_launcher_ends_first_and_nothing_more_if_the_job_has_gone() -> None:
     first = world.ask()
     assert deleted(first) == ["r1-launcher"]
     (deletion,) = first.deletions
-    assert not deletion.last
+    assert not deletion.is_last
     assert deletion.at_once == {launcher.uid}
     world.pods.remove(launcher)
     alone = [pod for pod in world.pods if pod.namespace == "team"]
@@ -511,15 +511,15 @@ def test_a_job_that_ends_right_after_its_admission_costs_its_namespace_no_age() 
     world.pods = job("own", 4, **PROD)
     world.ask()
     assert world.memory
-    assert not world.memory.debts
+    assert not world.memory.age_debts
 
 
 def test_a_job_that_ended_waits_with_the_age_that_it_had_before_it_ran() -> None:
     world = World(1, [*running("r1", *server(1), since=20 * HOUR, age=23 * HOUR), *job("own", 4, **PROD)])
     world.carry_out(world.ask())
     assert world.memory
-    (left,) = world.memory.left.values()
-    assert left.created == NOW - 3 * HOUR
+    (left,) = world.memory.departures.values()
+    assert left.age_start == NOW - 3 * HOUR
 
 
 def test_a_forecast_lets_the_jobs_end() -> None:

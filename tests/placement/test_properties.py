@@ -113,7 +113,7 @@ def test_every_opening_is_whole_and_nothing_is_given_twice(
     free = free_nodes(nodes, there)
     given_away: list[str] = []
     for opening in decision.openings:
-        assert opening.job.unpinned == opening.job.workers
+        assert opening.job.unpinned_workers == opening.job.workers
         assert opening.blocks.keys() == opening.job.blocks.keys()
         assert len(opening.job.workers) == opening.job.place.workers
     for size, blocks in openings(decision):
@@ -136,7 +136,7 @@ def test_no_job_waits_that_fits_next_to_those_before_it(
     opened = {opening.job.key for opening in decision.openings}
     before: list[tuple[int, int]] = []
     for each in sorted(jobs(waiting), key=lambda job: (-job.priority, job.created, job.key)):
-        if each.trouble:
+        if each.obstacle:
             continue
         place = each.place
         need = (place.workers // place.size, place.size)
@@ -147,7 +147,7 @@ def test_no_job_waits_that_fits_next_to_those_before_it(
 
 
 def let_through(pods: list[Pod]) -> set[JobKey]:
-    return {one_job.key for one_job in jobs(pods) if not one_job.gated}
+    return {one_job.key for one_job in jobs(pods) if not one_job.gated_pods}
 
 
 @examples(50)
@@ -216,12 +216,14 @@ def test_sick_nodes_stop_no_running_pod_and_no_job_holds_a_part_for_long(
     for passed in (0 * SECOND, MINUTE, HOUR):
         later = decide(topology, pods, NOW + passed, memory=memory)
         assert not any(pod.started for deletion in later.deletions for pod in deletion.pods)
-        assert not any(member.pod.started for opening in later.openings for member in opening.job.unpinned)
+        assert not any(
+            member.pod.started for opening in later.openings for member in opening.job.unpinned_workers
+        )
         pods, memory = carry_out(pods, later, NOW + passed), later.memory
-    assert not any(opening.job.begun for opening in later.openings)
+    assert not any(opening.job.was_admitted for opening in later.openings)
     new = {opening.job.key for opening in later.openings}  # on what was given back
     for one_job in jobs(pods):
         if one_job.key in new:
             continue
         running = any(member.pod.started for member in one_job.workers)
-        assert running or one_job.settled or not any(member.pod.opened for member in one_job.workers)
+        assert running or one_job.is_settled or not any(member.pod.opened for member in one_job.workers)

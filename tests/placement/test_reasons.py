@@ -9,7 +9,7 @@ from contract.keys import SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement.decide.allocate import Allocator
 from placement.decide.jobs import Job
-from placement.decide.plan import LONGEST, Failure, Memory, Opening, Tuning
+from placement.decide.plan import LONGEST_REASON, Failure, Memory, Opening, Tuning
 from placement.decide.topology import Topology
 from placement.messages import Reason
 from placement.observe.model import UNITS, Kind, Node, Pod, Units
@@ -57,7 +57,7 @@ def test_a_reason_fits_into_an_event_for_any_names(workers: int) -> None:
     nodes = [replace(each, name=f"{name}-{'x' * 240}", cordoned=True) for name, each in MANY.items()]
     text = why(nodes, job("a" * 200, workers), name="a" * 200)
     assert len(text.encode()) <= 1024
-    assert len(text) <= LONGEST
+    assert len(text) <= LONGEST_REASON
 
 
 def test_reasons_name_the_job_that_units_are_reserved_for() -> None:
@@ -92,7 +92,7 @@ def test_a_job_waits_for_one_of_a_closed_set_of_reasons(monkeypatch: pytest.Monk
         *job("refused", 4),
         *job("odd", 4),
     ]
-    memory = Memory().refused(("team", "team.refused"), "a quota", NOW)
+    memory = Memory().with_refusal(("team", "team.refused"), "a quota", NOW)
     honest = Allocator.open
 
     def broken(allocator: Allocator, one_job: Job, *failure: Failure | None, reserves: bool) -> Opening:

@@ -79,7 +79,7 @@ def outcome(decision: Decision, snapshot: Snapshot) -> Any:
         ],
         [(position[each.job.pods[0].pod.uid], each.reason) for each in decision.waiting],
         [[position[pod.uid] for pod in each.pods] for each in decision.deletions],
-        [position[each.job.pods[0].pod.uid] for each in decision.doubted],
+        [position[each.job.pods[0].pod.uid] for each in decision.untrusted],
         held and ([ids.index(unit) for unit in held.units], held.begin, held.assumed, held.own),
     )
 

@@ -129,22 +129,22 @@ def test_a_namespace_whose_job_gives_a_reservation_up_owes_the_time_for_which_it
     one, two = old("one", age=9 * HOUR, **EVIL), old("two", age=9 * HOUR, **EVIL)
     other = old("whole", age=5 * HOUR)
     first = ask(*busy, one, two, other)
-    assert first.memory.reserved == (("evil", "evil.one"), NOW)
+    assert first.memory.reserved_since == (("evil", "evil.one"), NOW)
     later = NOW + 6 * HOUR
     second = ask(*busy, one, two, other, memory=first.memory, now=later)
-    assert (second.memory.reserved, second.memory.debts) == (first.memory.reserved, {})
+    assert (second.memory.reserved_since, second.memory.age_debts) == (first.memory.reserved_since, {})
     parked = [replace(pod, gates=(*pod.gates, "mine")) for pod in one]
     for kept in ([], parked):
         gone = ask(*busy, kept, two, other, memory=second.memory, now=later)
-        assert gone.memory.debts == {"evil": (6 * HOUR, later)}
+        assert gone.memory.age_debts == {"evil": (6 * HOUR, later)}
         after = ask(*busy, two, other, memory=gone.memory, now=later + SECOND)
         assert reserved(after).startswith("team.whole")
-        assert not after.memory.debts.keys() - {"evil"}
+        assert not after.memory.age_debts.keys() - {"evil"}
     # Who gets the units owes nothing.
     begun = ask(one, memory=second.memory, now=later)
     assert placed(begun) == {"evil/one": "us-01 us-02"}
-    assert not begun.memory.debts
-    assert not ask(bound(one, [*FOUR.values()][:8]), memory=begun.memory, now=later + MINUTE).memory.debts
+    assert not begun.memory.age_debts
+    assert not ask(bound(one, [*FOUR.values()][:8]), memory=begun.memory, now=later + MINUTE).memory.age_debts
 
 
 def test_after_a_job_exceeds_its_limit_no_limit_of_its_namespace_counts_for_a_day() -> None:
@@ -154,22 +154,22 @@ def test_after_a_job_exceeds_its_limit_no_limit_of_its_namespace_counts_for_a_da
     waits = [*old(), *job("next", 4, limit=SOON, **EVIL)]
     decision = ask(*there, liar, waits)
     assert placed(decision) == {}
-    assert decision.memory.exceeded == {"evil": NOW}
+    assert decision.memory.exceeded_limits == {"evil": NOW}
     # Nor are its other limits believed. Nothing is remembered after a day.
     for later, passes in ((23 * HOUR, False), (24 * HOUR, True)):
-        memory = replace(decision.memory, reserved=None)
+        memory = replace(decision.memory, reserved_since=None)
         again = decide(
             Topology(FOUR.values()),
             [pod for each in there for pod in each] + running(1, HOUR, 2 * HOUR) + waits,
             NOW + SECOND,
-            memory=replace(memory, exceeded={"evil": NOW + SECOND - later}),
+            memory=replace(memory, exceeded_limits={"evil": NOW + SECOND - later}),
         )
         assert ("evil/next" in placed(again)) == passes
     # Its end is looked for as late as an admission may take, from the admission of its first worker.
     for ran, late in ((3 * MINUTE, False), (3 * MINUTE + SECOND, True)):
-        assert ("evil" in ask(running(1, ran, MINUTE, namespace="evil")).memory.exceeded) == late
+        assert ("evil" in ask(running(1, ran, MINUTE, namespace="evil")).memory.exceeded_limits) == late
     again = [replace(liar[0], opened=NOW), *liar[1:]]
-    assert "evil" in ask(again).memory.exceeded
+    assert "evil" in ask(again).memory.exceeded_limits
 
 
 @pytest.mark.parametrize("limit", [None, SECOND])
@@ -194,16 +194,16 @@ def test_the_limit_of_a_job_is_that_of_its_admission() -> None:
     """A tenant would raise the limit of a running job again and again, and never exceed it."""
     short = running(1, MINUTE, 2 * MINUTE, **EVIL)
     first = ask(short)
-    assert first.memory.admitted == {("evil", "evil.r1"): (NOW - MINUTE, 2 * MINUTE)}
+    assert first.memory.admissions == {("evil", "evil.r1"): (NOW - MINUTE, 2 * MINUTE)}
     for limit in (DAY, None):
         longer = [replace(pod, limit=limit) for pod in short]
         later = NOW + 3 * MINUTE
-        assert "evil" not in ask(longer, memory=first.memory, now=later).memory.exceeded
-        assert "evil" in ask(longer, memory=first.memory, now=later + SECOND).memory.exceeded
+        assert "evil" not in ask(longer, memory=first.memory, now=later).memory.exceeded_limits
+        assert "evil" in ask(longer, memory=first.memory, now=later + SECOND).memory.exceeded_limits
     # A later job with the same name has its own.
     gone = ask(memory=first.memory, now=NOW + SECOND)
-    assert not gone.memory.admitted
-    assert ask(longer, memory=gone.memory, now=NOW + HOUR).memory.exceeded == {}
+    assert not gone.memory.admissions
+    assert ask(longer, memory=gone.memory, now=NOW + HOUR).memory.exceeded_limits == {}
 
 
 def test_a_job_that_was_admitted_without_a_limit_gets_none_later() -> None:
@@ -211,7 +211,7 @@ def test_a_job_that_was_admitted_without_a_limit_gets_none_later() -> None:
     first = ask(there)
     limited = [replace(pod, limit=2 * MINUTE) for pod in there]
     again = ask(limited, memory=first.memory, now=NOW + SECOND).memory
-    assert again.admitted == first.memory.admitted == {("evil", "evil.r1"): (NOW - MINUTE, None)}
+    assert again.admissions == first.memory.admissions == {("evil", "evil.r1"): (NOW - MINUTE, None)}
 
 
 def test_an_author_who_removes_the_limit_right_after_the_admission_exceeds_it() -> None:
@@ -222,7 +222,7 @@ def test_an_author_who_removes_the_limit_right_after_the_admission_exceeds_it() 
         there = bound(job("short", 4, limit=limit, **EVIL), on(FOUR, *(f"n1-{place}" for place in range(4))))
         there = [replace(pod, opened=NOW) for pod in there]
         again = ask(there, memory=first.memory, now=NOW + SECOND)
-        assert "evil" in ask(there, memory=again.memory, now=NOW + HOUR).memory.exceeded
+        assert "evil" in ask(there, memory=again.memory, now=NOW + HOUR).memory.exceeded_limits
 
 
 @pytest.mark.parametrize("limit", [HOUR, None])
@@ -239,22 +239,22 @@ def test_new_pods_in_place_of_deleted_ones_make_no_job_younger(limit: Any) -> No
         there[at % 4] = replace(there[at % 4], opened=now, created=now)
         decision = ask(there, *waits, old("large", 4), memory=memory, now=now)
         memory = decision.memory
-    assert ("evil" in memory.exceeded) == bool(limit)
+    assert ("evil" in memory.exceeded_limits) == bool(limit)
     assert reserved(decision) == "team.large 2"
 
 
 def test_a_namespace_owes_a_day_at_most() -> None:
     """Otherwise jobs that fail at their start would keep a namespace from its nodes for weeks."""
-    memory, now = Memory(debts={"evil": (DAY - MINUTE, NOW)}), NOW
+    memory, now = Memory(age_debts={"evil": (DAY - MINUTE, NOW)}), NOW
     for name in ("a", "b"):
         begun = ask(job(name, 4, **EVIL), memory=memory, now=now)
         assert placed(begun) == {f"evil/{name}": "us-01"}
         memory = ask(memory=begun.memory, now=now + SECOND).memory
         now += MINUTE
-    assert memory.debts["evil"][0] == DAY
+    assert memory.age_debts["evil"][0] == DAY
     # It is over a day after it last grew.
-    assert "evil" in ask(memory=memory, now=NOW + MINUTE + DAY).memory.debts
-    assert "evil" not in ask(memory=memory, now=NOW + MINUTE + SECOND + DAY).memory.debts
+    assert "evil" in ask(memory=memory, now=NOW + MINUTE + DAY).memory.age_debts
+    assert "evil" not in ask(memory=memory, now=NOW + MINUTE + SECOND + DAY).memory.age_debts
 
 
 # ---- Reading -----------------------------------------------------------------------------------------------

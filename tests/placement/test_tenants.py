@@ -65,7 +65,7 @@ def test_a_pod_that_names_a_zone_its_unit_holds_no_node_of_it() -> None:
     )
     decision = ask([*FOUR.values(), PLAIN], [sleeper], job("a", 16))
     assert placed(decision) == {"a": "us-01 us-02 us-03 us-04"}
-    [message] = decision.doubted
+    [message] = decision.untrusted
     assert ZONE in message.why
     assert message.job.pods[0].pod.name == "sleep"
 
@@ -76,7 +76,7 @@ def test_text_of_a_tenant_is_shown_without_its_escape_sequences() -> None:
     )
     waits = replace(sleeper, name="waits", uid="waits", node="", gates=(GATE,), created=NOW)
     decision = ask(FOUR.values(), [sleeper, waits])
-    for text in (decision.doubted[0].why, *waiting(decision).values()):
+    for text in (decision.untrusted[0].why, *waiting(decision).values()):
         assert r"\x1b[2Jzone" in text
         assert text.isprintable()
 

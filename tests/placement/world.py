@@ -170,10 +170,10 @@ def patches(opening: Opening) -> list[tuple[Pod, str, str, bool]]:
     A pod that is not the first has one write for both.
     """
     first = {pod.uid: noted(NOW, plan).partition(" ")[2] for pod, plan in opening.plans}
-    late = {member.pod.uid for member in opening.job.unpinned} - first.keys()
+    late = {member.pod.uid for member in opening.job.unpinned_workers} - first.keys()
     return [(pod, opening.blocks[pod.block], first[pod.uid], False) for pod, _ in opening.plans] + [
         (pod, opening.blocks[pod.block] if pod.uid in late else "", "", True)
-        for pod in (member.pod for member in opening.job.gated)
+        for pod in (member.pod for member in opening.job.gated_pods)
     ]
 
 
