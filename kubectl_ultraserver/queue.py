@@ -19,16 +19,21 @@ from placement.messages import STUCK
 from placement.observe.model import Ended, JobKey
 
 ESTIMATE: Final = (
-    "about: an estimate. It assumes that no further jobs come, and that a job without a time limit runs for "
+    "START about: an estimate. It assumes that no further jobs come, and that a job without a LIMIT runs for "
     "as long again as it has run, or for a day if it has not started"
 )
-EXACT: Final = (
-    "by: at this time at the latest, if running jobs keep their time limits and no further jobs come"
-)
+EXACT: Final = "START by: the latest time, if running jobs keep their time limits and no further jobs come"
 ORDER: Final = (
-    "order: jobs that start now, then the highest PRIORITY, then the largest (age + 10 min) / (SHARE + 0.1). "
-    "SHARE is the part of all nodes that the namespace has. A job may start ahead of an earlier one on units "
-    "that this one cannot use yet"
+    "POSITION: jobs that start now, then the highest PRIORITY, then the largest (age + 10 min) / "
+    "(SHARE + 10%). The age begins at SINCE. SHARE is the part of all nodes that the namespace uses, so the "
+    "order changes when jobs start or end"
+)
+RESERVED: Final = (
+    "RESERVED: the units that become free for the job. Another job starts there only if its LIMIT ends before"
+)
+AHEAD: Final = (
+    "ahead of: a job starts before jobs with an earlier position, on units that these cannot use then: they "
+    "need more units, would run into a reservation (a shorter LIMIT helps), or their SHARE has grown"
 )
 ENDLESS: Final = "not known: the job waits for jobs or Pods without a known end, or for too many of them"
 SECONDS: Final = 10.0
@@ -50,12 +55,13 @@ class Entry:
         priority: Its priority.
         share: The share of all nodes that its namespace has, from 0 to 1.
         since: The time since which all its workers exist.
+        limit: Its time limit in seconds; None if it has none.
         reason: The kind of reason why it waits: `FITS` or a `Reason`; empty if that is not known.
         text: Why it waits.
         start: When it starts; None if that is not known.
         latest: When it starts at the latest, if that depends on time limits only.
         after: The jobs that end then.
-        ahead: A job with an earlier position that starts later; empty if there is none.
+        ahead: The jobs with an earlier position that start later.
         units: The units that are reserved for it.
     """
 
@@ -66,19 +72,20 @@ class Entry:
     priority: int
     share: float
     since: datetime
+    limit: float | None
     reason: str
     text: str
     start: datetime | None = None
     latest: datetime | None = None
     after: tuple[str, ...] = ()
-    ahead: str = ""
+    ahead: tuple[str, ...] = ()
     units: tuple[str, ...] = ()
 
     @property
     def when(self) -> str:
-        """What happens when it starts: which jobs end then, and ahead of which one it starts."""
+        """What happens when it starts: which jobs end then, and ahead of which ones it starts."""
         ends = f"when {few(self.after)} end{'' if len(self.after) > 1 else 's'}" if self.after else ""
-        return ", ".join(filter(None, (ends, self.ahead and f"ahead of {self.ahead}")))
+        return ", ".join(filter(None, (ends, f"ahead of {few(self.ahead)}" if self.ahead else "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +138,11 @@ def queue(
         entries = [
             entry if entry.reason in STUCK else replace(entry, position=next(positions)) for entry in entries
         ]
-    entries = [*_ahead(entries)]
+    entries = [replace(entry, ahead=_ahead(entry, entries[:place])) for place, entry in enumerate(entries)]
     notes = [*_help(decision)] if known else []
     notes += [ORDER] if len(entries) > 1 and not fleet.unseen else []
+    notes += [RESERVED] if any(entry.units for entry in entries) else []
+    notes += [AHEAD] if any(entry.ahead for entry in entries) else []
     notes += [EXACT] if any(entry.latest and entry.reason != FITS for entry in entries) else []
     notes += [ESTIMATE] if any(entry.start not in (None, entry.latest) for entry in entries) else []
     notes += [LATE] if late else [ENDLESS] if len(starts) < len(wanted) else []
@@ -145,7 +154,8 @@ def queue(
 def _entry(decision: Decision, job: Job, reason: str, text: str, start: Start | None = None) -> Entry:
     workers = next((member.place.workers for member in job.workers if member.place), 0)
     order = job.priority, decision.shares.by_namespace.get(job.key[0], 0.0), job.created
-    entry = Entry(None, job.key[0], shown(job.key), workers, *order, reason, text)
+    limit = job.limit.total_seconds() if job.limit else None
+    entry = Entry(None, job.key[0], shown(job.key), workers, *order, limit, reason, text)
     after = tuple(map(shown, start.after)) if start else ()
     return replace(entry, start=start.at, latest=start.latest, after=after) if start else entry
 
@@ -161,15 +171,10 @@ def _waiting(decision: Decision, waiting: Waiting, starts: Mapping[JobKey, Start
     return replace(entry, units=reservation.units) if reservation and held else entry
 
 
-def _ahead(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yields the jobs, each with an earlier one that starts later."""
-    last: Entry | None = None
-    for entry in entries:
-        if last and last.start and entry.start and entry.start < last.start:
-            yield replace(entry, ahead=last.job)
-            continue
-        yield entry
-        last = entry if entry.start else last
+def _ahead(entry: Entry, earlier: Iterable[Entry]) -> tuple[str, ...]:
+    """Returns the jobs with an earlier position that start later."""
+    start = entry.start
+    return tuple(other.job for other in earlier if start and other.start and start < other.start)
 
 
 def _help(decision: Decision) -> Iterator[str]:
@@ -199,7 +204,7 @@ def _expected(entry: Entry, now: datetime) -> str:
     """Returns when a job starts, for a sentence."""
     if not entry.start:
         return "its start time is not known"
-    return f"starts {starts(entry, now)}, in {about(entry.start - now)}"
+    return f"starts in {about(entry.start - now)} ({starts(entry, now)})"
 
 
 def standing(queue: Queue, entry: Entry, now: datetime) -> str:
@@ -218,7 +223,10 @@ def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:
     """Returns how many jobs wait, and which is next."""
     if not entries:
         return "No job waits."
+    blocked = sum(entry.reason in STUCK for entry in entries)
     texts = [f"{len(entries)} jobs wait" if len(entries) > 1 else "1 job waits"]
+    texts[0] += f" at {clock(fleet.now, fleet.now)} UTC"
+    texts[0] += f", {blocked} of them blocked" if 0 < blocked < len(entries) else ""
     starting = [entry.job for entry in entries if entry.reason == FITS]
     waiting = [entry for entry in entries if entry.position and entry.reason != FITS]
     first = next((entry for entry in waiting if entry.units), next(iter(waiting), None))
@@ -230,6 +238,10 @@ def _text(entries: Sequence[Entry], fleet: Fleet, silent: str) -> str:
         texts += [f"{few(starting)} fit{'' if len(starting) > 1 else 's'} now"] if starting else []
         if first:
             which = "is next" if first is waiting[0] else "has the reservation"
+            if ahead := [entry for entry in waiting if first.job in entry.ahead]:
+                soonest = min(ahead, key=lambda entry: entry.start or fleet.now)
+                texts.append(f"{soonest.job} {_expected(soonest, fleet.now)}, ahead of {first.job}")
+                which = "is first in the order" if first is waiting[0] else which
             texts.append(f"{first.job} {which} and {_expected(first, fleet.now)}")
         elif not starting:
             texts.append("none can be admitted at present")

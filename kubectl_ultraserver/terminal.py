@@ -2,12 +2,12 @@
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from common.output import style
 from common.texts import columns, printable
-from common.times import clock
+from common.times import about, clock
 from kubectl_ultraserver.check.line import Line, Status
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.messages import few
@@ -71,12 +71,15 @@ def verified(verdict: Verification) -> Iterator[str]:
 def queued(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[str]:
     """Yields a sentence about the queue, some of its jobs as a table, and notes."""
     yield printable(queue.text)
-    table = [["POSITION", "JOB", "WORKERS", "PRIORITY", "SHARE", "SINCE", "START", "RESERVED", "REASON"]]
+    table = [
+        ["POSITION", "JOB", "WORKERS", "LIMIT", "PRIORITY", "SHARE", "SINCE", "START", "RESERVED", "REASON"]
+    ]
     for entry in entries:
         start = starts(entry, now) or ("blocked" if entry.reason in STUCK else "not known")
         why = f"{entry.text}; starts {entry.when}" if entry.when else entry.text
         order = str(entry.priority), f"{entry.share:.0%}", clock(entry.since, now)
-        values = (entry.job, str(entry.workers), *order, start, few(entry.units), why)
+        limit = about(timedelta(seconds=entry.limit)) if entry.limit else ""
+        values = (entry.job, str(entry.workers), limit, *order, start, few(entry.units), why)
         table.append([printable(value) or "-" for value in (str(entry.position or ""), *values)])
     if entries:
         yield ""

@@ -14,7 +14,18 @@ from contract.keys import JOB, OPENED, SERVER_4, TIME_LIMIT
 from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.listing import LEASE
-from kubectl_ultraserver.queue import ENDLESS, ESTIMATE, EXACT, LATE, ORDER, Queue, queue, standing
+from kubectl_ultraserver.queue import (
+    AHEAD,
+    ENDLESS,
+    ESTIMATE,
+    EXACT,
+    LATE,
+    ORDER,
+    RESERVED,
+    Queue,
+    queue,
+    standing,
+)
 from kubectl_ultraserver.table import Table
 from kubectl_ultraserver.terminal import explained
 from placement.observe.model import units_of
@@ -64,7 +75,7 @@ def rows(listed: Queue) -> list[tuple[int | None, str, str]]:
 def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_units_become_free() -> None:
     busy = [runs("a", 1, limit="2h"), runs("b", 2, limit="90m")]
     result = queue_of(*busy, waits("small", 4, 20), waits("train", 8, 30))
-    assert result.text == "2 jobs wait; team/train is next and starts by 12:30 UTC, in 30 min."
+    assert result.text == "2 jobs wait at 12:00 UTC; team/train is next and starts in 30 min (by 12:30 UTC)."
     assert rows(result) == [
         (1, "team/train", "needs 2 whole UltraServers; 1 free"),
         (2, "team/small", "needs 1 whole UltraServer; 1 free, reserved for team/train"),
@@ -73,7 +84,7 @@ def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_unit
     assert (first.start, first.latest, first.units) == (NOW + HOUR / 2, NOW + HOUR / 2, ("us-02", "us-03"))
     assert (second.start, second.latest, second.units, second.reason) == (NOW + HOUR, None, (), "reserved")
     assert (first.when, second.when) == ("when other/b ends", "when other/a ends")
-    assert result.notes == (ORDER, EXACT, ESTIMATE)
+    assert result.notes == (ORDER, RESERVED, EXACT, ESTIMATE)
 
 
 def test_a_job_that_starts_before_an_earlier_one_is_ahead_of_it() -> None:
@@ -81,16 +92,26 @@ def test_a_job_that_starts_before_an_earlier_one_is_ahead_of_it() -> None:
     short = waits("short", 4, 20)
     for each in short:
         each["metadata"]["annotations"][TIME_LIMIT] = "30m"
-    first, second = queue_of(*busy, waits("train", 12, 30), short).entries
-    assert (first.job, first.start, first.ahead) == ("team/train", NOW + 2 * HOUR, "")
-    assert (second.job, second.start, second.ahead) == ("team/short", NOW + HOUR / 2, "team/train")
+    result = queue_of(*busy, waits("train", 12, 30), short)
+    assert result.text == (
+        "2 jobs wait at 12:00 UTC; team/short starts in 30 min (about 12:30 UTC), ahead of team/train; "
+        "team/train is first in the order and starts in 2 h (by 14:00 UTC)."
+    )
+    assert result.notes == (ORDER, RESERVED, AHEAD, EXACT, ESTIMATE)
+    first, second = result.entries
+    assert (first.job, first.start, first.ahead) == ("team/train", NOW + 2 * HOUR, ())
+    assert (second.job, second.start, second.ahead) == ("team/short", NOW + HOUR / 2, ("team/train",))
+    assert (first.limit, second.limit) == (None, 1800)
     assert second.when == "when other/b ends, ahead of team/train"
 
 
 def test_a_start_before_the_reservation_begins_is_expected_and_its_beginning_is_the_latest() -> None:
     result = queue_of(runs("a", 1), runs("b", 2, limit="3h"), runs("c", 3, limit="4h"), waits("train", 4, 30))
-    assert result.text == "1 job waits; team/train is next and starts about 13:00, by 14:00 UTC, in 60 min."
-    assert result.notes == (EXACT, ESTIMATE)
+    assert (
+        result.text
+        == "1 job waits at 12:00 UTC; team/train is next and starts in 60 min (about 13:00, by 14:00 UTC)."
+    )
+    assert result.notes == (RESERVED, EXACT, ESTIMATE)
 
 
 def test_priority_and_share_explain_the_order_and_a_later_job_may_have_the_reservation() -> None:
@@ -112,17 +133,19 @@ def test_priority_and_share_explain_the_order_and_a_later_job_may_have_the_reser
 def test_a_start_that_depends_on_a_job_without_a_limit_is_an_estimate() -> None:
     busy = [runs("a", 1), runs("b", 2, limit="90m"), runs("c", 3, minutes=300)]
     result = queue_of(*busy, waits("train", 8, 30))
-    assert result.text == "1 job waits; team/train is next and starts about 13:00 UTC, in 60 min."
+    assert (
+        result.text == "1 job waits at 12:00 UTC; team/train is next and starts in 60 min (about 13:00 UTC)."
+    )
     assert result.entries[0].start == NOW + HOUR
     assert result.entries[0].text == "needs 2 whole UltraServers; 0 free"
-    assert result.notes == (ESTIMATE,)
+    assert result.notes == (RESERVED, ESTIMATE)
 
 
 def test_the_reason_why_a_start_is_not_known_is_a_note() -> None:
     listed = queue_of(
         *(runs(name, unit, minutes=1500) for unit, name in enumerate("abc", 1)), waits("train", 8, 30)
     )
-    assert listed.text == "1 job waits; team/train is next and its start time is not known."
+    assert listed.text == "1 job waits at 12:00 UTC; team/train is next and its start time is not known."
     assert listed.notes == (ENDLESS,)
 
 
@@ -141,7 +164,11 @@ def test_units_that_others_may_use_before_make_an_estimate() -> None:
     result = queue_of(own, runs("b", 2, limit="90m"), runs("c", 3, limit="2h"), waits("train", 12, 30))
     (entry,) = result.entries
     assert (entry.start, entry.latest) == (NOW + HOUR, None)
-    assert result.notes == ("jobs of other namespaces may use the reserved units before team/train", ESTIMATE)
+    assert result.notes == (
+        "jobs of other namespaces may use the reserved units before team/train",
+        RESERVED,
+        ESTIMATE,
+    )
 
 
 def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> None:
@@ -160,12 +187,12 @@ def test_what_cannot_be_admitted_has_no_position_and_what_fits_comes_first() -> 
     ]
     assert (
         result.text
-        == "4 jobs wait; team/train fits now; team/fits is next and starts about 2026-11-22 12:00 UTC, "
-        "in 24 h."
+        == "4 jobs wait at 12:00 UTC, 2 of them blocked; team/train fits now; team/fits is next and starts "
+        "in 24 h (about 2026-11-22 12:00 UTC)."
     )
     assert [entry.start for entry in result.entries[::2]] == [NOW, None]
     assert [entry.workers for entry in result.entries] == [8, 4, 4, 16]
-    assert queue_of(parts).text == "1 job waits; none can be admitted at present."
+    assert queue_of(parts).text == "1 job waits at 12:00 UTC; none can be admitted at present."
     assert queue_of() == Queue("No job waits.", ())
 
 
@@ -213,13 +240,15 @@ def test_a_pod_without_devices_that_fills_a_unit_is_named() -> None:
 def test_what_was_not_looked_at_and_a_program_that_does_not_run_leave_nothing_promised() -> None:
     jobs = [runs("a", 1, limit="2h"), waits("small", 4, 1), waits("train", 12, 30)]
     hidden = queue_of(*jobs, unseen="pods of other namespaces were not examined")
-    assert hidden.text == "2 jobs wait; which is next is not known."
+    assert hidden.text == "2 jobs wait at 12:00 UTC; which is next is not known."
     assert hidden.notes == (
         "pods of other namespaces were not examined; so positions and times are not known",
     )
     assert rows(queue_of(waits("small", 4, 1), unseen="x")) == [(None, "team/small", "not known")]
     down = queue_of(*jobs, lease=None)
-    assert down.text.startswith("2 jobs wait; the placement program does not run: it has no Lease")
+    assert down.text.startswith(
+        "2 jobs wait at 12:00 UTC; the placement program does not run: it has no Lease"
+    )
     for answer in (hidden, down):
         assert not any(entry.start or entry.units for entry in answer.entries)
 
@@ -262,7 +291,7 @@ def test_a_job_continues_without_a_worker_that_has_ended(api: Cluster) -> None:
 
 def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
     data = json.loads(run("queue", "-n", "team-c", "-o", "json")[1])
-    assert data["text"].startswith("4 jobs wait; ")
+    assert data["text"].startswith("4 jobs wait at 12:00 UTC, 2 of them blocked; ")
     assert [(job["position"], job["job"]) for job in data["jobs"]] == [
         (2, "team-c/small"),
         (None, "team-c/parts"),
@@ -277,18 +306,19 @@ def test_a_namespace_is_selected_and_json_has_everything(api: Cluster) -> None:
         "priority": 0,
         "share": 0.0,
         "since": "2026-11-21T11:30:00Z",
+        "limit": None,
         "reason": "units",
         "text": "needs 2 whole UltraServers; 1 free",
         "start": "2026-11-21T12:30:00Z",
         "latest": "2026-11-21T12:30:00Z",
         "after": ["team-b/eval"],
-        "ahead": "",
+        "ahead": [],
         "units": ["us-02", "us-03"],
     }
     api.refuse = "GET /api/v1/pods?"
     code, out, _ = run("queue")
     assert code == 0
-    assert out.startswith("2 jobs wait; which is next is not known.\n")
+    assert out.startswith("2 jobs wait at 12:00 UTC, 1 of them blocked; which is next is not known.\n")
     assert "note: pods of other namespaces were not examined: cannot list pods" in out
 
 
@@ -296,7 +326,7 @@ def test_why_begins_with_the_position_and_the_start_that_the_queue_shows(api: Cl
     assert api.objects
     shown = {job["job"]: job for job in json.loads(run("queue", "-o", "json")[1])["jobs"]}
     first, second, *_ = run("why", "train")[1].splitlines()
-    text = "waits in position 1 of 2, and starts by 12:30 UTC, in 30 min, when team-b/eval ends"
+    text = "waits in position 1 of 2, and starts in 30 min (by 12:30 UTC), when team-b/eval ends"
     assert first == f"job team-a/train: {text}"
     assert f" does not admit the job: {shown['team-a/train']['text']}; " in second
     needs = "needs 4 whole UltraServers; 1 free, reserved for team-a/train; at most 3 can become free"

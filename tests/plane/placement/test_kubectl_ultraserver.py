@@ -1,5 +1,6 @@
 """``kubectl ultraserver`` where the placement program places jobs, and where it does not run."""
 
+import re
 import urllib.request
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -59,8 +60,9 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_pr
 
     shown = eventually(inside, ["queue"], waits)
     # No reservation, because the job is young: by the deadline of the other job, an estimate.
-    assert shown["text"].startswith("2 jobs wait; team-a/train is next and starts about ")
-    assert shown["text"].endswith(" UTC, in 2 h.")
+    count, _, start = shown["text"].partition("; ")
+    assert re.fullmatch(r"2 jobs wait at ..:.. UTC, 1 of them blocked", count)
+    assert re.fullmatch(r"team-a/train is next and starts in 2 h \(about .* UTC\)\.", start)
     assert [(job["position"], job["text"], job["after"]) for job in shown["jobs"]] == [
         (1, "needs 4 whole UltraServers; 2 free", [f"{TEAMS[1]}/eval"]),
         (None, "needs 8 whole UltraServers; 2 free; at most 6 can become free", []),
@@ -91,7 +93,7 @@ def test_the_queue_has_the_programs_order_and_the_start_by_a_deadline_and_the_pr
     assert train["start"] == train["latest"] == stamp(admitted + timedelta(hours=2))
     assert len(train["units"]) == 4
     assert (train["text"], train["after"]) == ("needs 4 whole UltraServers; 2 free", [f"{TEAMS[1]}/eval"])
-    assert [note.split(":")[0] for note in shown["notes"]] == ["order", "by"]
+    assert [note.split(":")[0] for note in shown["notes"]] == ["POSITION", "RESERVED", "START by"]
 
 
 def fit(stage: Stage, port: int, workers: int) -> str:
