@@ -30,7 +30,7 @@ INTRODUCTION = """\
 
 This page lists the rules, messages and keys of the packaged rule table. The
 [README](../README.md#what-it-does-to-a-job) has its shapes, and [the rule table](rule-table.md) explains how
-to change it. `ultraserver-webhook rules show` prints your own table. `python -m tests.docs` writes this page.
+to change it. `ultraserver-webhook rules show` prints your own table.
 
 ## Rules
 
