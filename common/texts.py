@@ -51,10 +51,10 @@ def cut(message: str) -> str:
     return printable(" ".join(message.splitlines()), LONGEST_MESSAGE)
 
 
-def few(names: Sequence[str], most: int) -> str:
+def join_names(names: Sequence[str], maximum: int) -> str:
     """Returns names as one text, with at most ``most`` of them: ``a, b and 3 more``."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - maximum
+    return ", ".join(names[:maximum]) + (f" and {more} more" if more > 0 else "")
 
 
 def counted(number: int, noun: str) -> str:

@@ -24,25 +24,31 @@ from kube.api import ApiError, ForbiddenError
 from kubectl_ultraserver.check.gather import Gatherer, run_checks
 from kubectl_ultraserver.check.line import Status
 from kubectl_ultraserver.listing import Lister, UnknownJobError
-from kubectl_ultraserver.names import JobName, parse
-from kubectl_ultraserver.preview import Previewer, UnreadableError, lines, report
+from kubectl_ultraserver.names import JobReference, parse_reference
+from kubectl_ultraserver.preview import Previewer, UnreadableError, preview_json, preview_lines
 from kubectl_ultraserver.proxy import ProxiedApi, connect_as_user
-from kubectl_ultraserver.queue import SECONDS, Queue, queue, standing
+from kubectl_ultraserver.queue import MAX_SECONDS, Queue, queue, standing_text
 from kubectl_ultraserver.servers import is_selected, servers
-from kubectl_ultraserver.service import OffError
-from kubectl_ultraserver.terminal import checked, drawn, explained, queued, verified
+from kubectl_ultraserver.service import UnavailableError
+from kubectl_ultraserver.terminal import (
+    check_lines,
+    explanation_lines,
+    queue_lines,
+    topology_lines,
+    verification_lines,
+)
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.web import serve
 from kubectl_ultraserver.why import why
 from placement.snapshot import Snapshot, as_json
 
 WHOLE, NOT_WHOLE, FAILED = 0, 1, 2
-"""Exit codes of ``verify`` and ``preview``; other commands, except ``check``, use 0 and 2 only."""
-BROKEN = 1
+"""The exit codes of ``verify`` and ``preview``. Other commands, except ``check``, use only 0 and 2."""
+CHECK_FAILED = 1
 """The exit code of ``check`` if a check fails."""
 
-_output = click.option(
-    "-o", "--output", "form", type=click.Choice(("text", "json")), default="text", show_default=True
+_output_option = click.option(
+    "-o", "--output", "output_format", type=click.Choice(("text", "json")), default="text", show_default=True
 )
 _OPTIONS = (
     click.option("-n", "--namespace", default="", help="Namespace; default: the context's."),
@@ -51,17 +57,17 @@ _OPTIONS = (
         "--kubeconfig", type=click.Path(path_type=Path), help="Default: KUBECONFIG, or ~/.kube/config."
     ),
 )
-"""Options of every command, as kubectl has them."""
+"""The options that every command has, with the names that kubectl gives them."""
 
 
-def connected(body: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options to a command's function, which gets a `Lister` in place of those for the cluster."""
+def with_lister(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options that name a cluster to a command, which gets a `Lister` in place of their values."""
 
-    @functools.wraps(body)
-    def run(kubeconfig: Path | None, context: str | None, namespace: str, **given: Any) -> None:  # noqa: ANN401 - click's
+    @functools.wraps(command)
+    def run(kubeconfig: Path | None, context: str | None, namespace: str, **values: Any) -> None:  # noqa: ANN401 - click's
         try:
-            api, own = connect_as_user(kubeconfig, context)
-            body(Lister(api, namespace or own), **given)
+            api, context_namespace = connect_as_user(kubeconfig, context)
+            command(Lister(api, namespace or context_namespace), **values)
         except (ApiError, UnknownJobError) as error:
             _fail(str(error))
 
@@ -70,9 +76,9 @@ def connected(body: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _parsed(_context: object, _option: object, job: str | None) -> JobName | None:
+def _job_reference(_context: object, _option: object, job: str | None) -> JobReference | None:
     try:
-        return parse(job) if job else None
+        return parse_reference(job) if job else None
     except ValueError as error:
         raise click.UsageError(str(error)) from error
 
@@ -88,54 +94,58 @@ def main() -> None:
 
 
 @main.command("verify")
-@click.argument("job", callback=_parsed)
-@_output
-@connected
-def verify_command(lister: Lister, job: JobName, form: str) -> NoReturn:
+@click.argument("job", callback=_job_reference)
+@_output_option
+@with_lister
+def verify_command(lister: Lister, job: JobReference, output_format: str) -> NoReturn:
     """Show whether JOB (NAME or KIND/NAME) is placed whole, and where.
 
-    The exit code is 0 if it is, 1 if it is not, and 2 if that is not known.
+    The exit code is 0 if the job is placed whole, 1 if it is not, and 2 if the verdict is not certain.
     """
     verdict = verify(lister.job(job))
-    if form == "json":
-        _json(asdict(verdict) | {"whole": verdict.whole})
+    if output_format == "json":
+        _print_json(asdict(verdict) | {"whole": verdict.is_whole})
     else:
-        _lines(verified(verdict))
-    sys.exit(FAILED if not verdict.known else WHOLE if verdict.whole else NOT_WHOLE)
+        _print_lines(verification_lines(verdict))
+    sys.exit(FAILED if not verdict.is_certain else WHOLE if verdict.is_whole else NOT_WHOLE)
 
 
 @main.command("why")
-@click.argument("job", callback=_parsed)
-@_output
-@connected
-def why_command(lister: Lister, job: JobName, form: str) -> None:
+@click.argument("job", callback=_job_reference)
+@_output_option
+@with_lister
+def why_command(lister: Lister, job: JobReference, output_format: str) -> None:
     """Explain what JOB (NAME or KIND/NAME) waits for."""
-    case = lister.explained(lister.job(job))
+    case = lister.with_explanations(lister.job(job))
     title, findings, unseen = case.title, why(case), case.fleet.unseen
-    waiting = _queue(lister) if case.gated else Queue("", ())
-    entries = [entry for entry in waiting.entries if entry.job in case.gated]
-    if form == "json":
+    job_queue = _queue(lister) if case.gated_jobs else Queue("", ())
+    entries = [entry for entry in job_queue.entries if entry.job in case.gated_jobs]
+    if output_format == "json":
         jobs, items = map(asdict, entries), map(asdict, findings)
-        _json({"job": title, "jobs": [*jobs], "findings": [*items], "unseen": unseen})
+        _print_json({"job": title, "jobs": [*jobs], "findings": [*items], "unseen": unseen})
     else:
-        standings = {entry.job: standing(waiting, entry, case.fleet.now) for entry in entries}
-        _lines(explained(title, findings, unseen, standings))
+        standings = {entry.job: standing_text(job_queue, entry, case.fleet.now) for entry in entries}
+        _print_lines(explanation_lines(title, findings, unseen, standings))
 
 
 @main.command("preview")
 @click.option("-f", "--filename", "files", multiple=True, help="File or directory; - is stdin.")
-@click.option("--fit", "fits", is_flag=True, help="Show which UltraServers a job would get, or why it waits.")
+@click.option(
+    "--fit", "fits", is_flag=True, help="Show which UltraServers a job would get, or why it would wait."
+)
 @click.option("--web", is_flag=True, help="Open the installation's preview page in a browser, until Ctrl-C.")
-@_output
-@connected
-def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: bool, web: bool) -> None:
+@_output_option
+@with_lister
+def preview_command(
+    lister: Lister, output_format: str, files: tuple[str, ...], *, fits: bool, web: bool
+) -> None:
     """Show how the installation and, in a dry run, the API server would change objects.
 
-    The exit code is 0 if both agree (and --fit finds nodes), 1 if not, and 2 if an object is refused or not
-    readable.
+    The exit code is 2 if an object is refused or cannot be read. It is 0 if the results agree and, with
+    --fit, each job gets nodes. Otherwise it is 1.
     """
     if web is bool(files):
-        raise click.UsageError("one of --filename and --web is needed")
+        raise click.UsageError("name a file with --filename, or open the page with --web, but not both")
     if web:
         serve(cast("ProxiedApi", lister.api), say)
         return
@@ -143,94 +153,103 @@ def preview_command(lister: Lister, form: str, files: tuple[str, ...], *, fits: 
     try:
         texts = [read_text(file, path) for path in map(Path, files) for file in files_of(path)]
         previewer = Previewer(lister.api, lister.namespace)
-        shown = [previewer.preview(source, data, namespace, fits=fits) for source, data in texts]
+        results = [previewer.preview(source, data, namespace, fits=fits) for source, data in texts]
     except UnreadableError as error:
         _fail(str(error))
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}")
-    except OffError as error:
+    except UnavailableError as error:
         say(f"note: only the dry run is done: {printable(str(error))}", err=True)
-        values = {"output": form if form == "json" else "", "namespace": namespace}
+        values = {"output": output_format if output_format == "json" else "", "namespace": namespace}
         options = [f"--{key}={value}" for key, value in values.items() if value]
-        codes = [cast("ProxiedApi", lister.api).dry_run(*text, *options) for text in texts]
-        sys.exit(FAILED if any(codes) else NOT_WHOLE if fits else WHOLE)
-    previews = [each for _, those in shown for each in those]
+        exit_codes = [cast("ProxiedApi", lister.api).dry_run(*text, *options) for text in texts]
+        sys.exit(FAILED if any(exit_codes) else NOT_WHOLE if fits else WHOLE)
+    previews = [item for _, group in results for item in group]
     if not previews:
-        _fail("there are no objects")
-    if form == "json":
-        _json({"items": [report(*each) for each in previews]})
+        _fail("the files contain no objects: name a file with a job")
+    if output_format == "json":
+        _print_json({"items": [preview_json(*item) for item in previews]})
     else:
-        for text, those in shown:
+        for text, group in results:
             say(coloured(text), nl=False)
-            _lines(line for each in those for line in lines(*each, among=len(those)))
-    differs = any(findings or (fit and not fit.fits) for _, findings, fit in previews)
-    refused = any(dry.stored is None for dry, *_ in previews)
-    sys.exit(FAILED if refused else NOT_WHOLE if differs else WHOLE)
+            _print_lines(line for item in group for line in preview_lines(*item, total=len(group)))
+    has_difference = any(findings or (fit and not fit.fits) for _, findings, fit in previews)
+    is_refused = any(dry.stored is None for dry, *_ in previews)
+    sys.exit(FAILED if is_refused else NOT_WHOLE if has_difference else WHOLE)
 
 
 @main.command()
-@click.option("--job", callback=_parsed, help="Only UltraServers that this job (NAME or KIND/NAME) holds.")
-@click.option("--free", is_flag=True, help="Only UltraServers whose nodes are all free.")
-@click.option("--broken", is_flag=True, help="Only those with a node that is not Ready, cordoned or missing.")
-@_output
-@connected
-def topology(lister: Lister, form: str, job: JobName | None, **flags: bool) -> None:
-    """Draw the UltraServers, or those that jobs of --namespace hold."""
+@click.option(
+    "--job", callback=_job_reference, help="Show only UltraServers that this job (NAME or KIND/NAME) holds."
+)
+@click.option("--free", is_flag=True, help="Show only UltraServers of which all usable nodes are free.")
+@click.option(
+    "--broken",
+    is_flag=True,
+    help="Show only UltraServers with a node that is not Ready, cordoned or missing.",
+)
+@_output_option
+@with_lister
+def topology(lister: Lister, output_format: str, job: JobReference | None, **flags: bool) -> None:
+    """Draw the UltraServers or, with --namespace, those that jobs of this namespace hold."""
     namespace = click.get_current_context().params["namespace"]
     fleet, name = lister.fleet, job.name if job else ""
     selected = [server for server in servers(fleet) if is_selected(server, namespace, name, **flags)]
-    if form == "json":
-        kinds = ("free", "broken", "troubles")
-        shown = [asdict(server) | {kind: getattr(server, kind) for kind in kinds} for server in selected]
-        _json({"ultraservers": shown, "unseen": fleet.unseen})
+    if output_format == "json":
+        names = ("free", "broken", "troubles")
+        documents = [asdict(server) | {key: getattr(server, key) for key in names} for server in selected]
+        _print_json({"ultraservers": documents, "unseen": fleet.unseen})
     else:
-        _lines(drawn(selected, shutil.get_terminal_size().columns))
+        _print_lines(topology_lines(selected, shutil.get_terminal_size().columns))
     if fleet.unseen:
         say(f"note: {printable(fleet.unseen)}", err=True)
 
 
 @main.command("queue")
 @click.option(
-    "-A", "--all-namespaces", "everywhere", is_flag=True, help="Jobs of all namespaces, as without -n."
+    "-A",
+    "--all-namespaces",
+    is_flag=True,
+    help="Show jobs of all namespaces, which is the default without -n.",
 )
-@_output
-@connected
-def queue_command(lister: Lister, form: str, *, everywhere: bool) -> None:
-    """Show which jobs wait for whole-job admission, in order, for what, and when they may start."""
-    namespace = "" if everywhere else click.get_current_context().params["namespace"]
-    waiting = _queue(lister)
-    entries = [entry for entry in waiting.entries if namespace in ("", entry.namespace)]
-    if form == "json":
-        _json({"text": waiting.text, "jobs": [*map(asdict, entries)], "notes": waiting.notes})
+@_output_option
+@with_lister
+def queue_command(lister: Lister, output_format: str, *, all_namespaces: bool) -> None:
+    """Show the jobs that wait for whole-job admission, in order, why they wait, and when they may start."""
+    namespace = "" if all_namespaces else click.get_current_context().params["namespace"]
+    job_queue = _queue(lister)
+    entries = [entry for entry in job_queue.entries if namespace in ("", entry.namespace)]
+    if output_format == "json":
+        _print_json({"text": job_queue.text, "jobs": [*map(asdict, entries)], "notes": job_queue.notes})
     else:
-        _lines(queued(waiting, entries, lister.fleet.now))
+        _print_lines(queue_lines(job_queue, entries, lister.fleet.now))
 
 
 def _queue(lister: Lister) -> Queue:
-    """Returns the jobs that wait; a terminal shows meanwhile how long that takes at most."""
-    fleet, ended, lease = lister.fleet, lister.ended, lister.lease
-    end = time.monotonic() + SECONDS
+    """Returns the jobs that wait. Meanwhile, a terminal shows the time that is left for the computation."""
+    fleet, ended, lease = lister.fleet, lister.ended_workers, lister.lease
+    end = time.monotonic() + MAX_SECONDS
 
-    def goes_on() -> bool:
+    def has_time() -> bool:
         seconds = end - time.monotonic()
         progress(f"computing when jobs start, for {max(seconds, 0):.0f} s at most")
         return seconds > 0
 
     try:
-        return queue(fleet, ended, lease, goes_on)
+        return queue(fleet, ended, lease, has_time)
     finally:
         progress("")
 
 
 @main.command("snapshot")
-@click.option("--hide-names", "hidden", is_flag=True, help="Replace names and label values with numbers.")
-@connected
-def snapshot_command(lister: Lister, *, hidden: bool) -> None:
-    """Print the input of a decision of whole-job admission as JSON, for a bug report.
+@click.option("--hide-names", is_flag=True, help="Replace names and label values with numbers.")
+@with_lister
+def snapshot_command(lister: Lister, *, hide_names: bool) -> None:
+    """Print the input of a decision about whole-job admission as JSON, for a bug report.
 
     ``python -m placement replay FILE`` repeats the decision. The file has no commands, variables or Secrets.
     """
-    fleet, ended = lister.fleet, lister.ended
+    fleet, ended = lister.fleet, lister.ended_workers
     snapshot = Snapshot(
         release=version("ultraserver-webhook"),
         taken=fleet.now,
@@ -242,38 +261,38 @@ def snapshot_command(lister: Lister, *, hidden: bool) -> None:
         classes=tuple(fleet.inventory.classes.items()),
         claims=tuple(fleet.inventory.claims.items()),
     )
-    _json(as_json(snapshot, hidden=hidden))
+    _print_json(as_json(snapshot, hidden=hide_names))
     if fleet.unseen:
         say(f"note: {printable(fleet.unseen)}", err=True)
 
 
 @main.command()
-@click.option("--pre", is_flag=True, help="Is the cluster ready for an installation?")
-@_output
-@connected
-def check(lister: Lister, form: str, *, pre: bool) -> NoReturn:
-    """Check an installation, or with --pre a cluster before it.
+@click.option("--pre", is_flag=True, help="Check whether the cluster is ready for an installation.")
+@_output_option
+@with_lister
+def check(lister: Lister, output_format: str, *, pre: bool) -> NoReturn:
+    """Check an installation or, with --pre, whether a cluster is ready for one.
 
     The exit code is 0 if every check passes or warns, 1 if one fails, 2 if the API server does not answer.
     """
     with suppress(ForbiddenError):
-        lister.api.get("/version")  # without an API server no check makes sense
-    lines = []
-    for line in run_checks(Gatherer(lister.api, lister.namespace), pre=pre):
-        lines.append(line)
-        if form == "text":
-            _lines(checked(line))
-    count = {status.value: sum(line.status is status for line in lines) for status in Status}
-    if form == "json":
-        _json({"lines": [asdict(line) for line in lines], **count})
+        lister.api.get("/version")  # raises if the API server does not answer
+    preview_lines = []
+    for result in run_checks(Gatherer(lister.api, lister.namespace), pre=pre):
+        preview_lines.append(result)
+        if output_format == "text":
+            _print_lines(check_lines(result))
+    counts = {status.value: sum(result.status is status for result in preview_lines) for status in Status}
+    if output_format == "json":
+        _print_json({"lines": [asdict(result) for result in preview_lines], **counts})
     else:
-        say("{pass} passed, {warn} warnings, {fail} failures".format(**count))
-    sys.exit(BROKEN if count["fail"] else 0)
+        say("{pass} passed, {warn} warnings, {fail} failures".format(**counts))
+    sys.exit(CHECK_FAILED if counts["fail"] else 0)
 
 
 def complete() -> None:
-    """Completes a command line for kubectl, which runs this as ``kubectl_complete-ultraserver``."""
-    _lines(for_kubectl(main, sys.argv[1:]))
+    """Completes a command line. kubectl runs this function as ``kubectl_complete-ultraserver``."""
+    _print_lines(for_kubectl(main, sys.argv[1:]))
 
 
 def _fail(message: str) -> NoReturn:
@@ -281,12 +300,12 @@ def _fail(message: str) -> NoReturn:
     sys.exit(FAILED)
 
 
-def _lines(lines: Iterable[str]) -> None:
+def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
         say(line)
 
 
-def _json(document: object) -> None:
+def _print_json(document: object) -> None:
     say(json.dumps(document, indent=2, default=stamp))
 
 

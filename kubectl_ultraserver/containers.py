@@ -1,4 +1,4 @@
-"""Pods that are missing or do not run, and the launcher's two init containers."""
+"""Explains why pods are missing or do not run, and what the launcher's two init containers wait for."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,114 +6,117 @@ from typing import Final
 from common.times import time_of
 from kube.api import Object
 from kubectl_ultraserver import messages
-from kubectl_ultraserver.findings import Case, Finding, starts
-from kubectl_ultraserver.objects import at, holds, maps, metadata, name_of, number, text
+from kubectl_ultraserver.findings import Case, Finding, is_launcher
+from kubectl_ultraserver.objects import at, is_true, maps_at, metadata, name_of, number_at, text_at
 from kubectl_ultraserver.scheduling import GRACE
 
-WAIT: Final = "wait-hostfilename"
+WAIT_CONTAINER: Final = "wait-hostfilename"
 """The launcher's first init container: it waits until all workers answer."""
-INIT: Final = "ultraserver-init-container"
-"""The second one: it runs the init script."""
+SCRIPT_CONTAINER: Final = "ultraserver-init-container"
+"""The launcher's second init container: it runs the init script."""
 OPERATORS: Final = {"MPIJob": "mpi-operator"}
-"""The operators of kinds that are not named after the kind."""
-USUAL: Final = ("PodInitializing", "ContainerCreating")
-"""Reasons of containers that are starting as usual."""
+"""The operator of a kind of job, if its name is not that of the kind."""
+STARTING: Final = ("PodInitializing", "ContainerCreating")
+"""The reasons of containers that are starting without a problem."""
 
 
-def missing(case: Case) -> Iterator[Finding]:
+def explain_missing_pods(case: Case) -> Iterator[Finding]:
     """Yields findings about pods that the job's operator has not created."""
-    events = tuple(map(_event_line, case.events_about(case.owners)))
-    unknown = not case.job and not case.pods
-    if case.suspended or unknown or (case.wanted <= len(case.workers) and case.pods):
+    events = tuple(map(_event_text, case.events_about(case.owner_names)))
+    has_no_objects = not case.job and not case.pods
+    if case.is_suspended or has_no_objects or (case.worker_count <= len(case.workers) and case.pods):
         return
-    created = time_of(metadata(case.job).get("creationTimestamp"))
+    creation_time = time_of(metadata(case.job).get("creationTimestamp"))
     if case.job and not case.pods and not at(case.job, "status"):
-        kind = text(case.job, "kind")
+        kind = text_at(case.job, "kind")
         operator = OPERATORS.get(kind, messages.controller(kind))
-        if events or (created and case.fleet.now - created > GRACE):
+        if events or (creation_time and case.fleet.now - creation_time > GRACE):
             remedy = "" if events else messages.find_operator(operator)
             yield Finding("operator", operator, messages.NO_STATUS, events, remedy)
         else:
             yield Finding("operator", operator, messages.JOB_IS_NEW)
         return
-    there = {worker.number for worker in case.workers}
-    numbered = case.place is not None and case.place.index is not None and len(case.jobs) == 1
-    absent = [str(number) for number in range(case.wanted) if number not in there] if numbered else []
-    text_ = messages.exist(len(case.workers), case.wanted, absent)
-    remedy = messages.describe_job(case.namespace, f"{case.kind} {case.called.name}")
-    yield Finding("job", case.called.name, text_, events, "" if events else remedy)
+    existing = {worker.number for worker in case.workers}
+    has_numbers = case.place is not None and case.place.index is not None and len(case.workers_by_job) == 1
+    numbers = range(case.worker_count if has_numbers else 0)
+    missing = [str(number) for number in numbers if number not in existing]
+    problem = messages.exist(len(case.workers), case.worker_count, missing)
+    remedy = messages.describe_job(case.namespace, f"{case.kind} {case.reference.name}")
+    yield Finding("job", case.reference.name, problem, events, "" if events else remedy)
 
 
-def _event_line(event: Object) -> str:
-    about = event.get("involvedObject")
-    names = at(about, "kind"), at(about, "name")
-    return messages.event_about(*names, event.get("reason"), text(event, "message"))
+def _event_text(event: Object) -> str:
+    involved = event.get("involvedObject")
+    subject = at(involved, "kind"), at(involved, "name")
+    return messages.event_about(*subject, event.get("reason"), text_at(event, "message"))
 
 
-def unstarted(case: Case) -> Iterator[Finding]:
+def explain_containers(case: Case) -> Iterator[Finding]:
     """Yields findings about containers that do not start, and pods that are being deleted or have failed."""
-    pods: dict[tuple[str, str], list[str]] = {}
+    names_by_problem: dict[tuple[str, str], list[str]] = {}
     for pod in case.pods:
         if metadata(pod).get("deletionTimestamp"):
-            since, node = text(pod, "metadata", "deletionTimestamp"), text(pod, "spec", "nodeName")
-            pods.setdefault(("", messages.terminating(since, node)), []).append(name_of(pod))
-        for status in _statuses(pod):
-            name = text(status, "name")
-            if name not in (WAIT, INIT) and (why := _why(status)):
-                pods.setdefault((name, why), []).append(name_of(pod))
-    for (container, why), names in pods.items():
-        yield Finding("pod", names[0], messages.of_pods(names, messages.of_container(container, why)))
+            since, node = text_at(pod, "metadata", "deletionTimestamp"), text_at(pod, "spec", "nodeName")
+            names_by_problem.setdefault(("", messages.terminating(since, node)), []).append(name_of(pod))
+        for status in _container_statuses(pod):
+            name = text_at(status, "name")
+            if name not in (WAIT_CONTAINER, SCRIPT_CONTAINER) and (problem := _why_not_running(status)):
+                names_by_problem.setdefault((name, problem), []).append(name_of(pod))
+    for (container, problem), names in names_by_problem.items():
+        yield Finding("pod", names[0], messages.of_pods(names, messages.of_container(container, problem)))
 
 
-def launcher(case: Case) -> Iterator[Finding]:
-    """Yields findings about what the launcher waits for: its creation, its workers, the init script."""
-    workers = [raw for worker in case.workers if not starts(raw := case.raw[worker.name])]
-    unready = [name_of(raw) for raw in workers if not holds(raw, "Ready")]
-    pods = case.launchers
-    policy = text(case.job, "spec", "launcherCreationPolicy")
-    if not pods and case.pods and policy == "WaitForWorkersReady" and unready:
-        yield Finding("pod", unready[0], messages.launcher_waits_for_ready(unready))
-    elif not pods and case.pods:
-        name = f"{case.called.name}-launcher"
-        if events := tuple(map(_event_line, case.events_about([name]))):
+def explain_launcher(case: Case) -> Iterator[Finding]:
+    """Yields findings about whether the launcher waits for its creation, its workers or the init script."""
+    workers = [raw for worker in case.workers if not is_launcher(raw := case.pod_objects[worker.name])]
+    unready_workers = [name_of(raw) for raw in workers if not is_true(raw, "Ready")]
+    launchers = case.launchers
+    policy = text_at(case.job, "spec", "launcherCreationPolicy")
+    if not launchers and case.pods and policy == "WaitForWorkersReady" and unready_workers:
+        yield Finding("pod", unready_workers[0], messages.launcher_waits_for_ready(unready_workers))
+    elif not launchers and case.pods:
+        name = f"{case.reference.name}-launcher"
+        if events := tuple(map(_event_text, case.events_about([name]))):
             yield Finding("job", name, messages.NO_LAUNCHER, events)
-    for pod in pods[-1:]:
-        for status in _statuses(pod):
-            if status.get("name") in (WAIT, INIT):
-                yield from _init(pod, status, unready)
+    for pod in launchers[-1:]:
+        for status in _container_statuses(pod):
+            if status.get("name") in (WAIT_CONTAINER, SCRIPT_CONTAINER):
+                yield from _explain_init_container(pod, status, unready_workers)
 
 
-def _init(pod: Object, status: Object, unready: list[str]) -> Iterator[Finding]:
-    name, container = name_of(pod), text(status, "name")
-    ended = at(status, "state", "terminated") or at(status, "lastState", "terminated")
-    running = at(status, "state", "running") is not None
-    message = tuple(text(ended, "message").strip().splitlines())
-    logs = messages.container_logs(text(pod, "metadata", "namespace"), name, container)
-    failed = ended is not None and at(ended, "exitCode") != 0
-    if failed and at(ended, "finishedAt"):
-        text_ = messages.init_failed(container, at(ended, "exitCode"), number(status, "restartCount"))
-        yield Finding("pod", name, text_, message, "" if message else logs)
-    if container == WAIT and unready and (running or failed):
-        yield Finding("pod", unready[0], messages.launcher_waits(unready))
-    elif running and not failed:
+def _explain_init_container(pod: Object, status: Object, unready_workers: list[str]) -> Iterator[Finding]:
+    name, container = name_of(pod), text_at(status, "name")
+    ending = at(status, "state", "terminated") or at(status, "lastState", "terminated")
+    is_running = at(status, "state", "running") is not None
+    message_lines = tuple(text_at(ending, "message").strip().splitlines())
+    logs = messages.container_logs(text_at(pod, "metadata", "namespace"), name, container)
+    has_failed = ending is not None and at(ending, "exitCode") != 0
+    if has_failed and at(ending, "finishedAt"):
+        problem = messages.init_failed(container, at(ending, "exitCode"), number_at(status, "restartCount"))
+        yield Finding("pod", name, problem, message_lines, "" if message_lines else logs)
+    if container == WAIT_CONTAINER and unready_workers and (is_running or has_failed):
+        yield Finding("pod", unready_workers[0], messages.launcher_waits(unready_workers))
+    elif is_running and not has_failed:
         yield Finding("pod", name, messages.init_container(container, messages.RUNNING), (), logs)
-    elif not failed and (why := _why(status)):
-        yield Finding("pod", name, messages.init_container(container, why))
+    elif not has_failed and (problem := _why_not_running(status)):
+        yield Finding("pod", name, messages.init_container(container, problem))
 
 
-def _statuses(pod: Object) -> Iterator[Object]:
+def _container_statuses(pod: Object) -> Iterator[Object]:
     for kind in ("initContainerStatuses", "containerStatuses"):
-        yield from maps(pod, "status", kind)
+        yield from maps_at(pod, "status", kind)
 
 
-def _why(status: Object) -> str:
-    """Returns why a container does not run; empty if it runs, or starts as usual."""
-    waiting, ended = at(status, "state", "waiting"), at(status, "state", "terminated")
-    last = at(status, "lastState", "terminated")
-    reason = text(waiting, "reason")
-    if reason and reason not in USUAL:
-        before = at(last, "exitCode"), at(last, "reason")
-        return messages.container_waits(reason, text(waiting, "message"), *before)
-    if ended and at(ended, "exitCode") != 0:
-        return messages.container_ended(at(ended, "exitCode"), at(ended, "reason"), text(ended, "message"))
+def _why_not_running(status: Object) -> str:
+    """Returns why a container does not run; empty if it runs, or starts without a problem."""
+    waiting, ending = at(status, "state", "waiting"), at(status, "state", "terminated")
+    last_ending = at(status, "lastState", "terminated")
+    reason = text_at(waiting, "reason")
+    if reason and reason not in STARTING:
+        code_and_reason = at(last_ending, "exitCode"), at(last_ending, "reason")
+        return messages.container_waits(reason, text_at(waiting, "message"), *code_and_reason)
+    if ending and at(ending, "exitCode") != 0:
+        return messages.container_ended(
+            at(ending, "exitCode"), at(ending, "reason"), text_at(ending, "message")
+        )
     return ""

@@ -1,7 +1,7 @@
-"""Explains why the API server would store something other than the installation's preview. Pure.
+"""Explains why the API server would store another object than the installation's preview. Pure.
 
 Rules and selectors of webhooks are evaluated here as the API server does. Match conditions (CEL) are not, and
-whether the webhook answered is not known here: then all possible reasons are named.
+whether the webhook answered is not known here. In these cases, the text names all possible reasons.
 """
 
 import json
@@ -16,10 +16,10 @@ from contract.keys import ADDED, ADDED_TO_POD, JOB
 from kube.api import Object
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.objects import NAME, at, labels, mapped, maps, name_of, templates, text, unmet
+from kubectl_ultraserver.objects import NAME, at, labels, map_at, maps_at, name_of, templates, text_at, unmet
 
 RECORDS: Final = (ADDED, ADDED_TO_POD)
-"""Annotations with the revision of the table by which the webhook added something."""
+"""The annotations that name the revision of the table by which the webhook added something."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class DryRun:
         stored: The object as it would be stored; None if it is refused.
         refusal: Why it is refused.
         registrations: All MutatingWebhookConfigurations; None if the user may not read them.
-        space: Its Namespace; empty if the user may not read it.
+        namespace_object: Its Namespace; empty if the user may not read it.
     """
 
     answer: Object
@@ -40,143 +40,152 @@ class DryRun:
     stored: Object | None = None
     refusal: str = ""
     registrations: Sequence[Object] | None = None
-    space: Object = field(default_factory=dict)
+    namespace_object: Object = field(default_factory=dict)
 
     @property
     def received(self) -> Object:
         """The object as its author wrote it."""
-        return mapped(self.answer, "received")
+        return map_at(self.answer, "received")
 
     @property
     def namespace(self) -> str:
         """The namespace of the object."""
-        return text(self.answer, "object", "namespace")
+        return text_at(self.answer, "object", "namespace")
 
     def hooks(self, *, ours: bool) -> list[Object]:
-        """Returns the webhooks of the installation, or all others."""
-        chosen = (one for one in self.registrations or () if (NAME in name_of(one)) is ours)
-        return [hook for one in chosen for hook in maps(one, "webhooks")]
+        """Returns the webhooks of the installation (``ours``), or all other webhooks."""
+        configs = (config for config in self.registrations or () if (NAME in name_of(config)) is ours)
+        return [hook for config in configs for hook in maps_at(config, "webhooks")]
 
-    def matching(self, *, ours: bool) -> list[Object]:
+    def matching_hooks(self, *, ours: bool) -> list[Object]:
         """Returns the webhooks whose rules and selectors match the object; ignores match conditions."""
-        return [hook for hook in self.hooks(ours=ours) if self.covers(hook) and not self.unmet(hook)]
+        return [hook for hook in self.hooks(ours=ours) if self.covers(hook) and not self.exclusion(hook)]
 
     def covers(self, hook: Object) -> bool:
-        """Returns whether a webhook's rules match the creation of such objects, in any version."""
+        """Returns whether a webhook's rules match the creation of this object, in any version of its API."""
         group, plural = self.resource
         wanted = {"apiGroups": {group, "*"}, "resources": {plural, "*", "*/*"}, "operations": {"CREATE", "*"}}
-        rules = maps(hook, "rules")
-        return any(all(any_of & {*(rule.get(key) or ())} for key, any_of in wanted.items()) for rule in rules)
+        rules = maps_at(hook, "rules")
+        return any(all(values & {*(rule.get(key) or ())} for key, values in wanted.items()) for rule in rules)
 
-    def unmet(self, hook: Object) -> str:
-        """Returns which selector of a webhook excludes the object; empty if none does, as far as known."""
+    def exclusion(self, hook: Object) -> str:
+        """Returns which selector of a webhook excludes the object; empty if no selector is known to do so."""
         where = f"namespace {self.namespace}"
-        both = (("namespaceSelector", where, self.space), ("objectSelector", "it", self.received))
-        for selector, who, labelled in both:
-            if labelled and (why := unmet(mapped(hook, selector), labels(labelled))):
-                return messages.excluded(who, selector, why)
+        selections = (
+            ("namespaceSelector", where, self.namespace_object),
+            ("objectSelector", "it", self.received),
+        )
+        for selector, subject, obj in selections:
+            if obj and (why := unmet(map_at(hook, selector), labels(obj))):
+                return messages.excluded(subject, selector, why)
         return ""
 
 
 def explain(dry: DryRun) -> list[Finding]:
-    """Returns why the API server would store something else than the preview; empty if it would not."""
-    there, table, denials = tables(dry), dry.answer["table"], dry.answer["denials"]
+    """Returns why the API server would store another object than the preview; empty if it would not."""
+    stored_tables, table, denials = table_revisions(dry), dry.answer["table"], dry.answer["denials"]
     if dry.stored is None:
-        return _refused(dry)
-    differences = tuple(unlike(dry))
-    if there - {table}:
-        what = messages.other_tables(", ".join(sorted(there)), table)
-        return [Finding("webhook", NAME, what, differences, messages.WAIT_FOR_TABLE)]
-    if not there and (denials or differences):
-        return list(_idle(dry, messages.though(refuse=bool(denials))))
-    names = ", ".join(text(hook, "name") for hook in dry.matching(ours=False))
-    cause = messages.OTHER_WRITER
-    return [Finding("webhook", names or "unknown", cause, differences)] if differences else []
+        return _explain_refusal(dry)
+    differences = tuple(stored_differences(dry))
+    if stored_tables - {table}:
+        problem = messages.other_tables(", ".join(sorted(stored_tables)), table)
+        return [Finding("webhook", NAME, problem, differences, messages.WAIT_FOR_TABLE)]
+    if not stored_tables and (denials or differences):
+        return list(_explain_no_change(dry, messages.though(refuse=bool(denials))))
+    other_hooks = ", ".join(text_at(hook, "name") for hook in dry.matching_hooks(ours=False))
+    problem = messages.OTHER_WRITER
+    return [Finding("webhook", other_hooks or "unknown", problem, differences)] if differences else []
 
 
-def _refused(dry: DryRun) -> list[Finding]:
+def _explain_refusal(dry: DryRun) -> list[Finding]:
     denials = dry.answer["denials"]
     if denials and dry.refusal.endswith("; ".join(denials)):
         return []
-    ours = any(f'webhook "{text(hook, "name")}" denied' in dry.refusal for hook in dry.hooks(ours=True))
-    taken = dry.refusal.endswith("already exists")
-    remedy = messages.ANOTHER_NAME if taken else ""
-    return [Finding("program", "kube-apiserver", messages.refused(dry.refusal, ours=ours), (), remedy)]
+    is_ours = any(f'webhook "{text_at(hook, "name")}" denied' in dry.refusal for hook in dry.hooks(ours=True))
+    name_exists = dry.refusal.endswith("already exists")
+    remedy = messages.ANOTHER_NAME if name_exists else ""
+    return [Finding("program", "kube-apiserver", messages.refused(dry.refusal, ours=is_ours), (), remedy)]
 
 
-def _idle(dry: DryRun, would: str) -> Iterator[Finding]:
-    """Yields why the installation did nothing."""
-    left, hooks = dry.matching(ours=True), dry.hooks(ours=True)
-    sent = next(filter(dry.covers, hooks), None)
+def _explain_no_change(dry: DryRun, effect: str) -> Iterator[Finding]:
+    """Yields findings about why the installation did not change the object."""
+    matching_hooks, hooks = dry.matching_hooks(ours=True), dry.hooks(ours=True)
+    covering = next(filter(dry.covers, hooks), None)
     if dry.registrations is None:
         why = messages.UNREADABLE_REGISTRATION
-        yield Finding("webhook", NAME, messages.did_nothing(would, why))
+        yield Finding("webhook", NAME, messages.did_nothing(effect, why))
     elif not hooks:
-        yield Finding("webhook", NAME, messages.is_not_called(would, messages.NO_REGISTRATION))
-    elif not sent:
+        yield Finding("webhook", NAME, messages.is_not_called(effect, messages.NO_REGISTRATION))
+    elif not covering:
         why = messages.no_rule(".".join(filter(None, reversed(dry.resource))))
-        yield Finding("webhook", NAME, messages.is_not_called(would, why), (), messages.SET_KINDS)
-    elif not left:
-        yield Finding("webhook", text(sent, "name"), messages.is_not_called(would, dry.unmet(sent)))
-    for hook in left:
-        yield _silent(dry, hook, would)
+        yield Finding("webhook", NAME, messages.is_not_called(effect, why), (), messages.SET_KINDS)
+    elif not matching_hooks:
+        yield Finding(
+            "webhook", text_at(covering, "name"), messages.is_not_called(effect, dry.exclusion(covering))
+        )
+    for hook in matching_hooks:
+        yield _explain_hook(dry, hook, effect)
 
 
-def _silent(dry: DryRun, hook: Object, would: str) -> Finding:
+def _explain_hook(dry: DryRun, hook: Object, effect: str) -> Finding:
     """Returns the possible reasons why a webhook that matches the object added nothing."""
-    conditions = maps(hook, "matchConditions")
+    conditions = maps_at(hook, "matchConditions")
     reasons = [messages.BY_CONDITION] if conditions else []
-    if text(hook, "failurePolicy") == "Ignore":
+    if text_at(hook, "failurePolicy") == "Ignore":
         reasons.append(messages.NO_ANSWER)
     reasons.append(messages.OTHER_TABLE)
-    reasons += [messages.undone(text(each, "name")) for each in dry.matching(ours=False)]
-    details = tuple(f"{text(one, 'name')}: {' '.join(text(one, 'expression').split())}" for one in conditions)
-    why, remedy = messages.did_nothing(would, messages.any_of(reasons)), messages.ASK_CHECK
-    return Finding("webhook", text(hook, "name"), why, details, remedy)
+    reasons += [messages.undone(text_at(other, "name")) for other in dry.matching_hooks(ours=False)]
+    details = tuple(
+        f"{text_at(item, 'name')}: {' '.join(text_at(item, 'expression').split())}" for item in conditions
+    )
+    why, remedy = messages.did_nothing(effect, messages.any_of(reasons)), messages.ASK_CHECK
+    return Finding("webhook", text_at(hook, "name"), why, details, remedy)
 
 
-def tables(dry: DryRun) -> set[str]:
-    """Returns the revisions of the tables in the records that the webhook wrote; none if it did nothing."""
-    before, after = (
-        {table for each in templates(obj) for key in RECORDS if (table := _table(each, key))}
+def table_revisions(dry: DryRun) -> set[str]:
+    """Returns the revisions of the tables in the records that the webhook wrote, which may be none."""
+    received_tables, stored_tables = (
+        {table for pod in templates(obj) for key in RECORDS if (table := _revision(pod, key))}
         for obj in (dry.received, dry.stored)
     )
-    return after if dry.answer["table"] in after else after - before
+    return stored_tables if dry.answer["table"] in stored_tables else stored_tables - received_tables
 
 
-def _table(template: Object, key: str) -> str:
+def _revision(template: Object, key: str) -> str:
     try:
-        return text(json.loads(labels(template, "annotations").get(key, "")), "table")
+        return text_at(json.loads(labels(template, "annotations").get(key, "")), "table")
     except (ValueError, RecursionError):
         return ""
 
 
-def unlike(dry: DryRun) -> Iterator[str]:
+def stored_differences(dry: DryRun) -> Iterator[str]:
     """Yields each field that the table sets or removes, and that would be stored with another value."""
     changes, job = dry.answer["changes"], dry.answer["job"]
-    label = next((label for one in templates(dry.stored) if (label := labels(one).get(JOB))), "")
-    if label and job and not name_of(dry.received):  # its label comes from the uid of the review
+    label = next((label for item in templates(dry.stored) if (label := labels(item).get(JOB))), "")
+    if label and job and not name_of(dry.received):  # the label has the review's uid
         changes = json.loads(json.dumps(changes).replace(job["id"], label))
     for change in changes:
-        path, before, wanted = numbered(parse_pointer(change["path"])), change["before"], change["after"]
-        around, there = at(dry.stored, *path[:-1]), at(dry.stored, *path)
-        if isinstance(around, list):  # its items may be in another order
-            there = next((one for one in around if _covers(one, wanted or before)), None)
-        if path[-1] not in RECORDS and not (there is None if wanted is None else _covers(there, wanted)):
-            yield messages.differs(change["path"], _shown(there), _shown(wanted))
+        path, before, expected = numbered(parse_pointer(change["path"])), change["before"], change["after"]
+        parent, stored = at(dry.stored, *path[:-1]), at(dry.stored, *path)
+        if isinstance(parent, list):  # the items of a list may be in another order
+            stored = next((item for item in parent if _contains(item, expected or before)), None)
+        if path[-1] not in RECORDS and not (
+            stored is None if expected is None else _contains(stored, expected)
+        ):
+            yield messages.differs(change["path"], _short_json(stored), _short_json(expected))
 
 
-def _covers(value: Any, wanted: Any) -> bool:  # noqa: ANN401 - JSON
-    """Returns whether a value contains another; the API server also adds its defaults."""
-    if isinstance(wanted, dict) and isinstance(value, dict):
-        return all(_covers(value.get(key), part) for key, part in wanted.items() if key not in RECORDS)
-    if isinstance(wanted, list) and isinstance(value, list):
-        return all(any(_covers(item, part) for item in value) for part in wanted)
-    equal = value == wanted or 0 < thousandths(str(value)) == thousandths(str(wanted))
-    return equal or wanted in (None, {}, [])
+def _contains(value: Any, expected: Any) -> bool:  # noqa: ANN401 - JSON
+    """Returns whether a value contains the expected one; the API server may have added its defaults."""
+    if isinstance(expected, dict) and isinstance(value, dict):
+        return all(_contains(value.get(key), part) for key, part in expected.items() if key not in RECORDS)
+    if isinstance(expected, list) and isinstance(value, list):
+        return all(any(_contains(item, part) for item in value) for part in expected)
+    is_equal = value == expected or 0 < thousandths(str(value)) == thousandths(str(expected))
+    return is_equal or expected in (None, {}, [])
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401 - JSON
+def _short_json(value: Any) -> str:  # noqa: ANN401 - JSON
     return (
         messages.NOTHING
         if value is None

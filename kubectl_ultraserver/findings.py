@@ -1,4 +1,4 @@
-"""A job with everything that was read about it, and the findings about what it waits for."""
+"""The job that a command examines, with all objects that were read about it; and the findings about it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,29 +11,29 @@ from contract.keys import ADDED, JOB, TRAINING
 from contract.place import ContractError, Place
 from kube.api import Object
 from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.names import JobName
-from kubectl_ultraserver.objects import at, labels, maps, metadata, name_of, number, templates, text
+from kubectl_ultraserver.names import JobReference
+from kubectl_ultraserver.objects import at, labels, maps_at, metadata, name_of, number_at, templates, text_at
 from placement.decide.cluster import shown
 from placement.observe.model import Ended, Node, Pod
 from placement.observe.read import ENDED, read_pod
 
 LAUNCHERS: Final = ("launcher", "master")
-"""Operators' names for the role of the pod that starts the others."""
+"""Names that operators use for the role of the pod that starts the other pods."""
 END_CONDITIONS: Final = ("Succeeded", "Complete", "Completed", "Failed")
-"""Conditions of jobs that have ended."""
+"""The conditions of a job that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a job waits for, or that is wrong with it.
+    """A fact that a job waits for, or a problem of the job.
 
     Attributes:
-        kind: The kind of its subject: ``node``, ``pod``, ``queue``, ``job``, ``ultraserver``, ``webhook``,
+        kind: The kind of the subject: ``node``, ``pod``, ``queue``, ``job``, ``ultraserver``, ``webhook``,
             ``operator``, ``scheduler`` or ``program``.
-        name: The name of its subject.
+        name: The name of the subject.
         text: The problem.
-        details: More lines, such as why each UltraServer is not used.
-        remedy: What to do; empty if the text implies it.
+        details: Lines with details, such as why each UltraServer is not used.
+        remedy: What the user can do; empty if the text implies it.
     """
 
     kind: str
@@ -45,93 +45,98 @@ class Finding:
 
 @dataclass(frozen=True)
 class Case:
-    """A job and its pods, and what else was read to explain it.
+    """A job, its pods, and the other objects that explain its state.
 
-    If the user may not read an object, its attribute is an empty map.
+    An attribute is an empty map if the user may not read the object.
 
     Attributes:
-        called: The job as the command names it.
-        namespace: Its namespace.
-        job: The object; empty if its kind is not in the table.
-        pods: Its pods in the order of their names. Pods that have ended are included.
+        reference: The job as the command names it.
+        namespace: The job's namespace.
+        job: The job's object; empty if its kind is not in the table.
+        pods: The job's pods by name, including pods that have ended.
         fleet: The nodes and pods of the cluster.
-        space: Its Namespace.
+        namespace_object: The job's Namespace.
         events: Events about the job and its pods.
-        registration: The MutatingWebhookConfiguration for jobs of its kind; None if there is none.
+        registration: The MutatingWebhookConfiguration for jobs of this kind; None if there is none.
         rules: The ConfigMap with the rule table; None if there is none.
-        answer: The preview service's answer about a job that the webhook did not change; else empty.
-        unasked: Why the preview service does not answer.
+        answer: The preview service's answer about a job that the webhook did not change;
+            empty for other jobs.
+        no_preview_reason: Why the preview service does not answer; empty if it answers.
         lease: The Lease of the placement program; None if there is none.
         workloads: Kueue's Workloads in the namespace.
-        kueue: Whether the API server serves Kueue's API.
-        over: The workers that have ended, of all jobs.
+        has_kueue: Whether the API server serves Kueue's API.
+        ended_workers: The workers of all jobs that have ended.
     """
 
-    called: JobName
+    reference: JobReference
     namespace: str
     job: Object
     pods: tuple[Object, ...]
     fleet: Fleet
-    space: Object = field(default_factory=dict)
+    namespace_object: Object = field(default_factory=dict)
     events: tuple[Object, ...] = ()
     registration: Object | None = field(default_factory=dict)
     rules: Object | None = None
     answer: Object = field(default_factory=dict)
-    unasked: str = ""
+    no_preview_reason: str = ""
     lease: Object | None = None
     workloads: tuple[Object, ...] = ()
-    kueue: bool = False
-    over: tuple[Ended, ...] = ()
+    has_kueue: bool = False
+    ended_workers: tuple[Ended, ...] = ()
 
     @property
     def kind(self) -> str:
-        """Its kind in kubectl's spelling; ``job`` if it is not known."""
-        return self.called.kind or text(self.job, "kind").lower() or "job"
+        """The job's kind as kubectl writes it; ``job`` if the kind is not known."""
+        return self.reference.kind or text_at(self.job, "kind").lower() or "job"
 
     @property
     def title(self) -> str:
-        """Its kind, namespace and name, such as ``mpijob team-b/train``."""
-        return f"{self.kind} {self.namespace}/{self.called.name}"
+        """The job's kind, namespace and name, such as ``mpijob team-b/train``."""
+        return f"{self.kind} {self.namespace}/{self.reference.name}"
 
     @property
-    def marked(self) -> bool:
+    def is_changed(self) -> bool:
         """Whether the webhook added something to the job or its pods."""
-        both = (*templates(self.job), *self.pods)
-        return any(ADDED in labels(each, "annotations") or JOB in labels(each) for each in both)
+        objects = (*templates(self.job), *self.pods)
+        return any(ADDED in labels(obj, "annotations") or JOB in labels(obj) for obj in objects)
 
     @property
-    def gated(self) -> set[str]:
-        """The names of its jobs with pods that wait for the placement program; a group may be a job."""
+    def gated_jobs(self) -> set[str]:
+        """The jobs with pods that wait for the placement program; a LeaderWorkerSet can have several."""
         return {shown(pod.key) for raw in self.pods if (pod := read_pod(raw)) and pod.gated}
 
     @property
-    def owners(self) -> set[str]:
-        """The names of its pods' owners: the job itself, and objects that it creates."""
-        owners = (owner for pod in self.pods for owner in maps(pod, "metadata", "ownerReferences"))
-        return {self.called.name, f"{self.called.name}-launcher", *(text(owner, "name") for owner in owners)}
+    def owner_names(self) -> set[str]:
+        """The names of the job, its launcher and the other owners of its pods."""
+        owners = (owner for pod in self.pods for owner in maps_at(pod, "metadata", "ownerReferences"))
+        return {
+            self.reference.name,
+            f"{self.reference.name}-launcher",
+            *(text_at(owner, "name") for owner in owners),
+        }
 
     @cached_property
-    def raw(self) -> dict[str, Object]:
+    def pod_objects(self) -> dict[str, Object]:
         """The pods as JSON, by name."""
         return {name_of(raw): raw for raw in self.pods}
 
     @cached_property
     def workers(self) -> tuple[Pod, ...]:
-        """The pods that take nodes, by number: with a placement annotation or, without one, with devices."""
+        """The pods that take nodes, by number: they have a placement annotation or request devices."""
         workers: list[Pod] = []
         numbers: defaultdict[str, set[int]] = defaultdict(set)
-        raws = sorted(self.pods, key=_has_ended)
-        for raw in raws:
-            pod = _read(raw)
+        raw_pods = sorted(self.pods, key=_has_ended)
+        for raw in raw_pods:
+            pod = _pod_of(raw)
             if pod.place is None and not (self.problem(pod) or self.fleet.belief.claiming(pod).neuron):
                 continue
-            taken = numbers[pod.job]
-            if pod.place is None or pod.place.index is None:  # without a number the order is free
-                pod = replace(pod, number=len(taken))
+            known_numbers = numbers[pod.job]
+            if pod.place is None or pod.place.index is None:  # its number is free
+                pod = replace(pod, number=len(known_numbers))
             # A Job keeps its failed pod next to the new one.
-            replaced = pod.place and (pod.number in taken or pod.number >= pod.place.workers)
-            if not (_has_ended(raw) and replaced):
-                taken.add(pod.number)
+            is_replaced = pod.place and (pod.number in known_numbers or pod.number >= pod.place.workers)
+            if not (_has_ended(raw) and is_replaced):
+                known_numbers.add(pod.number)
                 workers.append(pod)
         return tuple(sorted(workers, key=lambda pod: (pod.job, pod.number, pod.name)))
 
@@ -140,8 +145,8 @@ class Case:
         return self.fleet.belief.claiming(pod).problem
 
     @cached_property
-    def jobs(self) -> Mapping[str, tuple[Pod, ...]]:
-        """The workers by job: those of an object or, in a LeaderWorkerSet, of each group."""
+    def workers_by_job(self) -> Mapping[str, tuple[Pod, ...]]:
+        """The workers of each job; each group of a LeaderWorkerSet is a job."""
         jobs: defaultdict[str, tuple[Pod, ...]] = defaultdict(tuple)
         for pod in self.workers:
             jobs[pod.job] += (pod,)
@@ -149,76 +154,78 @@ class Case:
 
     @property
     def launchers(self) -> list[Object]:
-        """The pods that start the job and take no node; the newest last."""
+        """The pods that start the job and take no node. The newest is the last."""
         workers = {pod.name for pod in self.workers}
-        launchers = [raw for raw in self.pods if starts(raw) and name_of(raw) not in workers]
-        return sorted(launchers, key=lambda pod: text(pod, "metadata", "creationTimestamp"))
+        launchers = [raw for raw in self.pods if is_launcher(raw) and name_of(raw) not in workers]
+        return sorted(launchers, key=lambda pod: text_at(pod, "metadata", "creationTimestamp"))
 
     @cached_property
     def place(self) -> Place | None:
-        """The placement annotation of its pods or templates; None if the webhook did not change the job."""
-        places = (_place(raw) for raw in (*self.pods, *templates(self.job)))
+        """The placement annotation of the job's pods or templates; None if the webhook added none."""
+        places = (_placement_of(raw) for raw in (*self.pods, *templates(self.job)))
         return next((place for place in places if place), None)
 
     @property
-    def wanted(self) -> int:
+    def worker_count(self) -> int:
         """The number of workers that the job needs.
 
-        An MPIJob without a placement annotation has this number in its spec.
+        Without a placement annotation, the spec of an MPIJob has this number.
         """
         if self.place:
-            return self.place.workers * max(len(self.jobs), 1)
-        return max(number(self.job, "spec", "mpiReplicaSpecs", "Worker", "replicas"), len(self.workers))
+            return self.place.workers * max(len(self.workers_by_job), 1)
+        return max(number_at(self.job, "spec", "mpiReplicaSpecs", "Worker", "replicas"), len(self.workers))
 
     def node(self, worker: Pod) -> Node | None:
-        """Returns a worker's node; None if it has none, or if the node was deleted."""
+        """Returns a worker's node; None if the worker has no node, or if the node was deleted."""
         return self.fleet.topology.nodes.get(worker.node)
 
     @property
-    def suspended(self) -> bool:
+    def is_suspended(self) -> bool:
         """Whether the job is suspended."""
         return True in (at(self.job, "spec", "suspend"), at(self.job, "spec", "runPolicy", "suspend"))
 
     def events_about(self, names: Iterable[str], *, component: str = "") -> Iterator[Object]:
-        """Yields the last Event of each reason about the given objects: warnings, or all of ``component``."""
+        """Yields the last Event of each reason about the objects: warnings, or all of ``component``."""
         objects = set(names)
-        last: dict[tuple[str, str], Object] = {}
-        for event in sorted(self.events, key=_when):
-            name = text(event, "involvedObject", "name")
+        last_events: dict[tuple[str, str], Object] = {}
+        for event in sorted(self.events, key=_event_time):
+            name = text_at(event, "involvedObject", "name")
             if name in objects and (
-                reporter(event) == component if component else event.get("type") == "Warning"
+                reporting_program(event) == component if component else event.get("type") == "Warning"
             ):
-                last[name, text(event, "reason")] = event
-        yield from last.values()
+                last_events[name, text_at(event, "reason")] = event
+        yield from last_events.values()
 
-    def ended(self) -> str:
+    def end_reason(self) -> str:
         """Returns how the job ended, with the reason; empty for a job that has not ended."""
-        for item in maps(self.job, "status", "conditions"):
+        for item in maps_at(self.job, "status", "conditions"):
             if item.get("type") in END_CONDITIONS and item.get("status") == "True":
-                return f"{item['type']}: {text(item.get('message')) or text(item.get('reason'))}".strip(": ")
+                return f"{item['type']}: {text_at(item.get('message')) or text_at(item.get('reason'))}".strip(
+                    ": "
+                )
         return ""
 
 
-def reporter(event: Object) -> str:
+def reporting_program(event: Object) -> str:
     """Returns the program that wrote an Event."""
-    return text(event, "reportingComponent") or text(event, "source", "component")
+    return text_at(event, "reportingComponent") or text_at(event, "source", "component")
 
 
-def _when(event: Object) -> str:
+def _event_time(event: Object) -> str:
     """Returns an Event's time; the API server writes times in a form that sorts as text."""
     times = (event.get("eventTime"), event.get("lastTimestamp"), metadata(event).get("creationTimestamp"))
     return next((time for time in times if isinstance(time, str) and time), "")
 
 
-def starts(raw: Object) -> bool:
-    """Returns whether a pod starts the others of its job, by its operator's label."""
+def is_launcher(raw: Object) -> bool:
+    """Returns whether a pod is its job's launcher, by the operator's label."""
     return labels(raw).get(TRAINING + "job-role") in LAUNCHERS
 
 
-def _place(raw: Object) -> Place | None:
+def _placement_of(raw: Object) -> Place | None:
     try:
         return contract.read(metadata(raw))
-    except ContractError:  # `problem` reports it for a pod
+    except ContractError:  # `problem` reports the error of a pod
         return None
 
 
@@ -226,8 +233,8 @@ def _has_ended(raw: Object) -> bool:
     return at(raw, "status", "phase") in ENDED
 
 
-def _read(raw: Object) -> Pod:
-    """Returns a pod; one that has ended is read as if it ran, because it still belongs to the job."""
+def _pod_of(raw: Object) -> Pod:
+    """Returns a pod. A pod that has ended is read as if it ran, because it still belongs to its job."""
     pod = read_pod(raw | {"status": {}} if _has_ended(raw) else raw)
     if pod is None:
         raise LookupError(f"pod {name_of(raw)} has ended")

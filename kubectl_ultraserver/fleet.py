@@ -1,4 +1,4 @@
-"""The nodes and pods that the commands examine. This module is pure: `listing` reads them."""
+"""The nodes and pods that the commands examine. Pure: `listing` reads the nodes and pods."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ MODE: Final = ULTRASERVER + "mode"
 
 @dataclass(frozen=True)
 class Fleet:
-    """The nodes, and the pods on them.
+    """The nodes of the cluster, and the pods that use or may use them.
 
     Attributes:
         topology: All nodes.
-        pods: The pods that have not ended and are on nodes with Neuron devices, or wait.
-        owners: The name of a pod's job by the pod's uid, for pods of jobs.
-        unseen: A sentence on what could not be listed; empty if everything was.
+        pods: The pods that wait, and the running pods on nodes with devices of a family.
+        job_names: The name of a pod's job, by the pod's uid.
+        unseen: A sentence that says what could not be listed; empty if everything was listed.
         table: The installation's rule table.
         inventory: The device claims and devices.
         now: The time.
@@ -37,7 +37,7 @@ class Fleet:
 
     topology: Topology
     pods: tuple[Pod, ...]
-    owners: dict[str, str] = field(default_factory=dict)
+    job_names: dict[str, str] = field(default_factory=dict)
     unseen: str = ""
     table: Table = field(default_factory=lambda: read(None))
     inventory: Inventory = field(default_factory=Inventory)
@@ -45,12 +45,15 @@ class Fleet:
 
     @cached_property
     def belief(self) -> Belief:
-        """The facts about pods that the placement program would trust."""
+        """What the placement program would believe about the pods."""
         units, bound = self.table.units, Tuning().bound
         return Belief(self.pods, self.inventory, self.topology, units, self.now, bound)
 
     def claimed_configs(self, pod: Pod) -> dict[str, int]:
-        """Returns the node config, or 0, in each of a pod's device claims, by template or claim."""
+        """Returns the node config of each device claim of a pod, by the name of the claim or its template.
+
+        The node config is 0 if the claim has none.
+        """
         configs = dict[str, int]()
         for template, name in pod.claims:
             claim = self.inventory.claims.get((pod.namespace, name))
@@ -58,50 +61,50 @@ class Fleet:
         return configs
 
     @cached_property
-    def claims(self) -> dict[str, tuple[str, ...]]:
-        """The device claims that have devices of a node, by node."""
+    def claims_by_node(self) -> dict[str, tuple[str, ...]]:
+        """The names of the device claims that have devices of a node, by the node's name."""
         by_node: defaultdict[str, list[str]] = defaultdict(list)
-        for claim in self.taken:
+        for claim in self.claimed_devices:
             by_node[claim.node].append(shown(claim.claim).removeprefix("claim "))
         return {node: tuple(sorted(names)) for node, names in by_node.items()}
 
     @cached_property
-    def taken(self) -> tuple[Taken, ...]:
-        """The devices that are in use by device claims."""
+    def claimed_devices(self) -> tuple[Taken, ...]:
+        """The devices that are allocated to device claims."""
         return tuple(taken(self.inventory, self.topology.nodes, self.pods))
 
-    def has(self, node: Node) -> bool:
-        """Returns whether a node is in an UltraServer, working or not."""
+    def is_ultraserver_node(self, node: Node) -> bool:
+        """Returns whether a node is an UltraServer node, even if its UltraServer does not work."""
         return (
             MODE in node.labels
             or not node.labels.keys().isdisjoint(self.table.units.labels)
             or node.labels.get(self.table.type_label) in self.table.types
         )
 
-    def may_take(self, node: Node) -> bool:
+    def has_unit_or_devices(self, node: Node) -> bool:
         """Returns whether a node is in a unit or has devices of a family."""
-        return self.has(node) or not self.table.units.devices.isdisjoint(node.allocatable)
+        return self.is_ultraserver_node(node) or not self.table.units.devices.isdisjoint(node.allocatable)
 
     @property
-    def shown(self) -> list[str]:
-        """The node labels of units, the smallest first, and of modes."""
+    def shown_labels(self) -> list[str]:
+        """The node labels that commands show: those of units, the smallest first, and the mode."""
         units = reversed(self.table.units.labels)
         return [*(label for key in units for label in (key, NODE_IDS.get(key)) if label), MODE]
 
     @cached_property
-    def holders(self) -> dict[str, dict[str, list[Member]]]:
-        """The holders of each node, with their pods, as far as the placement program trusts these.
+    def holders_by_node(self) -> dict[str, dict[str, list[Member]]]:
+        """The holders of each node, and the pods of each holder, that the placement program would count.
 
-        A holder is a job, or ``pod NAMESPACE/NAME`` without a job, or a device claim without a pod.
+        A holder is a job, a pod without a job (``pod NAMESPACE/NAME``), or a device claim without a pod.
         """
         holders: dict[str, dict[str, list[Member]]] = {}
         for pod in self.pods:
             member = self.belief.of(pod)
             if pod.node and (member.place is not None or member.neuron):
-                job = self.owners.get(pod.uid)
-                who = f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
-                holders.setdefault(pod.node, {}).setdefault(who, []).append(member)
-        for claim in self.taken:
+                job = self.job_names.get(pod.uid)
+                holder = f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
+                holders.setdefault(pod.node, {}).setdefault(holder, []).append(member)
+        for claim in self.claimed_devices:
             if claim.stranger:
                 holders.setdefault(claim.node, {})[shown(claim.claim)] = []
         return holders

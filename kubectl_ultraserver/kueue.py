@@ -1,6 +1,6 @@
-"""Explains why Kueue does not admit a job, from the job's Workload.
+"""Explains from a job's Workload why Kueue does not admit the job.
 
-The fields are those of Kueue 0.15 (``apis/kueue/v1beta2``); ``v1beta1`` has the same ones.
+The fields are those of Kueue 0.15 (``apis/kueue/v1beta2``); ``v1beta1`` has the same fields.
 """
 
 from collections.abc import Iterator
@@ -9,67 +9,67 @@ from typing import Final
 from kube.api import Object
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Case, Finding
-from kubectl_ultraserver.names import JobName
-from kubectl_ultraserver.objects import at, condition, holds, labels, maps, metadata, name_of, text
+from kubectl_ultraserver.names import JobReference
+from kubectl_ultraserver.objects import at, condition, is_true, labels, maps_at, metadata, name_of, text_at
 
-QUEUE: Final = "kueue.x-k8s.io/queue-name"
-"""Label of a job that waits in a LocalQueue."""
-GATES: Final = "kueue.x-k8s.io/"
-"""Prefix of Kueue's scheduling gates."""
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+"""The label of a job with the name of its LocalQueue."""
+GATE_PREFIX: Final = "kueue.x-k8s.io/"
+"""The prefix of Kueue's scheduling gates."""
 
 
-def owned(workload: Object, called: JobName, uid: object = None) -> bool:
-    """Returns whether a Workload belongs to a job, by the job's uid or, without one, by its name."""
+def is_owned(workload: Object, reference: JobReference, uid: object = None) -> bool:
+    """Returns whether a job owns a Workload. The job has a uid or, if that is not known, a name."""
     return any(
-        owner.get("uid") == uid if uid else called.means(owner.get("name"), owner.get("kind"))
-        for owner in maps(workload, "metadata", "ownerReferences")
+        owner.get("uid") == uid if uid else reference.is_owner(owner.get("name"), owner.get("kind"))
+        for owner in maps_at(workload, "metadata", "ownerReferences")
     )
 
 
-def queued(case: Case) -> Iterator[Finding]:
-    """Yields findings about what a job waits for in a queue."""
+def explain_kueue(case: Case) -> Iterator[Finding]:
+    """Yields findings about what a job in a queue waits for."""
     uid = metadata(case.job).get("uid")
-    workloads = [each for each in case.workloads if owned(each, case.called, uid)]
-    queue = labels(case.job).get(QUEUE, "")
+    workloads = [workload for workload in case.workloads if is_owned(workload, case.reference, uid)]
+    queue = labels(case.job).get(QUEUE_LABEL, "")
     for workload in workloads:
-        yield from _held(case, workload)
-    if workloads or not case.suspended:
+        yield from _explain_workload(case, workload)
+    if workloads or not case.is_suspended:
         return
     if not queue:
         policy = "runPolicy" if at(case.job, "spec", "runPolicy", "suspend") else ""
         field = f"spec.{policy}.suspend" if policy else "spec.suspend"
-        remedy = messages.resume(case.namespace, f"{case.kind} {case.called.name}", policy)
-        yield Finding("job", case.called.name, messages.suspended(field), (), remedy)
-    elif not case.kueue:
+        remedy = messages.resume(case.namespace, f"{case.kind} {case.reference.name}", policy)
+        yield Finding("job", case.reference.name, messages.suspended(field), (), remedy)
+    elif not case.has_kueue:
         yield Finding("queue", queue, messages.NO_KUEUE)
     else:
-        group = text(case.job.get("apiVersion")).partition("/")[0]
+        group = text_at(case.job.get("apiVersion")).partition("/")[0]
         remedy = messages.integrations(f"{group}/{case.kind}")
         yield Finding("queue", queue, messages.NO_WORKLOAD, (), remedy)
 
 
-def _held(case: Case, workload: Object) -> Iterator[Finding]:
+def _explain_workload(case: Case, workload: Object) -> Iterator[Finding]:
     """Yields findings about a Workload that is not admitted and not finished."""
-    admitted, reserved = (holds(workload, kind) for kind in ("Admitted", "QuotaReserved"))
-    if holds(workload, "Finished") or (admitted and not holds(workload, "Evicted")):
+    is_admitted, has_quota = (is_true(workload, kind) for kind in ("Admitted", "QuotaReserved"))
+    if is_true(workload, "Finished") or (is_admitted and not is_true(workload, "Evicted")):
         return
-    queue = text(workload, "spec", "queueName")
-    before = condition(workload, "Evicted") if holds(workload, "Evicted") else {}
-    evicted = messages.kueue_evicted(before.get("reason"), text(before.get("message")))
-    details = (evicted,) if before else ()
+    queue = text_at(workload, "spec", "queueName")
+    eviction = condition(workload, "Evicted") if is_true(workload, "Evicted") else {}
+    eviction_text = messages.kueue_evicted(eviction.get("reason"), text_at(eviction.get("message")))
+    details = (eviction_text,) if eviction else ()
     if at(workload, "spec", "active") is False:
         yield Finding("queue", queue, messages.deactivated(name_of(workload)), details)
-    elif reserved:
+    elif has_quota:
         checks = [
-            messages.admission_check(check.get("name"), check.get("state"), text(check.get("message")))
-            for check in maps(workload, "status", "admissionChecks")
+            messages.admission_check(check.get("name"), check.get("state"), text_at(check.get("message")))
+            for check in maps_at(workload, "status", "admissionChecks")
             if check.get("state") != "Ready"
         ]
         yield Finding("queue", queue, messages.WAITS_FOR_CHECKS, (*checks, *details))
     else:
-        why = text(condition(workload, "QuotaReserved"), "message") or messages.NOT_SEEN
-        # For both Kueue reports that the quota is not reserved; if nodes are missing it names the topology.
-        lack = 'topology "' in why
-        describe = messages.describe_queue(case.namespace, queue)
-        what, remedy = ("nodes", messages.TOPOLOGY) if lack else ("quota", describe)
-        yield Finding("queue", queue, messages.waits_in_queue(what, why), details, remedy)
+        why = text_at(condition(workload, "QuotaReserved"), "message") or messages.NOT_SEEN
+        # Kueue reports missing nodes as quota that is not reserved, too, but then it names the topology.
+        lacks_nodes = 'topology "' in why
+        describe_command = messages.describe_queue(case.namespace, queue)
+        resource, remedy = ("nodes", messages.TOPOLOGY) if lacks_nodes else ("quota", describe_command)
+        yield Finding("queue", queue, messages.waits_in_queue(resource, why), details, remedy)

@@ -1,4 +1,4 @@
-"""Reads objects of the API server, in pages, and keeps only the fields that are needed."""
+"""Reads objects of the API server page by page, and keeps only the fields that commands need."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,9 +14,9 @@ from kube.rest import RestApi
 from kubectl_ultraserver import messages, service
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.kueue import owned
-from kubectl_ultraserver.names import JobName, belongs, job_of
-from kubectl_ultraserver.objects import NAME, at, maps, name_of, text
+from kubectl_ultraserver.kueue import is_owned
+from kubectl_ultraserver.names import JobReference, is_pod_of, job_of
+from kubectl_ultraserver.objects import NAME, at, maps_at, name_of, text_at
 from kubectl_ultraserver.table import Table, read
 from placement.decide.allocation import offered
 from placement.decide.topology import Topology
@@ -38,7 +38,7 @@ LEASE: Final = f"{leases(NAME)}/{COMPONENT}"
 
 
 class UnknownJobError(Exception):
-    """There is no such job."""
+    """The API server has no job of this name."""
 
 
 @dataclass
@@ -55,25 +55,25 @@ class Lister:
 
     @cached_property
     def fleet(self) -> Fleet:
-        """All nodes and relevant pods; only those of one namespace if the user may not list others.
+        """All nodes and relevant pods; only the pods of one namespace if the user may not list other pods.
 
         Raises:
-            ApiError: These cannot be listed either.
+            ApiError: The pods of the namespace cannot be listed either.
         """
-        inventory, unseen = self._claims()
+        inventory, unseen = self._read_claims()
         nodes = {node.name: node for node in map(read_node, self.items("/api/v1/nodes"))}
         topology = Topology(offered(inventory, nodes).values())
         fleet = Fleet(topology, (), table=self.table, inventory=inventory, now=datetime.now(UTC))
-        names = {node.name for node in topology.nodes.values() if fleet.may_take(node)}
-        listed, forbidden = self._pods(LIVE, lambda raw: _on(raw, names))
+        node_names = {node.name for node in topology.nodes.values() if fleet.has_unit_or_devices(node)}
+        pods_and_jobs, forbidden = self._pods(LIVE, lambda raw: _relevant_pod(raw, node_names))
         unseen = messages.other_pods_unseen(forbidden) if forbidden else unseen
-        pods = tuple(pod for pod, _ in listed)
-        owners = {pod.uid: owner for pod, owner in listed if owner}
-        return replace(fleet, pods=pods, owners=owners, unseen=unseen)
+        pods = tuple(pod for pod, _ in pods_and_jobs)
+        job_names = {pod.uid: job for pod, job in pods_and_jobs if job}
+        return replace(fleet, pods=pods, job_names=job_names, unseen=unseen)
 
     @cached_property
-    def ended(self) -> tuple[Ended, ...]:
-        """The workers that have ended; only those of one namespace if `fleet` has only these."""
+    def ended_workers(self) -> tuple[Ended, ...]:
+        """The workers that have ended; only workers of one namespace if the user may not list other pods."""
         return tuple(self._pods(OVER, read_ended)[0])
 
     @cached_property
@@ -81,8 +81,8 @@ class Lister:
         """The Lease of the placement program; see `findings.Case`."""
         return self._get(LEASE)
 
-    def _claims(self) -> tuple[Inventory, str]:
-        """Returns the device claims (none before Kubernetes 1.34), and the reason if they were not read."""
+    def _read_claims(self) -> tuple[Inventory, str]:
+        """Returns the device claims, and the reason if they were not read; none before Kubernetes 1.34."""
         if not self.has_claims:
             return Inventory(), ""
         try:
@@ -91,74 +91,79 @@ class Lister:
             return Inventory(), messages.claims_unseen(error)
 
     def _read(self, path: str, read: Callable[[Object], T | None]) -> dict[tuple[str, str], T]:
-        """Returns what ``read`` keeps of a collection, by namespace and name."""
-        pairs = (((text(raw, "metadata", "namespace"), name_of(raw)), read(raw)) for raw in self.items(path))
+        """Returns the results of ``read`` for a collection's items, by namespace and name, without None."""
+        pairs = (
+            ((text_at(obj, "metadata", "namespace"), name_of(obj)), read(obj)) for obj in self.items(path)
+        )
         return {key: item for key, item in pairs if item is not None}
 
-    def job(self, called: JobName) -> Case:
-        """Returns a job, its pods and the cluster.
+    def job(self, reference: JobReference) -> Case:
+        """Returns a job with its pods and the cluster.
 
         Raises:
-            UnknownJobError: There is no such job.
+            UnknownJobError: The API server has no job of this name.
             ApiError: The API server refuses, or does not answer.
         """
-        job = self._job(called)
-        pods = [pod for pod in self.items(f"/api/v1/{self._inside}/pods") if belongs(pod, called)]
-        if job is None and not pods and not any(owned(one, called) for one in self._workloads()):
-            raise UnknownJobError(messages.no_job(called, self.namespace))
-        return Case(called, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet)
+        job = self._job(reference)
+        pods = [pod for pod in self.items(f"/api/v1/{self._scope}/pods") if is_pod_of(pod, reference)]
+        if job is None and not pods and not any(is_owned(item, reference) for item in self._workloads()):
+            raise UnknownJobError(messages.no_job(reference, self.namespace))
+        return Case(reference, self.namespace, job or {}, tuple(sorted(pods, key=name_of)), self.fleet)
 
-    def explained(self, case: Case) -> Case:
-        """Returns the case with everything else that explains the job, as far as the user may read it."""
-        names = {*case.owners, *map(name_of, case.pods)}
+    def with_explanations(self, case: Case) -> Case:
+        """Returns the case with all other objects that explain the job and that the user may read."""
+        names = {*case.owner_names, *map(name_of, case.pods)}
         events = self._readable(
-            f"/api/v1/{self._inside}/events", lambda event: at(event, "involvedObject", "name") in names
+            f"/api/v1/{self._scope}/events", lambda event: at(event, "involvedObject", "name") in names
         )
-        uid = text(case.job, "metadata", "uid")
-        own = f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
+        uid = text_at(case.job, "metadata", "uid")
+        selector = f"?labelSelector=kueue.x-k8s.io%2Fjob-uid%3D{uid}" if uid else ""
         case = replace(
             case,
-            space=self._get(f"/api/v1/namespaces/{self.namespace}") or {},
+            namespace_object=self._get(f"/api/v1/namespaces/{self.namespace}") or {},
             events=tuple(events),
             registration=self._registration(case.kind),
             rules=self._rules,
             lease=self.lease,
-            over=self.ended,
-            workloads=tuple(self._workloads(own)),
-            kueue=bool(self.kueue),
+            ended_workers=self.ended_workers,
+            workloads=tuple(self._workloads(selector)),
+            has_kueue=bool(self.kueue_api),
         )
-        return self.answered(case, case.job) if case.job and not case.marked else case
+        return self.with_preview(case, case.job) if case.job and not case.is_changed else case
 
-    def answered(self, case: Case, job: Object) -> Case:
+    def with_preview(self, case: Case, job: Object) -> Case:
         """Returns the case with the preview service's answer about the job at its creation time."""
-        created = text(job, "metadata", "creationTimestamp")
+        created = text_at(job, "metadata", "creationTimestamp")
         parameters = {"namespace": case.namespace, **({"time": created} if created else {})}
         try:
-            return replace(case, answer=service.item(self.api, job, **parameters))
-        except service.OffError as error:
-            return replace(case, unasked=str(error))
+            return replace(case, answer=service.item_of(self.api, job, **parameters))
+        except service.UnavailableError as error:
+            return replace(case, no_preview_reason=str(error))
 
     def _pods(self, query: str, read: Callable[[Object], T | None]) -> tuple[list[T], str]:
-        """Returns what ``read`` keeps of pods; and why only one namespace was listed, or an empty text."""
-        try:
-            return self._kept(f"/api/v1/pods?{query}", read), ""
-        except ForbiddenError as error:
-            return self._kept(f"/api/v1/{self._inside}/pods?{query}", read), str(error)
+        """Returns the results of ``read`` for pods, without None.
 
-    def _kept(self, path: str, read: Callable[[Object], T | None]) -> list[T]:
+        The text says why only one namespace was listed; it is empty if all were listed.
+        """
+        try:
+            return self._map_items(f"/api/v1/pods?{query}", read), ""
+        except ForbiddenError as error:
+            return self._map_items(f"/api/v1/{self._scope}/pods?{query}", read), str(error)
+
+    def _map_items(self, path: str, read: Callable[[Object], T | None]) -> list[T]:
         return [item for raw in self.items(path) if (item := read(raw)) is not None]
 
     def _registration(self, kind: str) -> Object | None:
         """Returns the registration of the webhook for a kind of job; see `findings.Case`."""
         resources = {resource for _, resource in self._resources(kind)}
         try:
-            return next((each for each in self.items(HOOKS) if _sends(each, resources)), None)
+            return next((config for config in self.items(HOOKS) if _receives(config, resources)), None)
         except ForbiddenError:
             return {}
 
     def _workloads(self, query: str = "") -> list[Object]:
         """Returns Kueue's Workloads in the namespace; none if Kueue is not installed."""
-        return self._readable(f"{self.kueue}/{self._inside}/workloads{query}") if self.kueue else []
+        return self._readable(f"{self.kueue_api}/{self._scope}/workloads{query}") if self.kueue_api else []
 
     @cached_property
     def _rules(self) -> Object | None:
@@ -171,91 +176,91 @@ class Lister:
         return read(self._rules)
 
     def _resources(self, kind: str) -> Iterator[tuple[str, str]]:
-        """Yields API version and name of the served resources of the rule table's jobs, or of one kind."""
-        for version, _, wanted in (known.rpartition("/") for known in self.table.kinds):
-            if version in self.served and kind in ("", wanted.lower()):
-                for resource in maps(self.api.get(f"/apis/{version}"), "resources"):
-                    if resource.get("kind") == wanted and "/" not in text(resource, "name"):
-                        yield version, text(resource, "name")
+        """Yields API version and name of each served resource, for the table's kinds or for one of them."""
+        for version, _, kind_name in (row_kind.rpartition("/") for row_kind in self.table.kinds):
+            if version in self.served and kind in ("", kind_name.lower()):
+                for resource in maps_at(self.api.get(f"/apis/{version}"), "resources"):
+                    if resource.get("kind") == kind_name and "/" not in text_at(resource, "name"):
+                        yield version, text_at(resource, "name")
 
-    def _job(self, called: JobName) -> Object | None:
-        """Returns the object of a job; None if there is none, or if the user may not read unnamed kinds."""
-        for version, resource in self._resources(called.kind):
+    def _job(self, reference: JobReference) -> Object | None:
+        """Returns the object of a job; None if none of the kinds that the user may read has it."""
+        for version, resource in self._resources(reference.kind):
             try:
-                with _needs(f"get {resource} in namespace {self.namespace}"):
-                    path = f"/apis/{version}/{self._inside}/{resource}/{quote(called.name, safe='')}"
+                with _right_needed(f"get {resource} in namespace {self.namespace}"):
+                    path = f"/apis/{version}/{self._scope}/{resource}/{quote(reference.name, safe='')}"
                     if job := self.api.get(path):
                         return job
             except ForbiddenError:
-                if called.kind or resource == MPIJOBS:
+                if reference.kind or resource == MPIJOBS:
                     raise
         return None
 
     @cached_property
     def served(self) -> frozenset[str]:
         """The API versions that the API server serves, as ``GROUP/VERSION``."""
-        groups = maps(self.api.get("/apis"), "groups")
+        groups = maps_at(self.api.get("/apis"), "groups")
         return frozenset(
-            text(version, "groupVersion") for group in groups for version in maps(group, "versions")
+            text_at(version, "groupVersion") for group in groups for version in maps_at(group, "versions")
         )
 
     @property
-    def _inside(self) -> str:
+    def _scope(self) -> str:
         return f"namespaces/{self.namespace}"
 
     @property
     def has_claims(self) -> bool:
-        """Whether the API server serves device claims, as from Kubernetes 1.34 on."""
+        """Whether the API server serves device claims; Kubernetes does from version 1.34 on."""
         return API.removeprefix("/apis/") in self.served
 
     @property
-    def kueue(self) -> str:
+    def kueue_api(self) -> str:
         """The path of Kueue's newest API version; empty if Kueue is not installed."""
         return next((f"/apis/{version}" for version in KUEUE if version in self.served), "")
 
     def _get(self, path: str) -> Object | None:
-        """Returns an object; {} if the user may not read it."""
+        """Returns an object; None if it does not exist, and {} if the user may not read it."""
         try:
             return self.api.get(path)
         except ForbiddenError:
             return {}
 
-    def _readable(self, path: str, keep: Callable[[Object], bool] = bool) -> list[Object]:
-        """Returns the objects of a collection to keep; none if the user may not read it."""
+    def _readable(self, path: str, is_wanted: Callable[[Object], bool] = bool) -> list[Object]:
+        """Returns the wanted items of a collection; none if the user may not read the collection."""
         try:
-            return [each for each in self.items(path) if keep(each)]
+            return [item for item in self.items(path) if is_wanted(item)]
         except ForbiddenError:
             return []
 
     def items(self, path: str) -> Iterator[Object]:
-        """Yields the objects of a collection, and reads a page at a time."""
-        *_, where, name, kind = path.partition("?")[0].split("/")
-        what = f"{kind} in namespace {name}" if where == "namespaces" else kind
+        """Yields the items of a collection, which is read page by page."""
+        *_, scope, name, resource = path.partition("?")[0].split("/")
+        description = f"{resource} in namespace {name}" if scope == "namespaces" else resource
         try:
-            with _needs(f"list {what}"):
+            with _right_needed(f"list {description}"):
                 for number, page in enumerate(self.api.pages(path), 1):
-                    yield from maps(page, "items")
-                    progress(f"listing {what}, page {number}")
+                    yield from maps_at(page, "items")
+                    progress(f"listing {description}, page {number}")
         finally:
             progress("")
 
 
-def _on(raw: Object, names: set[str]) -> tuple[Pod, str] | None:
-    """Returns a pod on one of these nodes or on none, and its job's name; None for others."""
+def _relevant_pod(raw: Object, node_names: set[str]) -> tuple[Pod, str] | None:
+    """Returns a pod with its job's name, if it is on one of these nodes or waits; else None."""
     node = at(raw, "spec", "nodeName")
-    pod = read_pod(raw) if not node or node in names else None
+    pod = read_pod(raw) if not node or node in node_names else None
     return (pod, job_of(raw)) if pod and (node or pod.gated or pod.place or pod.fault) else None
 
 
-def _sends(registration: Object, resources: set[str]) -> bool:
-    hooks = maps(registration, "webhooks") if NAME in name_of(registration) else ()
-    return any(resources & {*(rule.get("resources") or ())} for hook in hooks for rule in maps(hook, "rules"))
+def _receives(registration: Object, names: set[str]) -> bool:
+    hooks = maps_at(registration, "webhooks") if NAME in name_of(registration) else ()
+    return any(names & {*(rule.get("resources") or ())} for hook in hooks for rule in maps_at(hook, "rules"))
 
 
 @contextmanager
-def _needs(what: str) -> Iterator[None]:
+def _right_needed(right: str) -> Iterator[None]:
     try:
         yield
     except ForbiddenError as error:
         reason = str(error).partition(": 403 ")[2] or str(error)
-        raise ForbiddenError(messages.lacks_right(what, reason)) from error
+        raise ForbiddenError(messages.lacks_right(right, reason)) from error

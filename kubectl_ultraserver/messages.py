@@ -1,7 +1,7 @@
 """The texts of the plugin's findings, verdicts and refusals.
 
-A text with values is a function of them, mostly the ``format`` of a template. `VERDICTS` has the codes of the
-problems that ``verify`` finds. docs/reference.md lists them.
+A text with values is a function, mostly the ``format`` of a template. `VERDICTS` has the codes of the
+problems that ``verify`` finds; docs/reference.md lists these codes.
 """
 
 import json
@@ -15,16 +15,16 @@ from contract.place import Placer
 from kubectl_ultraserver.objects import NAME
 from placement.observe.model import COMPONENT
 
-NAMED: Final = 4
-"""Maximum number of names in a text; the others are counted."""
+MAX_NAMES: Final = 4
+"""The maximum number of names in a text, which counts the other names."""
 
 RECREATE: Final = "delete the job and apply it again: the webhook acts on creation only"
 GET_PODS: Final = f"kubectl -n {NAME} get pods"
 NO_NODE: Final = "none"
 
 
-def few(names: Sequence[str]) -> str:
-    return texts.few(names, NAMED)
+def join_names(names: Sequence[str]) -> str:
+    return texts.join_names(names, MAX_NAMES)
 
 
 # ---- The verdict of `verify` -------------------------------------------------------------------------------
@@ -37,17 +37,17 @@ VERDICTS: Final[Mapping[str, str]] = {
     "node": "is on nodes that cannot work together",
     "claim": "cannot work with its device claims",
 }
-"""The kinds of `Fault` in a sentence."""
+"""For each kind of `Fault`, its words in a sentence."""
 UNKNOWN: Final = "cannot tell whether it is placed whole"
 NO_WORKERS: Final = "it has no workers"
 whole: Final = "placed whole: {} workers on {}, as node config {} needs".format
-crowded_node: Final = "node {} has {} of its workers, and may have one".format
+crowded_node: Final = "node {} has {} of the job's workers, and may have one".format
 on_node: Final = "{} is on node {}, {}".format
 NODE_GONE: Final = "which does not exist any more"
 NODE_NOT_READY: Final = "which is not ready"
 other_mode: Final = "whose mode {} has no node config {}".format
 other_claim: Final = "{} gets its devices through {}, with node config {}; the job has {}".format
-shared: Final = "{} is shared with {} ({} on node {})".format
+shared: Final = "{} is shared with {}, which has {} on node {}".format
 outside: Final = "node {} is in no working UltraServer".format
 
 
@@ -56,30 +56,31 @@ def not_whole(kinds: Iterable[str]) -> str:
 
 
 def unmarked(names: Sequence[str]) -> str:
-    who = f"{few(names)}: " if names else ""
-    return f"{who}no annotation {PLACE}: the webhook did not change it"
+    subject = f"{join_names(names)}: " if names else ""
+    return f"{subject}no annotation {PLACE}: the webhook did not change it"
 
 
 def of_pods(names: Sequence[str], text: str) -> str:
-    return f"{few(names)}: {text}"
+    return f"{join_names(names)}: {text}"
 
 
-def without_node(names: Sequence[str], wanted: int) -> str:
-    return f"{len(names)} of {wanted} workers have no node: {few(names)}"
+def without_node(names: Sequence[str], expected: int) -> str:
+    return f"{len(names)} of {expected} workers have no node: {join_names(names)}"
 
 
-def exist(count: int, wanted: int, absent: Sequence[str] = ()) -> str:
-    which = f": there is no number {few(absent)}" if absent else ""
-    return f"{count} of {wanted} workers exist{which}"
+def exist(count: int, expected: int, missing_numbers: Sequence[str] = ()) -> str:
+    missing = f": there is no number {join_names(missing_numbers)}" if missing_numbers else ""
+    return f"{count} of {expected} workers exist{missing}"
 
 
 def partial_block(unit: str, names: Sequence[str], size: int) -> str:
-    return f"{unit} has {len(names)} of its workers, and node config {size} needs {size}: {few(names)}"
+    count = f"{unit} has {len(names)} of the job's workers"
+    return f"{count}, and node config {size} needs {size}: {join_names(names)}"
 
 
 def no_unit(label: str, server: str | None, number: str) -> str:
     values = f"label {label} is {server or 'missing'}, node id {number or 'missing'}"
-    hint = "" if server else "; labels come from the device plugin, the DRA driver or you"
+    hint = "" if server else "; the device plugin, the DRA driver or you set labels"
     return f"which is in no working UltraServer: {values}{hint}"
 
 
@@ -111,14 +112,15 @@ def reason(text: str, policy: str) -> str:
 
 
 def table_changed(*, would: bool) -> str:
-    return f": the rule table {'would now, and was' if would else 'was'} changed after the job was created"
+    result = ", and would now change it" if would else ""
+    return f": the rule table was changed after the job was created{result}"
 
 
-def not_called(policy: str, unasked: str, *, ignored: bool, asked: bool) -> str:
+def not_called(policy: str, no_preview_reason: str, *, ignored: bool, asked: bool) -> str:
     note = " (its failurePolicy is Ignore)" if ignored else ""
     if asked:
         return f", though the rule table would: it was not called, or did not answer{note}{policy}"
-    return f": it was not called, did not answer{note}, or ignores such a job; {unasked}"
+    return f": it was not called, did not answer{note}, or ignores such a job; {no_preview_reason}"
 
 
 # ---- `why`: whole-job admission and the scheduler ----------------------------------------------------------
@@ -132,13 +134,13 @@ last_event: Final = "its last Event: {}".format
 NO_REASON: Final = "no reason given"
 
 
-def leaves(nodes: Sequence[str], choice: str, silent: str) -> str:
-    text = f"the job leaves {few(nodes)} ({ON_NODE_FAILURE}: {choice})"
-    return f"{text}, but the program {silent}" if silent else text
+def leaves(nodes: Sequence[str], choice: str, stopped_reason: str) -> str:
+    text = f"the job leaves {join_names(nodes)} ({ON_NODE_FAILURE}: {choice})"
+    return f"{text}, but the program {stopped_reason}" if stopped_reason else text
 
 
 def stays(nodes: Sequence[str]) -> str:
-    return f"keeps the job on {few(nodes)}, and waits for the node"
+    return f"keeps the job on {join_names(nodes)}, and waits for the node"
 
 
 def old_lease(at: datetime, holder: str) -> str:
@@ -146,27 +148,29 @@ def old_lease(at: datetime, holder: str) -> str:
 
 
 def foreign_gate(names: Sequence[str], gate: str, *, kueue: bool) -> str:
-    return f"{few(names)}: scheduling gate {gate}, which {'Kueue' if kueue else 'its owner'} must remove"
+    return (
+        f"{join_names(names)}: scheduling gate {gate}, which {'Kueue' if kueue else 'its owner'} must remove"
+    )
 
 
 def launcher_without_node(why: str) -> str:
     return f"the launcher has no node: {why or 'the scheduler has not tried to place it yet'}"
 
 
-def _there(units: Sequence[str]) -> str:
+def _places_text(units: Sequence[str]) -> str:
     return " ".join(units) or "where its workers are"
 
 
 def would_admit(units: Sequence[str]) -> str:
-    return f"would admit the job to {_there(units)}"
+    return f"would admit the job to {_places_text(units)}"
 
 
 def will_admit(units: Sequence[str]) -> str:
-    return f"is about to admit the job to {_there(units)}"
+    return f"is about to admit the job to {_places_text(units)}"
 
 
 def could_admit(units: Sequence[str]) -> str:
-    return f"could admit the job to {_there(units)}, and has not: it has stalled, or decides otherwise"
+    return f"could admit the job to {_places_text(units)}, and has not: it has stalled, or decides otherwise"
 
 
 def not_scheduled(scheduler: str, *, new: bool) -> str:
@@ -174,8 +178,8 @@ def not_scheduled(scheduler: str, *, new: bool) -> str:
 
 
 def room(units: Sequence[str]) -> str:
-    there = " ".join(units) or "where the others are"
-    return f"there are enough nodes and devices for it: {there}; its pods wait for another reason"
+    places = " ".join(units) or "where the others are"
+    return f"there are enough nodes and devices for it: {places}; the job's pods wait for another reason"
 
 
 # ---- `why`: Kueue ------------------------------------------------------------------------------------------
@@ -196,8 +200,8 @@ describe_queue: Final = "kubectl -n {} describe localqueue {}".format
 
 
 def resume(namespace: str, job: str, policy: str) -> str:
-    released = {"spec": {policy: {"suspend": False}} if policy else {"suspend": False}}
-    return f"kubectl -n {namespace} patch {job} --type merge -p '{json.dumps(released)}'"
+    change = {"spec": {policy: {"suspend": False}} if policy else {"suspend": False}}
+    return f"kubectl -n {namespace} patch {job} --type merge -p '{json.dumps(change)}'"
 
 
 def kueue_evicted(reason: object, text: str) -> str:
@@ -211,7 +215,7 @@ JOB_IS_NEW: Final = "may not have read the new job yet"
 NO_LAUNCHER: Final = "the launcher is not created"
 controller: Final = "the controller of {}s".format
 find_operator: Final = "kubectl get deployments -A: does {} run?".format
-describe_job: Final = "kubectl -n {} describe {}; a quota, perhaps".format
+describe_job: Final = "kubectl -n {} describe {}; a quota may prevent the pods".format
 event_about: Final = "{} {}: {}: {}".format
 init_container: Final = "init container {} {}".format
 RUNNING: Final = "is running"
@@ -227,22 +231,22 @@ def of_container(container: str, why: str) -> str:
 
 
 def launcher_waits_for_ready(names: Sequence[str]) -> str:
-    why = "created when all workers are Ready (launcherCreationPolicy)"
-    return f"the launcher is {why}; not Ready: {few(names)}"
+    condition = "created when all workers are Ready (launcherCreationPolicy)"
+    return f"the launcher is {condition}; not Ready: {join_names(names)}"
 
 
 def launcher_waits(names: Sequence[str]) -> str:
-    return f"the launcher waits for its workers; not Ready: {few(names)}"
+    return f"the launcher waits for its workers; not Ready: {join_names(names)}"
 
 
 def init_failed(container: str, code: object, restarts: int) -> str:
-    again = f", {restarts} restarts" if restarts else ""
-    return f"init container {container} failed with exit code {code}{again}"
+    restart_text = f", {restarts} restarts" if restarts else ""
+    return f"init container {container} failed with exit code {code}{restart_text}"
 
 
-def container_waits(reason: str, text: str, code: object, before: object) -> str:
-    last = f" (it ended before with exit code {code}: {before})" if code else ""
-    return f"is waiting: {reason}: {text}".rstrip(": ") + last
+def container_waits(reason: str, text: str, exit_code: object, ending_reason: object) -> str:
+    ending = f" (it ended before with exit code {exit_code}: {ending_reason})" if exit_code else ""
+    return f"is waiting: {reason}: {text}".rstrip(": ") + ending
 
 
 def container_ended(code: object, reason: object, text: str) -> str:
@@ -256,8 +260,8 @@ UNREADABLE_REGISTRATION: Final = "its registration may not be read (mutatingwebh
 NO_REGISTRATION: Final = f"no MutatingWebhookConfiguration is called {NAME}"
 SET_KINDS: Final = "set the value kinds, see docs/kinds.md"
 WAIT_FOR_TABLE: Final = "wait a minute if the table was just changed; else kubectl ultraserver check"
-OTHER_WRITER: Final = "changed a field that this one sets; or a policy did"
-ANOTHER_NAME: Final = "kubectl ultraserver why, for the existing one; or another name"
+OTHER_WRITER: Final = "changed a field that the installation sets, or a policy did"
+ANOTHER_NAME: Final = "use another name, or see kubectl ultraserver why for the existing object"
 BY_CONDITION: Final = "a match condition excludes it"
 NO_ANSWER: Final = "it did not answer, and its failurePolicy is Ignore"
 OTHER_TABLE: Final = "its replicas have another table"
@@ -277,8 +281,8 @@ def though(*, refuse: bool) -> str:
 
 
 def refused(why: str, *, ours: bool) -> str:
-    other = ", because its table differs: that of the preview service would not" if ours else ""
-    return f"refuses it{other}: {why}"
+    cause = ", because it uses another table than the preview service" if ours else ""
+    return f"refuses it{cause}: {why}"
 
 
 def any_of(reasons: Iterable[str]) -> str:
@@ -289,8 +293,8 @@ def any_of(reasons: Iterable[str]) -> str:
 
 _OUTCOMES: Final = {
     Placer.WHOLE_JOB: "would get",
-    Placer.SCHEDULER: "the scheduler chooses; there is room, for example",
-    Placer.KUEUE: "Kueue admits it first; there is room, for example",
+    Placer.SCHEDULER: "the scheduler chooses the nodes, for example",
+    Placer.KUEUE: "Kueue admits the job first; then it could get, for example,",
 }
 would_wait: Final = "would wait: {}".format
 fit_unknown: Final = "is not known: {}".format
@@ -298,9 +302,9 @@ no_template: Final = "there is no ResourceClaimTemplate {} in namespace {}: crea
 note: Final = "note: {}".format
 
 
-def fits(placer: Placer, units: Sequence[str], silent: str) -> str:
+def fits(placer: Placer, units: Sequence[str], stopped_reason: str) -> str:
     text = f"{_OUTCOMES[placer]} {' '.join(units)}"
-    return f"{text}; the placement program {silent}" if silent else text
+    return f"{text}; the placement program {stopped_reason}" if stopped_reason else text
 
 
 # ---- Refusals ----------------------------------------------------------------------------------------------
@@ -313,11 +317,11 @@ _REMEDIES: Final = {
 _REMEDY: Final = f"try kubectl --namespace {NAME} port-forward service/{NAME}-preview 8080:http"
 _HOSTS: Final = "an administrator can add the name of the API server to the chart's value previewHosts"
 _ROLE: Final = "docs/kubectl.md has a ClusterRole with all that it needs"
-service_cannot_read: Final = "the preview service cannot read it: {}".format
+service_cannot_read: Final = "the preview service cannot read the object: {}".format
 no_job: Final = "there is no job {} in namespace {}".format
 other_pods_unseen: Final = "pods of other namespaces were not examined: {}".format
 claims_unseen: Final = "claimed devices were not examined: {}".format
-lacks_right: Final = f"cannot {{0}}: {{1}}; it needs the right to {{0}}: {_ROLE}".format
+lacks_right: Final = f"cannot {{0}}: {{1}}; you need the right to {{0}}: {_ROLE}".format
 
 
 def service_refuses(status: int, error: object, *, forbidden: bool) -> str:

@@ -1,18 +1,18 @@
-"""The pods of a job of any kind: by their operator's labels, their owner, or the webhook's label."""
+"""Names of jobs, and the pods of a job: by the operator's labels, the pods' owner, or the webhook's label."""
 
 from dataclasses import dataclass
 
 from kube.api import Object
-from kubectl_ultraserver.objects import metadata, text
+from kubectl_ultraserver.objects import metadata, text_at
 from placement.observe.names import names_of
 
 
 @dataclass(frozen=True, slots=True)
-class JobName:
-    """A job as a command names it.
+class JobReference:
+    """A job as the argument of a command names it.
 
     Attributes:
-        kind: The kind in lower case, singular, without group; empty for any.
+        kind: The kind in lower case, in the singular, without a group; empty for any kind.
         name: The job's name.
     """
 
@@ -22,13 +22,13 @@ class JobName:
     def __str__(self) -> str:
         return f"{self.kind}/{self.name}" if self.kind else self.name
 
-    def means(self, name: object, kind: object) -> bool:
-        """Returns whether this is the owner of this name and kind."""
-        return name == self.name and self.kind in ("", text(kind).lower())
+    def is_owner(self, name: object, kind: object) -> bool:
+        """Returns whether an owner of this name and kind is the job."""
+        return name == self.name and self.kind in ("", text_at(kind).lower())
 
 
-def parse(argument: str) -> JobName:
-    """Returns the job of an argument such as ``train``, ``mpijob/train``, ``mpijobs.kubeflow.org/train``.
+def parse_reference(argument: str) -> JobReference:
+    """Returns the job that an argument names, such as ``train`` or ``mpijobs.kubeflow.org/train``.
 
     Raises:
         ValueError: The argument has another form.
@@ -39,15 +39,15 @@ def parse(argument: str) -> JobName:
         raise ValueError(
             f"{argument!r} is not a job: write NAME or KIND/NAME, for example train or mpijob/train"
         )
-    return JobName(singular, name)
+    return JobReference(singular, name)
 
 
-def belongs(pod: Object, wanted: JobName) -> bool:
+def is_pod_of(pod: Object, reference: JobReference) -> bool:
     """Returns whether a pod belongs to a job."""
-    kinds = {kind for kind, name in names_of(metadata(pod)) if name == wanted.name}
-    if not kinds or not wanted.kind:
+    kinds = {kind for kind, name in names_of(metadata(pod)) if name == reference.name}
+    if not kinds or not reference.kind:
         return bool(kinds)
-    return wanted.kind in kinds or kinds == {""}
+    return reference.kind in kinds or kinds == {""}
 
 
 def job_of(pod: Object) -> str:

@@ -1,6 +1,6 @@
-"""The API server through ``kubectl proxy``, which supports all ways to log in.
+"""Calls the API server through ``kubectl proxy``, which supports all ways to log in.
 
-The proxy listens on a socket in a folder that only this user can read, and always ends with this program.
+The proxy listens on a socket in a folder that only the user can read. It always ends with this program.
 """
 
 import atexit
@@ -21,10 +21,10 @@ from kube.rest import Answer, RestApi, TooLongError
 
 TIMEOUT_SECONDS: Final = 30
 """Timeout of one call, which may include a login."""
-_WITH_US: Final = (
+_END_WITH_STDIN: Final = (
     'exec 3<&0; "$@" </dev/null & child=$!; { read -r _ <&3; kill $child; } >/dev/null 2>&1 & wait $child'
 )
-"""A shell script that ends a command when standard input ends, because its writer has ended."""
+"""A shell script that ends a command when standard input ends, which means that this program has ended."""
 
 
 class Reply(NamedTuple):
@@ -49,7 +49,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 class ProxiedApi(RestApi):
-    """An API server behind a socket, over one kept connection."""
+    """An API server behind a socket, over one persistent connection."""
 
     def __init__(self, path: str, kubectl: Sequence[str] = ()) -> None:
         """Stores the path of the socket, and the command of kubectl; sends nothing yet."""
@@ -80,10 +80,10 @@ class ProxiedApi(RestApi):
         return subprocess.run(command, check=False, input=data).returncode  # noqa: S603 - kubectl
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
-        """Sends a request unchanged on its own connection, for use by several threads; returns the answer.
+        """Sends an unchanged request on a new connection, from any thread, and returns the answer.
 
         Raises:
-            ApiError: There is no answer.
+            ApiError: The API server does not answer.
         """
         try:
             with contextlib.closing(_Connection(self._connection.path)) as connection:
@@ -98,8 +98,8 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     """Returns the API server and the namespace that kubectl would use.
 
     Args:
-        kubeconfig: A kubeconfig; None for those of the variable ``KUBECONFIG``, or ``~/.kube/config``.
-        context: One of its contexts; None for the current one.
+        kubeconfig: A kubeconfig; None for the files of the variable ``KUBECONFIG``, or ``~/.kube/config``.
+        context: A context of the kubeconfig; None for the current context.
 
     Raises:
         ApiError: There is no kubectl, or it cannot reach an API server.
@@ -108,26 +108,26 @@ def connect_as_user(kubeconfig: Path | None, context: str | None) -> tuple[Proxi
     if kubectl is None:
         raise ApiError("kubectl is not on the PATH, and calls to the API server go through it: install it")
     options = {"kubeconfig": kubeconfig, "context": context}
-    words = [kubectl, *(f"--{option}={value}" for option, value in options.items() if value)]
-    view = [*words, "config", "view", "--minify", "--output=jsonpath={..namespace}"]
-    done = subprocess.run(view, check=False, capture_output=True, text=True)  # noqa: S603 - kubectl
-    if done.returncode:
-        why = done.stderr.strip()
-        if not why.removeprefix("error: ").startswith("current-context must exist"):
-            raise ApiError(f"cannot reach the API server: {why}; see --kubeconfig and --context")
+    kubectl_call = [kubectl, *(f"--{option}={value}" for option, value in options.items() if value)]
+    view = [*kubectl_call, "config", "view", "--minify", "--output=jsonpath={..namespace}"]
+    result = subprocess.run(view, check=False, capture_output=True, text=True)  # noqa: S603 - kubectl
+    if result.returncode:
+        problem = result.stderr.strip()
+        if not problem.removeprefix("error: ").startswith("current-context must exist"):
+            raise ApiError(f"cannot reach the API server: {problem}; see --kubeconfig and --context")
         raise ApiError("no kubeconfig names a cluster: set KUBECONFIG, or name a --kubeconfig or a --context")
-    folder = tempfile.mkdtemp(prefix="ku-")  # short: the path of a socket has 108 characters at most
+    folder = tempfile.mkdtemp(prefix="ku-")  # a short name: the path of a socket has at most 108 characters
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = str(Path(folder) / "s")
-    command = ["/bin/sh", "-c", _WITH_US, "sh", *words, "proxy", f"--unix-socket={path}"]
+    command = ["/bin/sh", "-c", _END_WITH_STDIN, "sh", *kubectl_call, "proxy", f"--unix-socket={path}"]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)  # noqa: S603 - as above
     atexit.register(_end, process)
-    if process.stdout is None or not process.stdout.readline():  # it prints a line when it listens
+    if process.stdout is None or not process.stdout.readline():  # the proxy prints a line when it listens
         raise ApiError(f"cannot reach the API server: {process.communicate()[1].strip()}")
-    return ProxiedApi(path, words), done.stdout.strip() or "default"
+    return ProxiedApi(path, kubectl_call), result.stdout.strip() or "default"
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    with contextlib.suppress(ValueError):  # its pipes were read to their end
+    with contextlib.suppress(ValueError):  # its pipes have been read already
         process.communicate(timeout=TIMEOUT_SECONDS)

@@ -1,4 +1,4 @@
-"""The UltraServers with their nodes, health and holders; and the options that select them. Pure."""
+"""The UltraServers with their nodes, health and holders; and the options that select UltraServers. Pure."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ MISSING: Final = "missing"
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A node of an UltraServer, or the number of a missing one.
+    """A node of an UltraServer, or the place of a missing node.
 
     Attributes:
-        node: The node's name; empty for a missing node.
+        node: The node's name; empty if the node is missing.
         number: The node id; empty if the node has none.
         state: ``ok``, ``cordoned``, ``not ready`` or ``missing``.
         holders: The jobs, and the pods that belong to no job, that hold the node.
@@ -34,24 +34,24 @@ class Spot:
     claims: tuple[str, ...] = ()
 
     @property
-    def healthy(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether the node is usable."""
         return self.state == "ok"
 
     @property
     def free(self) -> bool:
         """Whether a job could use the node now."""
-        return self.healthy and not self.holders
+        return self.is_healthy and not self.holders
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An UltraServer, or a smaller unit if nodes have no labels of a larger one, or a node in none.
+    """An UltraServer; a smaller unit, if the nodes have no label of a larger unit; or a node in no unit.
 
     Attributes:
         id: The server id; empty for a node in no working UltraServer.
-        spots: The nodes by number.
-        usable: The most of these nodes that a job can have.
+        spots: The places of its nodes, by number.
+        usable: The maximum number of these nodes that a job can have.
     """
 
     id: str
@@ -60,13 +60,13 @@ class Server:
 
     @property
     def free(self) -> bool:
-        """Whether as many nodes are free as a job can have."""
+        """Whether at least `usable` nodes are free."""
         return bool(self.id) and sum(spot.free for spot in self.spots) >= self.usable
 
     @property
     def broken(self) -> bool:
-        """Whether fewer nodes are there, Ready and not cordoned."""
-        return not self.id or sum(spot.healthy for spot in self.spots) < self.usable
+        """Whether fewer than `usable` nodes exist, are Ready and are not cordoned."""
+        return not self.id or sum(spot.is_healthy for spot in self.spots) < self.usable
 
     @property
     def holders(self) -> tuple[str, ...]:
@@ -75,9 +75,9 @@ class Server:
 
     @property
     def troubles(self) -> list[str]:
-        """What is wrong with its nodes."""
+        """The problems of its nodes."""
         missing = sum(spot.state == MISSING for spot in self.spots)
-        lines = [node_is(spot.node, spot.state) for spot in self.spots if spot.node and not spot.healthy]
+        lines = [node_is(spot.node, spot.state) for spot in self.spots if spot.node and not spot.is_healthy]
         lines += [f"{missing} of {len(self.spots)} nodes missing"] if missing else []
         return lines if self.id else [*lines, messages.outside(self.spots[0].node)]
 
@@ -85,50 +85,50 @@ class Server:
 def is_selected(
     server: Server, namespace: str = "", job: str = "", *, free: bool = False, broken: bool = False
 ) -> bool:
-    """Returns whether an UltraServer meets all conditions; one holder must meet both namespace and job.
+    """Returns whether an UltraServer meets all conditions.
 
-    Empty texts match any holder or none.
+    A single holder must have both the namespace and the job. An empty text matches any holder, or no holder.
     """
     holders = (holder.rpartition(" ")[2].partition("/")[::2] for holder in server.holders)
-    theirs = any(namespace in ("", there) and job in ("", name) for there, name in holders)
-    return (theirs or not (namespace or job)) and (server.free or not free) and (server.broken or not broken)
+    is_held = any(namespace in ("", space) and job in ("", name) for space, name in holders)
+    return (is_held or not (namespace or job)) and (server.free or not free) and (server.broken or not broken)
 
 
 def servers(fleet: Fleet) -> list[Server]:
-    """Returns the UltraServers of all families in the rule table by id, then nodes that are in none."""
-    members: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
-    alone, keys = [], fleet.table.units.labels
+    """Returns the UltraServers of all families in the rule table by id, then the nodes in no unit."""
+    nodes_by_unit: defaultdict[tuple[str, str], list[Node]] = defaultdict(list)
+    single_nodes, keys = [], fleet.table.units.labels
     for node in fleet.topology.nodes.values():
         key = next((key for key in keys if node.unit(key)), None)
         if key is not None:
-            members[key, node.unit(key) or ""].append(node)
-        elif fleet.has(node):
-            alone.append(Server("", (_spot(fleet, node, keys[0]),)))
-    together = [_server(fleet, key, unit, nodes) for (key, unit), nodes in members.items()]
-    together.sort(key=lambda server: server.id)
-    alone.sort(key=lambda server: server.spots[0].node)
-    return [*together, *alone]
+            nodes_by_unit[key, node.unit(key) or ""].append(node)
+        elif fleet.is_ultraserver_node(node):
+            single_nodes.append(Server("", (_spot(fleet, node, keys[0]),)))
+    units = [_server(fleet, key, unit, nodes) for (key, unit), nodes in nodes_by_unit.items()]
+    units.sort(key=lambda server: server.id)
+    single_nodes.sort(key=lambda server: server.spots[0].node)
+    return [*units, *single_nodes]
 
 
-def counts(servers: Sequence[Server]) -> str:
+def counts_text(servers: Sequence[Server]) -> str:
     """Returns a line with the numbers of free, used and broken UltraServers."""
-    whole = [server for server in servers if server.id]
-    taken = sum(bool(server.holders) for server in whole)
-    text = f"{counted(len(whole), 'UltraServer')}: {sum(server.free for server in whole)} free, "
-    text += f"{taken} in use, {sum(server.broken for server in whole)} broken"
-    outside = len(servers) - len(whole)
-    return text + (f"; {outside} nodes in none" if outside else "")
+    units = [server for server in servers if server.id]
+    used_count = sum(bool(server.holders) for server in units)
+    text = f"{counted(len(units), 'UltraServer')}: {sum(server.free for server in units)} free, "
+    text += f"{used_count} in use, {sum(server.broken for server in units)} broken"
+    outside_count = len(servers) - len(units)
+    return text + (f"; {outside_count} nodes in none" if outside_count else "")
 
 
 def _server(fleet: Fleet, key: str, unit: str, nodes: Sequence[Node]) -> Server:
     spots, kind = [_spot(fleet, node, key) for node in nodes], fleet.table.units.kinds[key]
-    there = {spot.number for spot in spots}
-    free = [str(number) for number in range(kind.nodes) if str(number) not in there]
-    spots += [Spot("", number, MISSING, ()) for number in free[: max(kind.nodes - len(spots), 0)]]
+    known_numbers = {spot.number for spot in spots}
+    missing = [str(number) for number in range(kind.nodes) if str(number) not in known_numbers]
+    spots += [Spot("", number, MISSING, ()) for number in missing[: max(kind.nodes - len(spots), 0)]]
     return Server(unit, tuple(sorted(spots, key=lambda spot: (spot.number, spot.node))), kind.usable)
 
 
 def _spot(fleet: Fleet, node: Node, key: str) -> Spot:
-    holders = tuple(sorted(fleet.holders.get(node.name, ())))
-    claims = fleet.claims.get(node.name, ())
+    holders = tuple(sorted(fleet.holders_by_node.get(node.name, ())))
+    claims = fleet.claims_by_node.get(node.name, ())
     return Spot(node.name, node_number(node, key), unusable(node) or "ok", holders, claims)

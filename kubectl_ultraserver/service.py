@@ -1,4 +1,4 @@
-"""The installation's preview service, through the API server's service proxy, with the user's rights."""
+"""Calls the installation's preview service through the API server's service proxy, with the user's rights."""
 
 import json
 from http import HTTPStatus
@@ -7,27 +7,27 @@ from typing import Final
 from kube.api import ApiError, Object
 from kube.rest import RestApi, decoded, loaded, with_query
 from kubectl_ultraserver import messages
-from kubectl_ultraserver.objects import NAME, maps
+from kubectl_ultraserver.objects import NAME, maps_at
 
 SERVICE: Final = f"/api/v1/namespaces/{NAME}/services/{NAME}-preview:http/proxy"
 
 
-class OffError(ApiError):
+class UnavailableError(ApiError):
     """The service does not answer; the message has the reason and what to do."""
 
 
-class RefusedError(Exception):
+class BadDocumentError(Exception):
     """The service cannot read a document; the message has the reason and the line."""
 
 
-def reason(status: int, answer: Object) -> str:
-    """Returns why the service, or the API server before it, did not answer, and what to do."""
+def error_text(status: int, answer: Object) -> str:
+    """Returns why the service, or the API server in front of it, refuses a request, and what to do."""
     if "error" in answer:
         return messages.service_refuses(status, answer["error"], forbidden=status == HTTPStatus.FORBIDDEN)
     return messages.api_server_answers(status, answer.get("message"))
 
 
-def ready(api: RestApi) -> Object:
+def service_state(api: RestApi) -> Object:
     """Returns the service's state: its release, and the revision of its table.
 
     Raises:
@@ -35,7 +35,7 @@ def ready(api: RestApi) -> Object:
     """
     status, answer = api.call("GET", f"{SERVICE}/readyz")
     if status != HTTPStatus.OK:
-        raise OffError(reason(status, answer))
+        raise UnavailableError(error_text(status, answer))
     return answer
 
 
@@ -53,11 +53,11 @@ def ask(api: RestApi, text: bytes, **parameters: str) -> bytes:
         return data
     _, answer = decoded(status, data)
     if answer.get("code") == "bad-request":
-        raise RefusedError(answer["error"])
-    raise OffError(reason(status, answer))
+        raise BadDocumentError(answer["error"])
+    raise UnavailableError(error_text(status, answer))
 
 
-def item(api: RestApi, obj: Object, **parameters: str) -> Object:
+def item_of(api: RestApi, obj: Object, **parameters: str) -> Object:
     """Returns the service's preview of an object: an item of ``webhook/preview/preview.schema.json``.
 
     Raises:
@@ -65,6 +65,6 @@ def item(api: RestApi, obj: Object, **parameters: str) -> Object:
     """
     try:
         answer = loaded(ask(api, json.dumps(obj).encode(), format="json", **parameters))
-    except RefusedError as error:
-        raise OffError(messages.service_cannot_read(error)) from error
-    return maps(answer, "items")[0]
+    except BadDocumentError as error:
+        raise UnavailableError(messages.service_cannot_read(error)) from error
+    return maps_at(answer, "items")[0]

@@ -1,4 +1,4 @@
-"""The units, kinds and placers of an installation: rows of its ConfigMap over the packaged ones."""
+"""The units, kinds and placers of an installation: its ConfigMap's rows, merged over the packaged rows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ from typing import Final
 from common.tablefiles import merged, ordered, packaged
 from contract.place import PLACERS, Placer
 from kube.api import Object
-from kubectl_ultraserver.objects import mapped, text
+from kubectl_ultraserver.objects import map_at, text_at
 from placement.observe.model import OFF, UNITS, Units, units_of
 
 POD: Final = "v1/Pod"
-OWN_LEVEL: Final = "$(shape.topologyKey)"
-"""In the value ``kueueLevel``: each shape has its own level."""
+SHAPE_LEVEL: Final = "$(shape.topologyKey)"
+"""The value ``kueueLevel`` by which each shape has its own level."""
 _SECTIONS: Final = ("candidates", "families", "guarantees", "rules", "values", "workloads")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of a rule table.
+    """The parts of a rule table that commands need.
 
     Attributes:
-        kinds: Kinds of job, as ``GROUP/VERSION/KIND``.
-        units: By which node labels nodes make units, and how many.
+        kinds: The kinds of job, as ``GROUP/VERSION/KIND``.
+        units: The node labels that form units, and the number of nodes in a unit.
         type_label: The node label with the instance type.
-        types: Instance types of the families that are on.
-        placers: Kueue and whole-job admission, if a row that is enforced names them.
-        levels: Those of Topologies that it asks Kueue for.
+        types: The instance types of the families that are on.
+        placers: The placers that a rule in mode enforce names, except the scheduler.
+        levels: The levels of Kueue's Topologies that the table uses.
     """
 
     kinds: Sequence[str] = ()
@@ -39,10 +39,10 @@ class Table:
 
 
 def read(rules: Object | None) -> Table:
-    """Returns the table of a ConfigMap; the packaged one without a ConfigMap, or if it cannot be read."""
-    texts = mapped(rules, "data")
+    """Returns the table of a ConfigMap; the packaged table if there is no ConfigMap that can be read."""
+    texts = map_at(rules, "data")
     try:
-        return _read(tuple(text(texts, name) for name in ordered(texts)))
+        return _read(tuple(text_at(texts, name) for name in ordered(texts)))
     except ValueError:
         return _read(())
 
@@ -52,7 +52,7 @@ def _read(texts: tuple[str, ...]) -> Table:
     rows = merged((*packaged().values(), *texts), *_SECTIONS)
     kinds = (kind for row in rows["workloads"].values() for kind in row.get("kinds") or ())
     families = [row for row in rows["families"].values() if row.get("mode") not in OFF]
-    types = (name for row in families for name in row.get("instanceTypes") or ())
+    instance_types = (instance_type for row in families for instance_type in row.get("instanceTypes") or ())
     units = units_of(families, rows["guarantees"].values())
     placers = {
         PLACERS.get(row["placer"], row["placer"])
@@ -60,12 +60,12 @@ def _read(texts: tuple[str, ...]) -> Table:
         if "placer" in row and row.get("mode", "enforce") == "enforce"
     }
     level = rows["values"]["kueueLevel"]
-    levels = set(units.labels) if level == OWN_LEVEL else {level}
+    levels = set(units.labels) if level == SHAPE_LEVEL else {level}
     return Table(
         tuple(dict.fromkeys(kind for kind in kinds if kind != POD)),
         units,
         rows["candidates"]["instanceTypeLabels"][0],
-        tuple(dict.fromkeys(types)),
+        tuple(dict.fromkeys(instance_types)),
         frozenset(placers & {Placer.KUEUE, Placer.WHOLE_JOB}),
         frozenset(levels if Placer.KUEUE in placers else ()),
     )

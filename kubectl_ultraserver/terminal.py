@@ -1,4 +1,4 @@
-"""The commands' output for a terminal, with colours, which `common.output` removes if there is none."""
+"""Formats the output of the commands. Without a terminal, `common.output` removes the colours."""
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,57 +10,57 @@ from common.texts import columns, printable
 from common.times import about, clock
 from kubectl_ultraserver.check.line import Line, Status
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.messages import few
-from kubectl_ultraserver.queue import Entry, Queue, starts
-from kubectl_ultraserver.servers import MISSING, Server, Spot, counts
+from kubectl_ultraserver.messages import join_names
+from kubectl_ultraserver.queue import Entry, Queue, start_text
+from kubectl_ultraserver.servers import MISSING, Server, Spot, counts_text
 from kubectl_ultraserver.verify import Verification
 from placement.messages import STUCK
 
 COLOURS: Final = ("cyan", "blue", "magenta", "yellow", "bright_cyan", "bright_blue", "bright_magenta")
 SIGNS: Final = {"ok": ".", "cordoned": "!", "not ready": "x", MISSING: "?"}
 LEGEND: Final = ". free  A, B taken  a, b taken and sick  ! cordoned  x not ready  ? missing"
-STATES: Final = {Status.PASS: "green", Status.WARN: "yellow", Status.FAIL: "red"}
-LEAST: Final = 20
-"""Minimum width of a text, even if the terminal is too narrow for it."""
-LISTED: Final = 20
-"""Maximum number of details of a finding that are shown; the others are counted."""
+STATUS_COLOURS: Final = {Status.PASS: "green", Status.WARN: "yellow", Status.FAIL: "red"}
+MIN_WIDTH: Final = 20
+"""The minimum width of a text, even on a narrower terminal."""
+MAX_DETAILS: Final = 20
+"""The maximum number of details of a finding in the output, which counts the other details."""
 
 
-def drawn(servers: Sequence[Server], width: int) -> Iterator[str]:
-    """Yields the UltraServers, one a line, cut to the width of the terminal."""
-    yield cut(counts(servers), width)
+def topology_lines(servers: Sequence[Server], width: int) -> Iterator[str]:
+    """Yields a line for each UltraServer, cut to the width of the terminal."""
+    yield cut_to_width(counts_text(servers), width)
     if not servers:
         return
-    yield cut(LEGEND, width)
-    ids = max(len(server.id or "-") for server in servers)
+    yield cut_to_width(LEGEND, width)
+    id_width = max(len(server.id or "-") for server in servers)
     for server in servers:
         letters = {holder: chr(ord("A") + min(number, 25)) for number, holder in enumerate(server.holders)}
         signs = (_sign(spot, letters) for spot in server.spots)
         cells = "".join("| "[number % 2] + sign for number, sign in enumerate(signs))[
             1:
         ]  # a bar between pairs
-        used = ids + 2 * len(server.spots) + 3
-        claimed = sum(bool(spot.claims) for spot in server.spots)
+        used_width = id_width + 2 * len(server.spots) + 3
+        claimed_count = sum(bool(spot.claims) for spot in server.spots)
         parts = [*(f"{letter} {holder}" for holder, letter in letters.items()), *server.troubles]
-        parts += [f"{claimed} of {len(server.spots)} nodes claimed"] if claimed else []
-        text = cut("; ".join(parts), max(width - used, 0))
-        yield f"{cut((server.id or '-').ljust(ids), width)} [{cells}] {text}".rstrip()
+        parts += [f"{claimed_count} of {len(server.spots)} nodes claimed"] if claimed_count else []
+        text = cut_to_width("; ".join(parts), max(width - used_width, 0))
+        yield f"{cut_to_width((server.id or '-').ljust(id_width), width)} [{cells}] {text}".rstrip()
 
 
-def verified(verdict: Verification) -> Iterator[str]:
+def verification_lines(verdict: Verification) -> Iterator[str]:
     """Yields the workers as a table, then the verdict and its reasons."""
     keys = list(verdict.rows[0].labels) if verdict.rows else []
-    short = [key.rpartition("/")[2].removeprefix("ultraserver-").upper() for key in keys]
-    claiming = any(row.claims for row in verdict.rows)
-    table = [["RANK", "WORKER", "NODE", *short, *(["CLAIMS"] if claiming else [])]]
+    short_keys = [key.rpartition("/")[2].removeprefix("ultraserver-").upper() for key in keys]
+    has_claims = any(row.claims for row in verdict.rows)
+    table = [["RANK", "WORKER", "NODE", *short_keys, *(["CLAIMS"] if has_claims else [])]]
     for row in verdict.rows:
         rank = "" if row.rank is None else str(row.rank)
-        claims = [",".join(row.claims)] if claiming else []
+        claims = [",".join(row.claims)] if has_claims else []
         values = (rank, row.worker, row.node, *row.labels.values(), *claims)
         table.append([printable(value) or "-" for value in values])
     yield from columns(table)
     yield ""
-    text = style(printable(verdict.text), fg="green" if verdict.whole else "red")
+    text = style(printable(verdict.text), fg="green" if verdict.is_whole else "red")
     yield f"{printable(verdict.title)}: {text}"
     for problem in verdict.problems:
         yield f"  {printable(problem.text)}"
@@ -68,18 +68,18 @@ def verified(verdict: Verification) -> Iterator[str]:
         yield style(f"note: {printable(verdict.unseen)}", fg="yellow")
 
 
-def queued(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[str]:
-    """Yields a sentence about the queue, some of its jobs as a table, and notes."""
+def queue_lines(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[str]:
+    """Yields a sentence about the queue, a table of the entries, and notes."""
     yield printable(queue.text)
     table = [
         ["POSITION", "JOB", "WORKERS", "LIMIT", "PRIORITY", "SHARE", "SINCE", "START", "RESERVED", "REASON"]
     ]
     for entry in entries:
-        start = starts(entry, now) or ("blocked" if entry.reason in STUCK else "not known")
-        why = f"{entry.text}; starts {entry.when}" if entry.when else entry.text
+        start = start_text(entry, now) or ("blocked" if entry.reason in STUCK else "not known")
+        reason = f"{entry.text}; starts {entry.start_note}" if entry.start_note else entry.text
         order = str(entry.priority), f"{entry.share:.0%}", clock(entry.since, now)
         limit = about(timedelta(seconds=entry.limit)) if entry.limit else ""
-        values = (entry.job, str(entry.workers), limit, *order, start, few(entry.units), why)
+        values = (entry.job, str(entry.workers), limit, *order, start, join_names(entry.units), reason)
         table.append([printable(value) or "-" for value in (str(entry.position or ""), *values)])
     if entries:
         yield ""
@@ -88,10 +88,10 @@ def queued(queue: Queue, entries: Sequence[Entry], now: datetime) -> Iterator[st
     yield from (style(f"note: {printable(note)}", fg="yellow") for note in queue.notes)
 
 
-def explained(
+def explanation_lines(
     title: str, findings: Sequence[Finding], unseen: str, standings: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yields what a job waits for, after the standing in the queue of the job, or of each of its groups."""
+    """Yields the position of a job, or of each of its groups, in the queue; then what the job waits for."""
     title = printable(title)
     for job, text in standings.items():
         yield f"{title if len(standings) == 1 else printable(job)}: {printable(text)}"
@@ -99,26 +99,26 @@ def explained(
         yield f"{title}: {style('waits for nothing', fg='green')}: its workers have their nodes"
     elif not standings:
         yield f"{title}:"
-    yield from listed(findings)
+    yield from finding_lines(findings)
     if unseen:
         yield style(f"note: {printable(unseen)}", fg="yellow")
 
 
-def listed(findings: Iterable[Finding]) -> Iterator[str]:
-    """Yields findings, each with its details and what to do."""
+def finding_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yields the lines of each finding, with its details and its remedy."""
     for finding in findings:
         name = style(printable(f"{finding.kind} {finding.name}"), bold=True)
         yield f"* {name}: {printable(finding.text)}"
-        yield from (f"    {printable(line)}" for line in finding.details[:LISTED])
-        if len(finding.details) > LISTED:
-            yield f"    and {len(finding.details) - LISTED} more: --output json has all"
+        yield from (f"    {printable(line)}" for line in finding.details[:MAX_DETAILS])
+        if len(finding.details) > MAX_DETAILS:
+            yield f"    and {len(finding.details) - MAX_DETAILS} more: --output json has all"
         if finding.remedy:
             yield f"  {style('try', fg='green')} {printable(finding.remedy)}"
 
 
-def checked(line: Line) -> Iterator[str]:
-    """Yields a result of a check, with a hint on what to do."""
-    status = style(f"[{line.status}]", fg=STATES[line.status])
+def check_lines(line: Line) -> Iterator[str]:
+    """Yields the lines of a check's result, with its remedy and its link."""
+    status = style(f"[{line.status}]", fg=STATUS_COLOURS[line.status])
     yield f"{status} {line.check}: {printable(line.text)}"
     if line.remedy:
         yield f"       {style('hint', fg='green')}: {printable(line.remedy)}"
@@ -126,9 +126,9 @@ def checked(line: Line) -> Iterator[str]:
         yield f"       see {line.link}"
 
 
-def cut(text: str, width: int) -> str:
+def cut_to_width(text: str, width: int) -> str:
     """Returns a text without colours that fits into the width."""
-    return printable(text, max(width, LEAST))
+    return printable(text, max(width, MIN_WIDTH))
 
 
 def _sign(spot: Spot, letters: dict[str, str]) -> str:
@@ -136,7 +136,7 @@ def _sign(spot: Spot, letters: dict[str, str]) -> str:
         return style(SIGNS[spot.state], fg="green" if spot.free else "red")
     holder = spot.holders[0]
     letter = letters[holder]
-    if not spot.healthy:
+    if not spot.is_healthy:
         return style(letter.lower(), fg="red")
-    colour = COLOURS[zlib.crc32(holder.encode()) % len(COLOURS)]  # the same in every run
+    colour = COLOURS[zlib.crc32(holder.encode()) % len(COLOURS)]  # a holder has the same colour in every run
     return style(letter, fg=colour)

@@ -1,4 +1,4 @@
-"""Checks whether a job is placed whole: "Confirm your work" of the AWS document, with a verdict."""
+"""Checks whether a job is placed whole, as in "Confirm your work" of the AWS document."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -15,22 +15,22 @@ from placement.decide.topology import Unit
 from placement.messages import units
 from placement.observe.model import Pod
 
-TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
-"""Words of the mode label for a node config: the config itself, or the driver's enum
-(1 = X4, 2 = X2H, 3 = X2V, 4 = X1). ``1_2_4`` in the document can be read as both, so a node lacks a config
-only if it does in both readings."""
+MODE_TOKENS: Final = {4: {"4", "1"}, 2: {"2", "3"}, 1: {"1", "4"}}
+"""For each node config, its tokens in the mode label: the config itself, and the number of the driver's enum
+(1 = X4, 2 = X2H, 3 = X2V, 4 = X1). The AWS document's ``1_2_4`` fits either notation, so a node lacks a
+config only if the label has neither token."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A worker. Rows have the order of the ranks that the init script gives: by server, node and number.
+    """A worker in the output. The rows are in the order of the ranks, which the init script assigns.
 
     Attributes:
-        rank: Its ``NEURON_GLOBAL_TOPOID``; None while it has no node or no placement annotation.
-        worker: The pod.
-        node: Its node; empty while it has none.
-        labels: The node's labels of units, the smallest first, and of modes.
-        claims: The templates of its device claims, or these.
+        rank: The worker's ``NEURON_GLOBAL_TOPOID``; None without a node or a placement annotation.
+        worker: The pod's name.
+        node: The name of the pod's node; empty while the pod has no node.
+        labels: The node's labels of units, the smallest first, and its mode.
+        claims: The templates of the pod's device claims; the name of a claim that has no template.
     """
 
     rank: int | None
@@ -42,11 +42,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that keeps a job from being placed whole.
+    """A problem because of which a job is not placed whole.
 
     Attributes:
         kind: One of `messages.VERDICTS`.
-        text: A sentence with names.
+        text: The problem in a sentence.
         name: The name of the job, pod, UltraServer or node.
     """
 
@@ -60,10 +60,10 @@ class Verification:
     """The result of a verification.
 
     Attributes:
-        title: The job.
+        title: The job's kind, namespace and name.
         text: The verdict in a sentence.
-        problems: What keeps the job from being placed whole.
-        rows: Its workers.
+        problems: The problems because of which the job is not placed whole.
+        rows: The job's workers.
         unseen: What could not be read.
     """
 
@@ -74,140 +74,144 @@ class Verification:
     unseen: str = ""
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether the job is placed as its node config needs."""
         return not self.problems
 
     @property
-    def known(self) -> bool:
+    def is_certain(self) -> bool:
         """Whether the verdict is certain."""
         return all(problem.kind != "place" for problem in self.problems)
 
 
 def verify(case: Case) -> Verification:
     """Returns whether a job is placed whole, with its workers and problems."""
-    problems = (*unknown(case), *waiting(case), *misplaced(case))
+    problems = (*unmarked_workers(case), *waiting_workers(case), *misplaced_workers(case))
     place = case.place
     if place is None:
         text = messages.UNKNOWN
     elif problems:
         text = messages.not_whole(dict.fromkeys(problem.kind for problem in problems))
     else:
-        count = len({_unit(case, worker, place) for worker in case.workers})
-        parts = case.fleet.table.units.of(place.unit).divides
-        what = units(count, place.size, parts=parts).replace("free ", "").replace("whole ", "")
-        text = messages.whole(len(case.workers), what, place.size)
+        count = len({_unit_of(case, worker, place) for worker in case.workers})
+        divides = case.fleet.table.units.of(place.unit).divides
+        units_text = units(count, place.size, parts=divides).replace("free ", "").replace("whole ", "")
+        text = messages.whole(len(case.workers), units_text, place.size)
     return Verification(case.title, text, problems, tuple(rows(case)), case.fleet.unseen)
 
 
 def rows(case: Case) -> Iterator[Row]:
-    """Yields the workers in the order of their ranks, those without a node last."""
+    """Yields the workers in the order of their ranks. Workers without a node come last."""
 
     def order(worker: Pod) -> tuple[bool, str, int, int]:
         node = case.node(worker)
         if worker.place is None or worker.place.size == 1 or node is None:
-            return not worker.node, "", 0, worker.number  # single nodes keep the order of the hostfile
+            return (not worker.node, "", 0, worker.number)  # single nodes: the order of the hostfile
         number, server = node_number(node, worker.place.unit), node.labels.get(worker.place.unit, "")
         return False, server, int(number) if number.isdecimal() else -1, worker.number
 
-    for workers in case.jobs.values():
+    for workers in case.workers_by_job.values():
         for rank, worker in enumerate(sorted(workers, key=order)):
-            ranked = rank if worker.node and worker.place else None
+            shown_rank = rank if worker.node and worker.place else None
             node = case.node(worker)
-            labels = {key: node.labels.get(key, "") if node else "" for key in case.fleet.shown}
-            yield Row(ranked, worker.name, worker.node, labels, tuple(case.fleet.claimed_configs(worker)))
+            labels = {key: node.labels.get(key, "") if node else "" for key in case.fleet.shown_labels}
+            yield Row(shown_rank, worker.name, worker.node, labels, tuple(case.fleet.claimed_configs(worker)))
 
 
-def unknown(case: Case) -> Iterator[Fault]:
-    """Yields problems of workers without a placement annotation, which the webhook did not change."""
-    lacking = [worker.name for worker in case.workers if worker.place is None and not case.problem(worker)]
-    if case.place is None or lacking:
-        text = messages.unmarked(lacking if case.place else ())
-        yield Fault("place", text, lacking[0] if lacking else case.called.name)
+def unmarked_workers(case: Case) -> Iterator[Fault]:
+    """Yields the problems of workers that the webhook did not change: they have no placement annotation."""
+    names = [worker.name for worker in case.workers if worker.place is None and not case.problem(worker)]
+    if case.place is None or names:
+        text = messages.unmarked(names if case.place else ())
+        yield Fault("place", text, names[0] if names else case.reference.name)
     for worker in case.workers:
         if problem := case.problem(worker):
             kind = "claim" if worker.place else "place"
             yield Fault(kind, messages.of_pods([worker.name], problem), worker.name)
 
 
-def waiting(case: Case) -> Iterator[Fault]:
-    """Yields problems of workers without a node, and of those that do not exist."""
-    lacking = [worker.name for worker in case.workers if not worker.node]
-    if lacking:
-        yield Fault("waiting", messages.without_node(lacking, case.wanted), lacking[0])
-    if len(case.workers) < case.wanted or not case.wanted:
-        text = messages.exist(len(case.workers), case.wanted) if case.wanted else messages.NO_WORKERS
-        yield Fault("waiting", text, case.called.name)
+def waiting_workers(case: Case) -> Iterator[Fault]:
+    """Yields the problems of workers that have no node, or do not exist."""
+    names = [worker.name for worker in case.workers if not worker.node]
+    if names:
+        yield Fault("waiting", messages.without_node(names, case.worker_count), names[0])
+    if len(case.workers) < case.worker_count or not case.worker_count:
+        text = (
+            messages.exist(len(case.workers), case.worker_count) if case.worker_count else messages.NO_WORKERS
+        )
+        yield Fault("waiting", text, case.reference.name)
 
 
-def misplaced(case: Case) -> Iterator[Fault]:
-    """Yields problems of the nodes that workers have."""
-    for workers in case.jobs.values():
+def misplaced_workers(case: Case) -> Iterator[Fault]:
+    """Yields the problems of the nodes that workers run on."""
+    for workers in case.workers_by_job.values():
         place = next((worker.place for worker in workers if worker.place), None)
         for worker in workers:
             if worker.node:
-                yield from _bad_node(case, worker, place)
-                yield from _bad_claim(case, worker, place)
+                yield from _check_node(case, worker, place)
+                yield from _check_claims(case, worker, place)
         if place:
-            yield from _straddles(case, workers, place)
+            yield from _check_blocks(case, workers, place)
 
 
-def _straddles(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fault]:
-    homes: defaultdict[str, list[Pod]] = defaultdict(list)
+def _check_blocks(case: Case, workers: Sequence[Pod], place: Place) -> Iterator[Fault]:
+    workers_by_unit: defaultdict[str, list[Pod]] = defaultdict(list)
     for worker in workers:
-        if home := _unit(case, worker, place):
-            homes[home].append(worker)
+        if unit_id := _unit_of(case, worker, place):
+            workers_by_unit[unit_id].append(worker)
     for node, count in Counter(worker.node for worker in workers if worker.node).items():
         if count > 1 and place.size > 1:
             yield Fault("straddles", messages.crowded_node(node, count), node)
     # A job that still waits may have incomplete blocks, but not more blocks than it needs.
-    complete = sum(map(len, homes.values())) == place.workers
-    spread = place.size > 1 and (complete or len(homes) > -(-place.workers // place.size))
-    for home, there in sorted(homes.items()):
-        if spread and len(there) != place.size:
-            names = [worker.name for worker in there]
-            yield Fault("straddles", messages.partial_block(home, names, place.size), home)
-        unit = case.fleet.topology.unit(place.unit, home)
+    complete = sum(map(len, workers_by_unit.values())) == place.workers
+    whole = place.size > 1 and (complete or len(workers_by_unit) > -(-place.workers // place.size))
+    for unit_id, unit_workers in sorted(workers_by_unit.items()):
+        if whole and len(unit_workers) != place.size:
+            names = [worker.name for worker in unit_workers]
+            yield Fault("straddles", messages.partial_block(unit_id, names, place.size), unit_id)
+        unit = case.fleet.topology.unit(place.unit, unit_id)
         if unit and not case.fleet.table.units.of(place.unit).shared:
-            yield from _shared(case, workers, unit, place.size)
+            yield from _check_sharing(case, workers, unit, place.size)
 
 
-def _unit(case: Case, worker: Pod, place: Place) -> str | None:
+def _unit_of(case: Case, worker: Pod, place: Place) -> str | None:
     node = case.node(worker)
     return node.unit(place.unit) if node else None
 
 
-def _bad_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
-    node, where = case.node(worker), partial(messages.on_node, worker.name, worker.node)
+def _check_node(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
+    node, on_node = case.node(worker), partial(messages.on_node, worker.name, worker.node)
     if node is None:
-        yield Fault("node", where(messages.NODE_GONE), worker.node)
+        yield Fault("node", on_node(messages.NODE_GONE), worker.node)
         return
-    if not node.ready:  # on a cordoned node its pods still run
-        yield Fault("node", where(messages.NODE_NOT_READY), node.name)
+    if not node.ready:  # the pods of a cordoned node still run
+        yield Fault("node", on_node(messages.NODE_NOT_READY), node.name)
     if place is None:
         return
     if place.unit != HOSTNAME and node.unit(place.unit) is None:
         server, number = node.labels.get(place.unit), node_number(node, place.unit)
-        yield Fault("node", where(messages.no_unit(place.unit, server, number)), node.name)
+        yield Fault("node", on_node(messages.no_unit(place.unit, server, number)), node.name)
     mode = node.labels.get(MODE)
-    if mode and place.size in TOKENS and not TOKENS[place.size] & set(mode.split("_")):
-        yield Fault("node", where(messages.other_mode(mode, place.size)), node.name)
+    if mode and place.size in MODE_TOKENS and not MODE_TOKENS[place.size] & set(mode.split("_")):
+        yield Fault("node", on_node(messages.other_mode(mode, place.size)), node.name)
 
 
-def _bad_claim(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
+def _check_claims(case: Case, worker: Pod, place: Place | None) -> Iterator[Fault]:
     for name, mode in case.fleet.claimed_configs(worker).items():
         if place and mode not in (0, place.size):
             yield Fault("claim", messages.other_claim(worker.name, name, mode, place.size), worker.name)
 
 
-def _shared(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Fault]:
-    """Yields problems of other jobs in a unit; jobs that need a part of a node may share one."""
-    own, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
-    others: dict[str, tuple[str, str]] = {}
+def _check_sharing(case: Case, workers: Sequence[Pod], unit: Unit, size: int) -> Iterator[Fault]:
+    """Yields a problem for each other job in a unit. Jobs that need a part of a node may share it."""
+    keys, uids = {worker.key for worker in workers}, {worker.uid for worker in workers}
+    other_holders: dict[str, tuple[str, str]] = {}
     for node in unit.nodes:
-        for holder, pods in case.fleet.holders.get(node.name, {}).items():
-            whole = size > 1 or any(one.pod.loose or (one.place and one.place.size > 1) for one in pods)
-            if whole and not any(one.pod.uid in uids or one.key in own for one in pods):
-                others.setdefault(holder, (pods[0].pod.name if pods else "devices", node.name))
-    for holder, where in others.items():
-        yield Fault("shares", messages.shared(unit.id, holder, *where), unit.id)
+        for holder, pods in case.fleet.holders_by_node.get(node.name, {}).items():
+            whole = size > 1 or any(
+                member.pod.loose or (member.place and member.place.size > 1) for member in pods
+            )
+            if whole and not any(member.pod.uid in uids or member.key in keys for member in pods):
+                other_holders.setdefault(holder, (pods[0].pod.name if pods else "devices", node.name))
+    for holder, pod_and_node in other_holders.items():
+        yield Fault("shares", messages.shared(unit.id, holder, *pod_and_node), unit.id)

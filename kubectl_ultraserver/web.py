@@ -1,4 +1,4 @@
-"""``preview --web``: the installation's page of previews, on loopback, for the browser of one user.
+"""``preview --web``: the installation's page of previews, on loopback, for the browser of the user.
 
 Requests go through ``kubectl proxy`` and the API server's service proxy, so the API server checks the user's
 rights. ``kubectl port-forward`` would open one more port, for which other people need no token.
@@ -19,18 +19,18 @@ from urllib.parse import parse_qs
 from kube.api import ApiError
 from kube.rest import decoded
 from kubectl_ultraserver.proxy import ProxiedApi
-from kubectl_ultraserver.service import SERVICE, reason
+from kubectl_ultraserver.service import SERVICE, error_text
 
-BODY: Final = 3 * 1024 * 1024
-"""Maximum number of bytes of a form that are passed on, as many as the service accepts."""
-PATHS: Final = re.compile(r"/(static/[a-z]+\.(css|js))?")
-"""Paths that are passed on: dots could lead out of the service, to anything that the user may read."""
-POLICY: Final = "Content-Security-Policy"
-"""A header that every answer of the page has, and no answer of the API server."""
-_PASSED_ON: Final = ("Accept", "Content-Type", "Origin", "Sec-Fetch-Site")
-_HEADERS: Final = {
+MAX_BODY_BYTES: Final = 3 * 1024 * 1024
+"""The maximum size of a request's body, which is also the service's maximum."""
+PAGE_PATHS: Final = re.compile(r"/(static/[a-z]+\.(css|js))?")
+"""The paths that are passed on. A path with dots could lead to any object that the user may read."""
+POLICY_HEADER: Final = "Content-Security-Policy"
+"""A header of every answer of the service; an error of the API server does not have it."""
+_REQUEST_HEADERS: Final = ("Accept", "Content-Type", "Origin", "Sec-Fetch-Site")
+_RESPONSE_HEADERS: Final = {
     "Content-Type": "text/plain; charset=utf-8",
-    POLICY: "default-src 'none'; frame-ancestors 'none'",
+    POLICY_HEADER: "default-src 'none'; frame-ancestors 'none'",
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -38,23 +38,23 @@ _HEADERS: Final = {
 
 
 class Web(ThreadingHTTPServer):
-    """Serves the page at `url`, which works once: it gives the cookie that every other request needs."""
+    """Serves the page at `url`. This URL works once, and sets the cookie that every other request needs."""
 
     def __init__(self, api: ProxiedApi) -> None:
         """Listens on a random port."""
         super().__init__(("127.0.0.1", 0), _Handler)
         self.api, self.host = api, f"127.0.0.1:{self.server_port}"
-        self._token, self._spending = secrets.token_urlsafe(), threading.Lock()
+        self._token, self._token_lock = secrets.token_urlsafe(), threading.Lock()
         self.url = f"http://{self.host}/?token={self._token}"
         # A browser sends cookies to all ports of a host, so the port is in the name.
         self.cookie = f"preview-{self.server_port}={secrets.token_urlsafe()}"
 
-    def spend(self, token: str) -> bool:
-        """Returns whether this is the token, which is valid once."""
-        with self._spending:
-            valid = bool(self._token) and _same(token, self._token)
-            self._token = "" if valid else self._token
-        return valid
+    def use_token(self, token: str) -> bool:
+        """Returns whether a text is the token. The token is valid once."""
+        with self._token_lock:
+            is_valid = bool(self._token) and _is_equal(token, self._token)
+            self._token = "" if is_valid else self._token
+        return is_valid
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignores the error of a browser that closes its connection."""
@@ -65,7 +65,7 @@ class Web(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: Web
     timeout = 30
-    error_content_type, error_message_format = _HEADERS["Content-Type"], "%(message)s\n"
+    error_content_type, error_message_format = _RESPONSE_HEADERS["Content-Type"], "%(message)s\n"
 
     def do_GET(self) -> None:
         path, _, query = self.path.partition("?")
@@ -73,46 +73,52 @@ class _Handler(BaseHTTPRequestHandler):
         cookies = self.headers.get("Cookie", "").split(";")
         length = self.headers.get("Content-Length", "0" if self.command == "GET" else "")
         if self.headers.get_all("Host") != [self.server.host]:
-            self._say(HTTPStatus.FORBIDDEN, "this host name is not allowed")
+            self._reply(
+                HTTPStatus.FORBIDDEN, "this host name is not allowed: use the address that the command prints"
+            )
         elif tokens:
             self._exchange(tokens[0])
-        elif not any(_same(cookie.strip(), self.server.cookie) for cookie in cookies):
-            self._say(HTTPStatus.FORBIDDEN, "open the address that kubectl ultraserver preview --web prints")
-        elif not PATHS.fullmatch(path):
-            self._say(HTTPStatus.NOT_FOUND, "there is no such page")
+        elif not any(_is_equal(cookie.strip(), self.server.cookie) for cookie in cookies):
+            self._reply(
+                HTTPStatus.FORBIDDEN, "open the address that kubectl ultraserver preview --web prints"
+            )
+        elif not PAGE_PATHS.fullmatch(path):
+            self._reply(HTTPStatus.NOT_FOUND, "there is no such page")
         elif not length:
-            self._say(HTTPStatus.LENGTH_REQUIRED, "a body needs a Content-Length")
-        elif not (length.isdecimal() and int(length) <= BODY):
-            self._say(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has a length of at most {BODY} bytes")
+            self._reply(HTTPStatus.LENGTH_REQUIRED, "a body needs a Content-Length")
+        elif not (length.isdecimal() and int(length) <= MAX_BODY_BYTES):
+            self._reply(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has a length of at most {MAX_BODY_BYTES} bytes"
+            )
         else:
             self._pass_on(f"{SERVICE}{path}?{query}", self.rfile.read(int(length)))
 
     do_POST = do_GET  # noqa: N815 - the name that http.server calls
 
     def _exchange(self, token: str) -> None:
-        if not self.server.spend(token):
-            self._say(
+        if not self.server.use_token(token):
+            self._reply(
                 HTTPStatus.FORBIDDEN, "this address worked once: run kubectl ultraserver preview --web again"
             )
             return
         cookie = f"{self.server.cookie}; Path=/; HttpOnly; SameSite=Strict"
-        self._answer(HTTPStatus.SEE_OTHER, _HEADERS | {"Location": "/", "Set-Cookie": cookie})
+        self._answer(HTTPStatus.SEE_OTHER, _RESPONSE_HEADERS | {"Location": "/", "Set-Cookie": cookie})
 
     def _pass_on(self, path: str, body: bytes) -> None:
-        headers = {name: self.headers[name] for name in _PASSED_ON if name in self.headers}
+        headers = {name: self.headers[name] for name in _REQUEST_HEADERS if name in self.headers}
         try:
             reply = self.server.api.pass_on(self.command, path, body, headers)
         except ApiError as error:
-            self._say(HTTPStatus.BAD_GATEWAY, str(error))
+            self._reply(HTTPStatus.BAD_GATEWAY, str(error))
             return
-        if POLICY in reply.headers:
-            own = {name: reply.headers[name] for name in _HEADERS if name in reply.headers}
-            self._answer(reply.status, own, reply.data)
+        if POLICY_HEADER in reply.headers:
+            reply_headers = {name: reply.headers[name] for name in _RESPONSE_HEADERS if name in reply.headers}
+            self._answer(reply.status, reply_headers, reply.data)
         else:
-            self._say(reply.status, reason(*decoded(reply.status, reply.data)))
+            self._reply(reply.status, error_text(*decoded(reply.status, reply.data)))
 
-    def _say(self, status: int, text: str) -> None:
-        self._answer(status, _HEADERS, f"{text}\n".encode())
+    def _reply(self, status: int, text: str) -> None:
+        self._answer(status, _RESPONSE_HEADERS, f"{text}\n".encode())
 
     def _answer(self, status: int, headers: Mapping[str, str], data: bytes = b"") -> None:
         self.send_response(status)
@@ -122,11 +128,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
-        """Logs nothing, so that the address stays visible in the terminal."""
+        """Logs nothing, so that the URL stays visible in the terminal."""
 
 
-def _same(given: str, secret: str) -> bool:
-    return secrets.compare_digest(given.encode(errors="replace"), secret.encode())
+def _is_equal(text: str, secret: str) -> bool:
+    return secrets.compare_digest(text.encode(errors="replace"), secret.encode())
 
 
 def serve(api: ProxiedApi, say: Callable[[str], object]) -> None:
@@ -139,8 +145,8 @@ def serve(api: ProxiedApi, say: Callable[[str], object]) -> None:
         for verb in ("GET", "POST"):
             reply = api.pass_on(verb, f"{SERVICE}/", b"", {})
             if reply.status != HTTPStatus.OK:
-                raise ApiError(reason(*decoded(reply.status, reply.data)))
+                raise ApiError(error_text(*decoded(reply.status, reply.data)))
         say(f"Open {web.url} in a browser; the address works once, and Ctrl-C ends the page.")
-        # A browser of the terminal returns only when the user closes it.
+        # The call of a browser that runs in the terminal returns only when the user closes the browser.
         threading.Thread(target=webbrowser.open, args=(web.url,), daemon=True).start()
         web.serve_forever()

@@ -1,86 +1,100 @@
-"""Explains what a job waits for, with any placer; and why the webhook did not change it."""
+"""Explains what a job waits for, whichever placer it has, and why the webhook did not change the job."""
 
 from collections.abc import Iterator
 
 from common.times import time_of
 from contract import keys
 from kubectl_ultraserver import messages
-from kubectl_ultraserver.containers import launcher, missing, unstarted
+from kubectl_ultraserver.containers import explain_containers, explain_launcher, explain_missing_pods
 from kubectl_ultraserver.findings import Case, Finding
-from kubectl_ultraserver.kueue import queued
-from kubectl_ultraserver.objects import NAME, labels, maps, metadata, text
-from kubectl_ultraserver.scheduling import silence, unplaced
-from kubectl_ultraserver.verify import misplaced
+from kubectl_ultraserver.kueue import explain_kueue
+from kubectl_ultraserver.objects import NAME, labels, maps_at, metadata, text_at
+from kubectl_ultraserver.scheduling import explain_unplaced, why_stopped
+from kubectl_ultraserver.verify import misplaced_workers
 from placement.observe.model import COMPONENT
 
-_ABOUT = {"node": "node", "claim": "pod"}
-"""The kind of a finding from `misplaced`, if its subject is not an UltraServer."""
+_SUBJECT_KINDS = {"node": "node", "claim": "pod"}
+"""For each kind of `Fault` that is not about an UltraServer, the kind of its subject."""
 
 
 def why(case: Case) -> list[Finding]:
-    """Returns everything that a job waits for or that is wrong with it, the first cause first. Pure.
+    """Returns all findings about a job, the first cause first. Pure.
 
-    Empty for a job whose workers have their nodes and run.
+    There are none if all workers of the job have nodes and run.
     """
-    if ended := case.ended():
-        return [Finding("job", case.called.name, messages.ended(ended)), *unstarted(case)]
-    return [finding for look in _LOOKS for finding in look(case)]
+    if end_reason := case.end_reason():
+        return [Finding("job", case.reference.name, messages.ended(end_reason)), *explain_containers(case)]
+    return [finding for explain in _EXPLANATIONS for finding in explain(case)]
 
 
-def _misplaced(case: Case) -> Iterator[Finding]:
-    for problem in misplaced(case):
-        yield Finding(_ABOUT.get(problem.kind, "ultraserver"), problem.name, problem.text)
+def _explain_misplaced(case: Case) -> Iterator[Finding]:
+    for problem in misplaced_workers(case):
+        yield Finding(_SUBJECT_KINDS.get(problem.kind, "ultraserver"), problem.name, problem.text)
 
 
-def _failed(case: Case) -> Iterator[Finding]:
-    """Yields a finding about what the placement program does with a job that it admitted, on a dead node."""
-    admitted = [worker for worker in case.workers if worker.opened and worker.node]
-    nodes = dict.fromkeys(worker.node for worker in admitted)
-    dead = [name for name in nodes if case.fleet.topology.dead(name)]
-    if not dead:
+def _explain_dead_nodes(case: Case) -> Iterator[Finding]:
+    """Yields a finding about what the placement program does with an admitted job on a dead node."""
+    admitted_workers = [worker for worker in case.workers if worker.opened and worker.node]
+    nodes = dict.fromkeys(worker.node for worker in admitted_workers)
+    dead_nodes = [name for name in nodes if case.fleet.topology.dead(name)]
+    if not dead_nodes:
         return
-    choices = {worker.on_failure for worker in admitted} - {""}
+    choices = {worker.on_failure for worker in admitted_workers} - {""}
     if choices:
-        events = case.events_about([pod.name for pod in admitted], component=COMPONENT)
-        details = (messages.event(text(event, "reason"), text(event, "message")) for event in events)
-        silent = silence(case.lease, case.fleet.now)
-        what, remedy = messages.leaves(dead, min(choices), silent), messages.GET_PODS if silent else ""
-        yield Finding("program", COMPONENT, what, tuple(details), remedy)
+        events = case.events_about([pod.name for pod in admitted_workers], component=COMPONENT)
+        details = (messages.event(text_at(event, "reason"), text_at(event, "message")) for event in events)
+        stopped_reason = why_stopped(case.lease, case.fleet.now)
+        problem, remedy = (
+            messages.leaves(dead_nodes, min(choices), stopped_reason),
+            messages.GET_PODS if stopped_reason else "",
+        )
+        yield Finding("program", COMPONENT, problem, tuple(details), remedy)
         return
-    yield Finding("program", COMPONENT, messages.stays(dead), (), messages.REPAIR)
+    yield Finding("program", COMPONENT, messages.stays(dead_nodes), (), messages.REPAIR)
 
 
-def unmutated(case: Case) -> Iterator[Finding]:
-    """Yields a finding if the webhook added nothing to a job."""
-    if case.job and not case.marked:
-        why, remedy = _reason(case)
-        blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
-        yield Finding("webhook", NAME, messages.added_nothing(why, blocks=blocks), (), remedy)
+def explain_unchanged(case: Case) -> Iterator[Finding]:
+    """Yields a finding that says why the webhook added nothing to a job, if it added nothing."""
+    if case.job and not case.is_changed:
+        why, remedy = _why_unchanged(case)
+        has_blocks = any(keys.ADDED_TO_POD in labels(pod, "annotations") for pod in case.pods)
+        yield Finding("webhook", NAME, messages.added_nothing(why, blocks=has_blocks), (), remedy)
 
 
-def _reason(case: Case) -> tuple[str, str]:
+def _why_unchanged(case: Case) -> tuple[str, str]:
     """Returns why the webhook added nothing, and what to do."""
-    there = case.namespace
-    label = labels(case.space).get(keys.INJECT, "")
+    namespace = case.namespace
+    label = labels(case.namespace_object).get(keys.INJECT, "")
     if label in keys.OFF:
-        return messages.opted_out(there, label), messages.opt_in(there)
-    created, answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
-    note = messages.by_policy(answer.get("policy"))
+        return messages.opted_out(namespace, label), messages.opt_in(namespace)
+    creation_time, answer = time_of(metadata(case.job).get("creationTimestamp")), case.answer
+    policy_text = messages.by_policy(answer.get("policy"))
     if denials := answer.get("denials"):
-        return messages.would_refuse(denials[0], note), messages.RECREATE
+        return messages.would_refuse(denials[0], policy_text), messages.RECREATE
     if answer and not answer["patch"]:
-        return messages.reason(answer["reason"], note), ""
+        return messages.reason(answer["reason"], policy_text), ""
     if case.registration is None:
-        return messages.not_sent(text(case.job, "kind")), messages.RECREATE
-    registered = time_of(metadata(case.registration).get("creationTimestamp"))
-    if created and registered and created < registered:
+        return messages.not_sent(text_at(case.job, "kind")), messages.RECREATE
+    registration_time = time_of(metadata(case.registration).get("creationTimestamp"))
+    if creation_time and registration_time and creation_time < registration_time:
         return messages.REGISTERED_LATER, messages.RECREATE
-    written = (time_of(entry.get("time")) for entry in maps(case.rules, "metadata", "managedFields"))
-    if created and any(time and created < time for time in written):
+    write_times = (time_of(entry.get("time")) for entry in maps_at(case.rules, "metadata", "managedFields"))
+    if creation_time and any(time and creation_time < time for time in write_times):
         return messages.table_changed(would=bool(answer)), messages.RECREATE
-    policies = {text(hook, "failurePolicy") for hook in maps(case.registration, "webhooks")}
-    why = messages.not_called(note, case.unasked, ignored="Ignore" in policies, asked=bool(answer))
+    policies = {text_at(hook, "failurePolicy") for hook in maps_at(case.registration, "webhooks")}
+    why = messages.not_called(
+        policy_text, case.no_preview_reason, ignored="Ignore" in policies, asked=bool(answer)
+    )
     return why, messages.PODS_THEN_RECREATE
 
 
-_LOOKS = (queued, missing, unmutated, unplaced, unstarted, _misplaced, _failed, launcher)
+_EXPLANATIONS = (
+    explain_kueue,
+    explain_missing_pods,
+    explain_unchanged,
+    explain_unplaced,
+    explain_containers,
+    _explain_misplaced,
+    _explain_dead_nodes,
+    explain_launcher,
+)

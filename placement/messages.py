@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final
 
-from common.texts import few
+from common.texts import join_names
 from contract.keys import GATE, INJECT, PLACE
 from placement.limits import (
     MOST_ANNOTATIONS,
@@ -187,7 +187,7 @@ def free(count: int, reserved: int = 0, reasons: Sequence[str] = ()) -> str:
 def shortage(
     needs: str, free: str, victims: Sequence[str] = (), most: int | None = None, *, reserved: bool = False
 ) -> str:
-    ending = f"preempts {few(victims, 2)} of lower priority" if victims else ""
+    ending = f"preempts {join_names(victims, 2)} of lower priority" if victims else ""
     later = "what becomes free is reserved for it" if reserved else ""
     if most is not None:
         later = f"at most {most} can become free"

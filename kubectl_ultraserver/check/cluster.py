@@ -6,8 +6,8 @@ from typing import Final
 from kube.api import Object
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, release
 from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.messages import few
-from kubectl_ultraserver.objects import NAME, labels, text
+from kubectl_ultraserver.messages import join_names
+from kubectl_ultraserver.objects import NAME, labels, text_at
 from kubectl_ultraserver.servers import servers
 from placement.observe.model import Node
 
@@ -51,7 +51,7 @@ def rights(refused: Sequence[str]) -> Iterator[Line]:
 
 def nodes(fleet: Fleet) -> Iterator[Line]:
     """Yields whether UltraServer nodes have the labels and devices of the device plugin or DRA driver."""
-    known = [node for node in fleet.topology.nodes.values() if fleet.has(node)]
+    known = [node for node in fleet.topology.nodes.values() if fleet.is_ultraserver_node(node)]
     units = fleet.table.units.labels
     lost = [node.name for node in known if all(node.unit(key) is None for key in units)]
     bare = [node.name for node in known if not _devices(node, fleet.table.units.devices)]
@@ -66,7 +66,7 @@ def nodes(fleet: Fleet) -> Iterator[Line]:
         (bare, "have no devices"),
     ):
         if names:
-            text_ = f"{len(names)} of {len(known)} UltraServer nodes {lack}: {few(sorted(names))}"
+            text_ = f"{len(names)} of {len(known)} UltraServer nodes {lack}: {join_names(sorted(names))}"
             remedy = "does the device plugin, or DRA driver, run there, and support UltraServers?"
             yield Line(FAIL if len(names) == len(known) else WARN, text_, remedy, "claims.md")
     yield from _guarantees(fleet)
@@ -124,14 +124,14 @@ def accounts(known: Mapping[str, bool]) -> Iterator[Line]:
         yield Line(PASS if accepted else FAIL, text_, remedy, "install.md#bind-another-operator")
 
 
-def namespace(space: Object | None, refused: str) -> Iterator[Line]:
+def namespace(namespace_object: Object | None, refused: str) -> Iterator[Line]:
     """Yields whether the installation's namespace, if it exists already, accepts a pod like the webhook's."""
-    if space is None:
+    if namespace_object is None:
         yield Line(PASS, f"namespace {NAME} is created by the installation")
         return
-    ending = text(space, "status", "phase") == "Terminating"
+    ending = text_at(namespace_object, "status", "phase") == "Terminating"
     does = f"refuses a pod like the webhook's: {refused}" if refused else "accepts pods like the webhook's"
-    level = labels(space).get("pod-security.kubernetes.io/enforce", "as the cluster has it")
+    level = labels(namespace_object).get("pod-security.kubernetes.io/enforce", "as the cluster has it")
     text_ = f"namespace {NAME}, PodSecurity {level}, {'is being deleted' if ending else does}"
     remedy = "wait until it is deleted" if ending else "change the quota, limit or policy"
     yield Line(FAIL if ending or refused else PASS, text_, remedy, NEEDS)

@@ -17,9 +17,9 @@ from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, Program, prog
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.listing import HOOKS, LEASE, RULES, Lister
-from kubectl_ultraserver.names import JobName
-from kubectl_ultraserver.objects import NAME, at, labels, maps, name_of, number, text
-from kubectl_ultraserver.service import OffError, ready
+from kubectl_ultraserver.names import JobReference
+from kubectl_ultraserver.objects import NAME, at, labels, maps_at, name_of, number_at, text_at
+from kubectl_ultraserver.service import UnavailableError, service_state
 from placement.decide.topology import Topology
 from placement.observe.model import COMPONENT
 
@@ -89,9 +89,11 @@ class Gatherer(Lister):
     def replicas(self) -> installed.Replicas:
         """The answer of each serving pod's ``/readyz``, through the API server's proxy."""
         answers: installed.Replicas = {}
-        for pod in (pod for pod in self.items(f"{HOME}/pods") if text(pod, "status", "phase") == "Running"):
-            ports = [port for each in maps(pod, "spec", "containers") for port in maps(each, "ports")]
-            for port in (number(port, "containerPort") for port in ports if port.get("name") == "https"):
+        for pod in (
+            pod for pod in self.items(f"{HOME}/pods") if text_at(pod, "status", "phase") == "Running"
+        ):
+            ports = [port for each in maps_at(pod, "spec", "containers") for port in maps_at(each, "ports")]
+            for port in (number_at(port, "containerPort") for port in ports if port.get("name") == "https"):
                 path = f"{HOME}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
                 try:
                     answers[name_of(pod)] = self.api.get(path) or "it has no /readyz"
@@ -117,7 +119,7 @@ def _certificates(gatherer: Gatherer) -> Iterator[Line]:
 
 def _registrations(gatherer: Gatherer) -> Iterator[Line]:
     try:
-        bundle = text(gatherer.api.get(f"{HOME}/secrets/{NAME}-tls"), "data", "ca.crt")
+        bundle = text_at(gatherer.api.get(f"{HOME}/secrets/{NAME}-tls"), "data", "ca.crt")
     except ForbiddenError:
         bundle = ""
     return installed.bundles(gatherer.registrations, installed.authorities(bundle) if bundle else None)
@@ -132,12 +134,12 @@ def _left_out(gatherer: Gatherer) -> Iterator[Line]:
 def _tables(gatherer: Gatherer) -> Iterator[Line]:
     state, off = dict[str, str](), ""
     try:
-        state = ready(gatherer.api)
-    except OffError as error:
+        state = service_state(gatherer.api)
+    except UnavailableError as error:
         off = str(error)
-    problem = text(state, "problem") if gatherer.api.get(RULES) else "it does not exist"
+    problem = text_at(state, "problem") if gatherer.api.get(RULES) else "it does not exist"
     yield from installed.previews(state, off, version("ultraserver-webhook"))
-    yield from installed.tables(gatherer.replicas, text(state, "table"), problem)
+    yield from installed.tables(gatherer.replicas, text_at(state, "table"), problem)
 
 
 def _job(gatherer: Gatherer) -> Iterator[Line]:
@@ -146,18 +148,25 @@ def _job(gatherer: Gatherer) -> Iterator[Line]:
     there = f"/namespaces/{gatherer.namespace}"
     stored, refused = gatherer.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
     nothing = Fleet(Topology(()), ())  # a job of a dry run has no pods
-    space, rules = gatherer.api.get(f"/api/v1{there}") or {}, gatherer.api.get(RULES)
-    called, registration = JobName("mpijob", name_of(JOB)), gatherer.registrations[MUTATING]
+    namespace_object, rules = gatherer.api.get(f"/api/v1{there}") or {}, gatherer.api.get(RULES)
+    reference, registration = JobReference("mpijob", name_of(JOB)), gatherer.registrations[MUTATING]
     case = Case(
-        called, gatherer.namespace, stored, (), nothing, space, registration=registration, rules=rules
+        reference,
+        gatherer.namespace,
+        stored,
+        (),
+        nothing,
+        namespace_object,
+        registration=registration,
+        rules=rules,
     )
-    case = gatherer.answered(case, JOB)
-    wanted = bool(case.answer.get("patch")) and labels(space).get(INJECT) not in OFF
+    case = gatherer.with_preview(case, JOB)
+    wanted = bool(case.answer.get("patch")) and labels(namespace_object).get(INJECT) not in OFF
     return installed.job(stored, refused, case, wanted=wanted)
 
 
 def _placement(gatherer: Gatherer) -> Iterator[Line]:
-    placers, kueue = gatherer.table.placers, bool(gatherer.kueue)
+    placers, kueue = gatherer.table.placers, bool(gatherer.kueue_api)
     lease, now = gatherer.api.get(LEASE), datetime.now(UTC)
     yield from installed.placement(lease, now, gates=Placer.WHOLE_JOB in placers, kueue=kueue)
     yield from installed.queues(counts=Placer.KUEUE in placers, kueue=kueue)
@@ -165,10 +174,10 @@ def _placement(gatherer: Gatherer) -> Iterator[Line]:
 
 def _levels(gatherer: Gatherer) -> Iterator[Line]:
     """Yields whether Kueue's Topologies have the levels that the rule table uses."""
-    if not gatherer.kueue:
+    if not gatherer.kueue_api:
         return iter(())
-    topologies = gatherer.items(f"{gatherer.kueue}/topologies")
-    has = {text(level, "nodeLabel") for each in topologies for level in maps(each, "spec", "levels")}
+    topologies = gatherer.items(f"{gatherer.kueue_api}/topologies")
+    has = {text_at(level, "nodeLabel") for each in topologies for level in maps_at(each, "spec", "levels")}
     return installed.levels(gatherer.table.levels, has)
 
 
@@ -185,15 +194,15 @@ def _pods(gatherer: Gatherer) -> Iterator[Line]:
 
 
 def _namespace(gatherer: Gatherer) -> Iterator[Line]:
-    space = gatherer.api.get(HOME)
-    return cluster.namespace(space, gatherer.tried(f"{HOME}/pods", POD)[1] if space else "")
+    obj = gatherer.api.get(HOME)
+    return cluster.namespace(obj, gatherer.tried(f"{HOME}/pods", POD)[1] if obj else "")
 
 
 CLUSTER: Final[dict[str, Check]] = {
-    "kubernetes": lambda gatherer: cluster.kubernetes(text(gatherer.api.get("/version"), "gitVersion")),
+    "kubernetes": lambda gatherer: cluster.kubernetes(text_at(gatherer.api.get("/version"), "gitVersion")),
     "nodes": lambda gatherer: cluster.nodes(gatherer.fleet),
     "operators": lambda gatherer: cluster.operators(
-        gatherer.kinds, gatherer.programs, kueue=bool(gatherer.kueue)
+        gatherer.kinds, gatherer.programs, kueue=bool(gatherer.kueue_api)
     ),
 }
 """Checks before and after an installation."""
@@ -211,7 +220,7 @@ def run_checks(gatherer: Gatherer, *, pre: bool) -> Iterator[Line]:
     for name, check in (CLUSTER | (BEFORE if pre else AFTER)).items():
         try:
             lines = [*check(gatherer)]
-        except (ForbiddenError, OffError) as error:
+        except (ForbiddenError, UnavailableError) as error:
             lines = [Line(WARN, f"not checked: {error}", "check as an administrator", "kubectl.md#check")]
         except ApiError as error:
             lines = [Line(FAIL, str(error), "does the API server answer?", "kubectl.md#check")]

@@ -14,10 +14,20 @@ from kube.api import Object
 from kubectl_ultraserver.check.cluster import NEEDS
 from kubectl_ultraserver.check.line import FAIL, PASS, WARN, Line, program
 from kubectl_ultraserver.findings import Case
-from kubectl_ultraserver.messages import few
-from kubectl_ultraserver.objects import NAME, at, condition, labels, maps, name_of, templates, text, unmet
-from kubectl_ultraserver.scheduling import silence
-from kubectl_ultraserver.why import unmutated
+from kubectl_ultraserver.messages import join_names
+from kubectl_ultraserver.objects import (
+    NAME,
+    at,
+    condition,
+    labels,
+    maps_at,
+    name_of,
+    templates,
+    text_at,
+    unmet,
+)
+from kubectl_ultraserver.scheduling import why_stopped
+from kubectl_ultraserver.why import explain_unchanged
 from placement.observe.model import COMPONENT
 
 UNPULLED: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
@@ -40,13 +50,13 @@ def pods(deployments: Sequence[Object], pods_: Sequence[Object]) -> Iterator[Lin
     """Yields a line for each image that cannot be pulled, and one for each Deployment."""
     unpulled: defaultdict[str, list[str]] = defaultdict(list)
     for pod in pods_:
-        for one in maps(pod, "status", "containerStatuses"):
-            if text(one, "state", "waiting", "reason") in UNPULLED:
-                unpulled[text(one, "image")].append(name_of(pod))
+        for one in maps_at(pod, "status", "containerStatuses"):
+            if text_at(one, "state", "waiting", "reason") in UNPULLED:
+                unpulled[text_at(one, "image")].append(name_of(pod))
     for image, names in unpulled.items():
         registry = "" if "/" in image else ", which names no registry,"
         remedy = "push it to a registry that the nodes can pull from, and install with its name there"
-        text_ = f"image {image}{registry} cannot be pulled: {few(names)}"
+        text_ = f"image {image}{registry} cannot be pulled: {join_names(names)}"
         yield Line(FAIL, text_, remedy, "install.md#a-registry-of-your-own")
     if not any(name_of(raw) == NAME for raw in deployments):
         yield Line(FAIL, f"there is no Deployment {NAME}/{NAME}", "install it", "install.md#install")
@@ -61,13 +71,13 @@ def pods(deployments: Sequence[Object], pods_: Sequence[Object]) -> Iterator[Lin
 
 def _reasons(deployment: Object, pods_: Sequence[Object]) -> Iterator[str]:
     """Yields why a Deployment lacks pods, in the messages of controller, scheduler and kubelets."""
-    yield from filter(None, [text(condition(deployment, "ReplicaFailure"), "message")])
+    yield from filter(None, [text_at(condition(deployment, "ReplicaFailure"), "message")])
     selector = at(deployment, "spec", "selector", "matchLabels") or {}
     for pod in (pod for pod in pods_ if selector.items() <= labels(pod).items()):
         waiting = (
-            text(one, "state", "waiting", "reason") for one in maps(pod, "status", "containerStatuses")
+            text_at(one, "state", "waiting", "reason") for one in maps_at(pod, "status", "containerStatuses")
         )
-        yield from filter(None, [text(condition(pod, "PodScheduled"), "message"), *waiting])
+        yield from filter(None, [text_at(condition(pod, "PodScheduled"), "message"), *waiting])
 
 
 def authorities(bundle: str) -> set[bytes]:
@@ -93,7 +103,7 @@ def certificates(replicas: Replicas, now: datetime) -> Iterator[Line]:
 
 def previews(state: Object, off: str, own: str) -> Iterator[Line]:
     """Yields whether the preview service answers, and has the plugin's ``own`` release."""
-    there = text(state, "version")
+    there = text_at(state, "version")
     text_ = off or f"the installation is {there or 'older than 0.3'}, this plugin is {own}"
     remedy = "jobs are placed without it; preview, why and check show less" if off else "use one release"
     yield Line(PASS if there == own else WARN, text_, remedy, "preview.md#in-a-cluster")
@@ -111,7 +121,7 @@ def tables(replicas: Replicas, revision: str, problem: str) -> Iterator[Line]:
             remedy = "let API servers reach port 8443 of pods: a security group, perhaps"
             yield Line(FAIL, f"{pod} did not answer: {printable(answer, 200)}", remedy, NEEDS)
         elif answer.get("problem"):
-            yield Line(FAIL, f"{pod}: {printable(text(answer, 'problem'), 200)}", f"{LOGS}{NAME}", link)
+            yield Line(FAIL, f"{pod}: {printable(text_at(answer, 'problem'), 200)}", f"{LOGS}{NAME}", link)
         else:
             table = answer.get("table")
             other = f"; the preview service uses {revision}" if revision else ""
@@ -124,14 +134,14 @@ def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | Non
     """Yields whether the registrations exist, and trust the served authority if the user may read it."""
     for kind, registration in registrations.items():
         bad = list[str]()
-        for hook in maps(registration, "webhooks"):
-            has = authorities(text(hook, "clientConfig", "caBundle"))
-            bad += [] if has and (served is None or has & served) else [text(hook, "name")]
+        for hook in maps_at(registration, "webhooks"):
+            has = authorities(text_at(hook, "clientConfig", "caBundle"))
+            bad += [] if has and (served is None or has & served) else [text_at(hook, "name")]
         if registration is None:
             remedy = "install it; until then no job is sent to the webhook"
             yield Line(FAIL, f"there is no {kind} {NAME}", remedy, "operations.md#restore")
         else:
-            wrong = f"calls fail, as the caBundle does not match the served certificate: {few(bad)}"
+            wrong = f"calls fail, as the caBundle does not match the served certificate: {join_names(bad)}"
             text_ = f"{kind}: {wrong if bad else 'is trusted'}"
             link = "certificates.md#when-something-is-wrong"
             yield Line(FAIL if bad else PASS, text_, f"{LOGS}{NAME}-certs", link)
@@ -140,19 +150,23 @@ def bundles(registrations: Mapping[str, Object | None], served: set[bytes] | Non
 def left_out(registration: Object | None, kinds: Collection[str], spaces: Sequence[Object]) -> Iterator[Line]:
     """Yields which kinds of job, ``GROUP/VERSION/RESOURCE``, and namespaces are not sent to the webhook."""
     hooks = [
-        (hook, {kind for rule in maps(hook, "rules") for kind in _kinds(rule)})
-        for hook in maps(registration, "webhooks")
+        (hook, {kind for rule in maps_at(hook, "rules") for kind in _kinds(rule)})
+        for hook in maps_at(registration, "webhooks")
     ]
     sent = {kind for _, resources in hooks for kind in resources} & set(kinds)
     lacking = sorted(set(kinds) - sent)
     text_ = f"sent: {', '.join(sorted(sent)) or 'nothing'}; not sent: {', '.join(lacking) or 'none'}"
     status = WARN if any(not kind.startswith("batch/") for kind in lacking) else PASS
     yield Line(status, text_, "set the value kinds, to place such jobs", "kinds.md")
-    users = [space for space in spaces if name_of(space) not in SYSTEM]
+    users = [namespace for namespace in spaces if name_of(namespace) not in SYSTEM]
     # Pods of changed jobs are sent from all namespaces.
     selectors = [hook.get("namespaceSelector") for hook, resources in hooks if resources != {"/v1/pods"}]
-    out = [name_of(space) for space in users if all(unmet(each, labels(space)) for each in selectors)]
-    text_ = f"namespaces left out: {few(out) or 'none'}"
+    out = [
+        name_of(namespace)
+        for namespace in users
+        if all(unmet(selector, labels(namespace)) for selector in selectors)
+    ]
+    text_ = f"namespaces left out: {join_names(out) or 'none'}"
     remedy = f"kubectl label namespace NAME {INJECT}=enabled"
     status = WARN if users and len(out) == len(users) else PASS
     yield Line(status, text_, remedy, "mixed-fleets.md#only-those-that-ask")
@@ -171,7 +185,7 @@ def job(stored: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[L
     elif any(ADDED in labels(template, "annotations") for template in templates(stored)):
         yield Line(PASS, f"{where} is changed in a dry run")
     else:
-        for finding in unmutated(case):
+        for finding in explain_unchanged(case):
             text_ = f"{where} is not changed in a dry run: the webhook {finding.text}"
             yield Line(FAIL if wanted else WARN, text_, f"{LOGS}{NAME}" if wanted else finding.remedy, link)
 
@@ -179,7 +193,7 @@ def job(stored: Object, refused: str, case: Case, *, wanted: bool) -> Iterator[L
 def placement(lease: Object | None, now: datetime, *, gates: bool, kueue: bool) -> Iterator[Line]:
     """Yields whether the placement program runs, if the rule table makes jobs wait for it (``gates``)."""
     if gates:
-        why, leader = silence(lease, now), text(lease, "spec", "holderIdentity")
+        why, leader = why_stopped(lease, now), text_at(lease, "spec", "holderIdentity")
         text_ = f"jobs wait for {COMPONENT}, which {why}" if why else f"{leader} leads"
         remedy = f"kubectl -n {NAME} get pods; {LOGS}{COMPONENT}"
         yield Line(FAIL if why else PASS, text_, remedy, "placement.md#placement-stalled")
@@ -204,7 +218,7 @@ def queues(*, counts: bool, kueue: bool) -> Iterator[Line]:
 def levels(wanted: Collection[str], has: Collection[str]) -> Iterator[Line]:
     """Yields whether a Topology of Kueue has each level that the rule table uses."""
     for level in sorted(wanted):
-        lacks = f"no Topology has it, but {few(sorted(has)) or 'none'}: such jobs are never admitted"
+        lacks = f"no Topology has it, but {join_names(sorted(has)) or 'none'}: such jobs are never admitted"
         text_ = f"the rule table uses Kueue's level {level}; {'a Topology has it' if level in has else lacks}"
         remedy = "add it to the Topology, or set the value kueueLevel to the level of an UltraServer"
         yield Line(PASS if level in has else WARN, text_, remedy, "kueue.md#levels")
@@ -218,7 +232,7 @@ def guard(
     Also whether the guard permits each account of an operator.
     """
     does = {name_of(policy): set[str]() for policy in policies}
-    for binding in (each for each in bindings if text(each, "spec", "policyName") in does):
+    for binding in (each for each in bindings if text_at(each, "spec", "policyName") in does):
         does[binding["spec"]["policyName"]] |= {*binding["spec"]["validationActions"]}
     if placement and not any("Deny" in does.get(name, ()) for name in BOUND):
         text_ = f"no policy limits what the account of {COMPONENT} may do to Pods"
@@ -230,12 +244,12 @@ def guard(
         remedy = "install it, unless all holders trust each other"
         yield Line(WARN, "there is no guard", remedy, "install.md#the-guard")
         return
-    text_ = f"these warn only: {few(weak)}" if weak else f"{len(there)} policies are enforced"
-    text_ = f"missing, or without a binding: {few(broken)}" if broken else text_
+    text_ = f"these warn only: {join_names(weak)}" if weak else f"{len(there)} policies are enforced"
+    text_ = f"missing, or without a binding: {join_names(broken)}" if broken else text_
     remedy = "install the chart again" if broken else "set the value guard to enforce"
     yield Line(FAIL if broken else WARN if weak else PASS, text_, remedy, "install.md#the-guard")
     if older := sorted(there - POLICIES - {KINDS}):
-        text_ = f"of an older release, and to be deleted with its binding: {few(older)}"
+        text_ = f"of an older release, and to be deleted with its binding: {join_names(older)}"
         remedy = (
             f"kubectl delete validatingadmissionpolicybinding,validatingadmissionpolicy {' '.join(older)}"
         )

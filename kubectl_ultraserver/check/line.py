@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kube.api import Object
-from kubectl_ultraserver.objects import at, maps, name_of, number, text
+from kubectl_ultraserver.objects import at, maps_at, name_of, number_at, text_at
 
 
 class Status(StrEnum):
@@ -45,11 +45,11 @@ class Program(NamedTuple):
 
 def program(raw: Object) -> Program:
     """Returns the parts of a Deployment."""
-    there, pod = text(raw, "metadata", "namespace"), at(raw, "spec", "template", "spec")
-    image = text(next(iter(maps(pod, "containers")), None), "image")
+    there, pod = text_at(raw, "metadata", "namespace"), at(raw, "spec", "template", "spec")
+    image = text_at(next(iter(maps_at(pod, "containers")), None), "image")
     name, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
-    account = f"system:serviceaccount:{there}:{text(pod, 'serviceAccountName') or 'default'}"
-    wanted, ready = number(raw, "spec", "replicas"), number(raw, "status", "readyReplicas")
+    account = f"system:serviceaccount:{there}:{text_at(pod, 'serviceAccountName') or 'default'}"
+    wanted, ready = number_at(raw, "spec", "replicas"), number_at(raw, "status", "readyReplicas")
     return Program(f"{there}/{name_of(raw)}", image, name, tag, wanted, ready, account)
 
 

@@ -17,7 +17,7 @@ from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.findings import Case
 from kubectl_ultraserver.fleet import Fleet
-from kubectl_ultraserver.names import JobName, job_of
+from kubectl_ultraserver.names import JobReference, job_of
 from placement.decide.topology import Topology
 from placement.observe.model import Node
 from placement.observe.read import read_ended, read_pod
@@ -143,14 +143,14 @@ def work(
     nodes: Iterable[Node] = THREE.values(),
     others: Iterable[Object] = (),
     job: Object | None = None,
-    called: JobName = JobName("", "train"),  # noqa: B008 - frozen
+    reference: JobReference = JobReference("", "train"),  # noqa: B008 - frozen
     **known: Any,
 ) -> Case:
     """Returns a job with its pods, and other pods in the cluster."""
     pods = list(pods)
     cluster = fleet(nodes, [*pods, *others], **known)
-    over = tuple(ended for raw in pods if (ended := read_ended(raw)))
-    return Case(called, NAMESPACE, job or {}, tuple(pods), cluster, over=over)
+    ended_workers = tuple(ended for raw in pods if (ended := read_ended(raw)))
+    return Case(reference, NAMESPACE, job or {}, tuple(pods), cluster, ended_workers=ended_workers)
 
 
 def case(known_case: Case, **known: Any) -> Case:
@@ -161,7 +161,7 @@ def case(known_case: Case, **known: Any) -> Case:
         "webhooks": [{"failurePolicy": "Ignore"}],
     }
     given = {"lease": lease, "registration": registration, "rules": rules(), **known}
-    if "answer" not in given and known_case.job and not known_case.marked and given["rules"]:
+    if "answer" not in given and known_case.job and not known_case.is_changed and given["rules"]:
         given["answer"] = answer(known_case.job, given["rules"])
     return replace(known_case, **given)
 

@@ -63,7 +63,7 @@ def hooks(bundle: str = BUNDLE, *rows: dict[str, Any], **labels: str) -> dict[st
     return {"webhooks": [hook]}
 
 
-def space(name: str, **labels: str) -> dict[str, Any]:
+def namespace_object(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": labels}}
 
 
@@ -101,7 +101,7 @@ def replica(**message: str) -> dict[str, Any]:
     return {"p": {"status": "ok", "table": "r1", **message}}
 
 
-SPACES = [space("kube-system"), space("a"), space("b", gpu="no")]
+SPACES = [namespace_object("kube-system"), namespace_object("a"), namespace_object("b", gpu="no")]
 GUARANTEE = {"namespaces": "a", "unit": SERVER_4, "count": 3}
 GATED = {"gates": True, "kueue": False}
 ROW: dict[str, Any] = {"key": "gpu", "operator": "NotIn", "values": ["no"]}
@@ -150,10 +150,10 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         ["fail namespace ultraserver-webhook, PodSecurity as the cluster has it, is being"],
     ),
     (
-        cluster.namespace(space(NAME), "403 no"),
+        cluster.namespace(namespace_object(NAME), "403 no"),
         ["fail namespace ultraserver-webhook, PodSecurity as the cluster"],
     ),
-    (cluster.namespace(space(NAME), ""), ["pass namespace"]),
+    (cluster.namespace(namespace_object(NAME), ""), ["pass namespace"]),
     (
         installed.pods([deployment()], []),
         [f"pass {NAME} has 2 of 2 pods ready, with image registry/{NAME}:1"],
@@ -235,7 +235,11 @@ JUDGED: list[tuple[Iterator[Line], list[str]]] = [
         ["fail an MPIJob in namespace team is not changed in a dry run: the webhook added nothing"],
     ),
     (
-        tried(stored(mutated=False), wanted=False, space=space("team", **{INJECT: "false"})),
+        tried(
+            stored(mutated=False),
+            wanted=False,
+            namespace_object=namespace_object("team", **{INJECT: "false"}),
+        ),
         ["warn an MPIJob in namespace team is not changed in a dry run: the webhook added nothing: "],
     ),
     (installed.placement(LEASE, NOW, **GATED), ["pass placement-1 leads"]),
@@ -318,7 +322,7 @@ def test_the_accounts_that_are_expected_are_those_that_the_chart_binds() -> None
     bound = re.findall(
         r"\{kind: ServiceAccount, name: (mpi-operator), namespace: ([a-z-]+)\}", guard.read_text("utf-8")
     )
-    assert {f"{SERVICE}{space}:{name}" for name, space in bound} == cluster.EXPECTED
+    assert {f"{SERVICE}{namespace_object}:{name}" for name, namespace_object in bound} == cluster.EXPECTED
 
 
 def test_links_lead_into_the_documents() -> None:
@@ -352,7 +356,7 @@ def api(monkeypatch: pytest.MonkeyPatch) -> Cluster:
 def test_the_exit_status_has_the_result_also_if_some_objects_may_not_be_read(api: Cluster) -> None:
     api.refuse = "GET /api/v1/nodes"
     code, out, _ = run("check")
-    assert code == cli.BROKEN
+    assert code == cli.CHECK_FAILED
     assert "[pass] kubernetes: Kubernetes v1.36.3" in out
     assert "[warn] nodes: not checked: cannot list nodes" in out
     assert f"[fail] registrations: there is no MutatingWebhookConfiguration {NAME}\n" in out
@@ -360,7 +364,7 @@ def test_the_exit_status_has_the_result_also_if_some_objects_may_not_be_read(api
     code, output, _ = run("check", "-o", "json")
     document = json.loads(output)
     assert (code, document["fail"]) == (
-        cli.BROKEN,
+        cli.CHECK_FAILED,
         sum(line["status"] == "fail" for line in document["lines"]),
     )
     assert out.endswith(

@@ -112,7 +112,7 @@ def test_who_may_not_list_all_pods_sees_those_of_the_namespace(api: Cluster) -> 
     code, _, err = run("verify", "train")
     assert code == 2
     assert err.startswith("error: cannot list nodes: ")
-    assert "it needs the right to list nodes: docs/kubectl.md" in err
+    assert "you need the right to list nodes: docs/kubectl.md" in err
 
 
 def test_pods_that_hold_no_neuron_node_are_not_kept(api: Cluster) -> None:

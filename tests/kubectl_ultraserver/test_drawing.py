@@ -10,7 +10,7 @@ from contract.keys import JOB, NO_SERVER, SERVER_4
 from kubectl_ultraserver.findings import Finding
 from kubectl_ultraserver.fleet import Fleet
 from kubectl_ultraserver.servers import Server, Spot, is_selected, servers
-from kubectl_ultraserver.terminal import drawn, explained, verified
+from kubectl_ultraserver.terminal import explanation_lines, topology_lines, verification_lines
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from placement.observe.model import Node
@@ -34,7 +34,7 @@ def busy() -> Fleet:
 
 
 def lines(result: list[Server], width: int = 80) -> list[str]:
-    return [plain(line) for line in drawn(result, width)]
+    return [plain(line) for line in topology_lines(result, width)]
 
 
 def test_nodes_are_listed_by_number_with_their_pods_and_problems() -> None:
@@ -98,7 +98,7 @@ NAMES = st.text(max_size=80)
     )
 )
 def test_lines_are_printable_for_any_names(result: list[Server]) -> None:
-    assert all(plain(line).isprintable() for line in drawn(result, 60))
+    assert all(plain(line).isprintable() for line in topology_lines(result, 60))
 
 
 HOSTILE = "\x1b[2J\x1b]0;mine\x07\r\nyours\u202e\x9b1m"
@@ -112,9 +112,9 @@ def test_what_others_write_commands_nothing_of_a_terminal() -> None:
     verdict = replace(verify(work(pods)), title=HOSTILE, unseen=HOSTILE)
     finding = Finding("queue", HOSTILE, HOSTILE, (HOSTILE,), HOSTILE)
     shown = [
-        *drawn(servers(fleet(pods=[by_owner, by_label])), 200),
-        *explained(HOSTILE, [finding, *why(case(work(pods)))], HOSTILE, {HOSTILE: HOSTILE}),
-        *verified(verdict),
+        *topology_lines(servers(fleet(pods=[by_owner, by_label])), 200),
+        *explanation_lines(HOSTILE, [finding, *why(case(work(pods)))], HOSTILE, {HOSTILE: HOSTILE}),
+        *verification_lines(verdict),
     ]
     assert sum("yours" in line for line in shown) > len(pods)
     assert all(plain(line).isprintable() for line in shown), shown

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contract import keys
-from kubectl_ultraserver.dryrun import DryRun, explain, unlike
+from kubectl_ultraserver.dryrun import DryRun, explain, stored_differences
 from testbed.mpijob import mpijob
 from tests.kubectl_ultraserver.api import table_of
 from tests.kubectl_ultraserver.build import answer, rules
@@ -29,7 +29,7 @@ def findings_of(
     stored: dict[str, Any], *registrations: dict[str, Any], **labels: str
 ) -> list[tuple[str, str, Any]]:
     """Returns the findings about a job of four workers that would be stored so."""
-    sent = {"resource": ("kubeflow.org", "mpijobs"), "space": {"metadata": {"labels": labels}}}
+    sent = {"resource": ("kubeflow.org", "mpijobs"), "namespace_object": {"metadata": {"labels": labels}}}
     job = explain(DryRun(answer(mpijob(4), rules()), stored=stored, registrations=registrations, **sent))
     return [(each.name, each.text, each.details) for each in job]
 
@@ -94,4 +94,6 @@ def test_a_field_that_is_stored_otherwise_is_named_wherever_it_is_in_a_list(
         "job": None,
         "changes": [{"path": path, "before": before, "after": after, "rule": None}],
     }
-    assert list(unlike(DryRun(shown, stored={"spec": stored}))) == [f"{path}: {text}" for text in texts]
+    assert list(stored_differences(DryRun(shown, stored={"spec": stored}))) == [
+        f"{path}: {text}" for text in texts
+    ]

@@ -11,11 +11,11 @@ from kube.api import Object
 from kubectl_ultraserver import __main__ as cli
 from kubectl_ultraserver.fleet import MODE
 from kubectl_ultraserver.listing import HOOKS, RULES, Lister
-from kubectl_ultraserver.names import JobName
+from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.objects import NAME, templates
 from kubectl_ultraserver.servers import servers
 from kubectl_ultraserver.table import read
-from kubectl_ultraserver.terminal import verified
+from kubectl_ultraserver.terminal import verification_lines
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from placement.observe.model import Node
@@ -73,7 +73,9 @@ def test_a_job_of_any_kind_is_verified_by_its_place(given: Object, labels: list[
     verdict = verify(work(pods))
     if given["kind"] == "LeaderWorkerSet":
         assert [problem.kind for problem in verdict.problems] == ["straddles", "shares"] * 4
-        assert verdict.problems[0].text.startswith("us-01 has 3 of its workers, and node config 4 needs 4")
+        assert verdict.problems[0].text.startswith(
+            "us-01 has 3 of the job's workers, and node config 4 needs 4"
+        )
         order = ["n1-0", "n2-0", "n1-1", "n1-2", "n1-3", "n2-1", "n2-2", "n2-3"]
         verdict = verify(work(made(given, labels, iter(order))))
     assert verdict.text == f"placed whole: {len(pods)} workers on {servers_}, as node config 4 needs"
@@ -90,7 +92,7 @@ def test_a_pod_that_failed_is_followed_by_the_one_in_its_place() -> None:
         old["metadata"] |= {"name": "train-a", "uid": "old"}
         old["spec"]["nodeName"] = "n3-0"
         old["status"]["phase"] = "Failed"
-        assert verify(work([old, *pods])).whole, kind
+        assert verify(work([old, *pods])).is_whole, kind
         assert "straddles" in verify(work([old, *pods[:failed], *pods[failed + 1 :]])).text
 
 
@@ -107,12 +109,12 @@ def test_units_are_those_of_the_installations_table() -> None:
     pods = [pod(f"train-{n}", "train", "worker", nodeName=f"r{n % 17}") for n in range(18)]
     for raw in pods:
         raw["metadata"]["annotations"]["ultraserver-webhook.io/place"] = place
-    assert not fleet(nodes, pods).holders, "there are no such units by the packaged table"
+    assert not fleet(nodes, pods).holders_by_node, "there are no such units by the packaged table"
     verdict = verify(work(pods, nodes, table=table))
     assert [problem.text for problem in verdict.problems] == [
-        "node r0 has 2 of its workers, and may have one"
+        "node r0 has 2 of the job's workers, and may have one"
     ]
-    head, first, *_ = verified(verdict)
+    head, first, *_ = verification_lines(verdict)
     assert head.split()[3:] == ["SERVER-ID-2", "NODE-ID-2", "SERVER-ID-4", "NODE-ID-4", "RACK", "MODE"]
     assert first.split() == ["0", "train-0", "r0", "-", "-", "-", "-", "r", "1"]
     for raw in pods:
@@ -166,8 +168,8 @@ def test_the_object_of_a_job_of_any_kind_in_the_table_is_read(stored_jobset: Clu
 def test_a_job_of_another_kind_that_is_suspended_or_over_quota_is_explained() -> None:
     obj: dict[str, Any] = jobset(2, 4)
     obj["spec"]["suspend"] = True
-    called = JobName("", "train")
-    (about, *_) = why(case(work([], job=obj, called=called)))
+    reference = JobReference("", "train")
+    (about, *_) = why(case(work([], job=obj, reference=reference)))
     assert about.text == "is suspended (spec.suspend), but not by a queue"
     assert about.remedy.endswith('patch jobset train --type merge -p \'{"spec": {"suspend": false}}\'')
     obj = evaluate(load_default(), Request(jobset(2, 4), NAMESPACE)).after | {"status": {"restarts": 0}}

@@ -11,7 +11,7 @@ import pytest
 from kube.api import Object
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.names import JobName
+from kubectl_ultraserver.names import JobReference
 from kubectl_ultraserver.why import why
 from tests.kubectl_ultraserver.build import case, stored, work, workers
 
@@ -40,7 +40,7 @@ def workload(*conditions: Object, **more: Any) -> Object:
 def findings_of(*workloads: Object, queued: str = "trn2u", **known: Any) -> list[Finding]:
     job = stored(runPolicy={"suspend": True})
     job["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": queued} if queued else {}
-    return why(case(work([], job=job), workloads=workloads, **{"kueue": True, **known}))
+    return why(case(work([], job=job), workloads=workloads, **{"has_kueue": True, **known}))
 
 
 @pytest.mark.parametrize(
@@ -87,12 +87,12 @@ def test_a_job_that_is_admitted_waits_for_nothing_of_kueues() -> None:
     admitted = workload(condition("QuotaReserved", "True", "x"), condition("Admitted", "True", "Admitted"))
     job = stored()
     running = work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n1-3"]), job=job)
-    assert why(case(running, workloads=(admitted,), kueue=True)) == []
+    assert why(case(running, workloads=(admitted,), has_kueue=True)) == []
 
 
 def test_a_suspended_job_without_a_workload() -> None:
     assert findings_of()[0].text == messages.NO_WORKLOAD
-    assert findings_of(kueue=False)[0].text == messages.NO_KUEUE
+    assert findings_of(has_kueue=False)[0].text == messages.NO_KUEUE
     (finding,) = findings_of(queued="")
     assert (finding.kind, finding.text) == (
         "job",
@@ -109,6 +109,6 @@ def test_another_jobs_workload_is_not_this_jobs() -> None:
 def test_a_job_of_another_kind_is_found_by_the_owner_of_its_workload() -> None:
     waits = workload(condition("QuotaReserved", "False", "Pending", NO_QUOTA))
     waits["metadata"]["ownerReferences"][0]["kind"] = "JobSet"
-    waiting = work([], called=JobName("jobset", "train"))
-    findings = why(case(waiting, workloads=(waits,), kueue=True))
+    waiting = work([], reference=JobReference("jobset", "train"))
+    findings = why(case(waiting, workloads=(waits,), has_kueue=True))
     assert [finding.kind for finding in findings] == ["queue"]

@@ -21,11 +21,11 @@ PORT_FORWARD = (
 )
 ROLE = "docs/kubectl.md has a ClusterRole with all that it needs"
 HOSTS = "an administrator can add the name of the API server to the chart's value previewHosts"
-HINT = "labels come from the device plugin, the DRA driver or you"
+HINT = "the device plugin, the DRA driver or you set labels"
 
 TEXTS = [
-    (messages.few(SIX), "a, b, c, d and 2 more"),
-    (messages.few(SIX[:2]), "a, b"),
+    (messages.join_names(SIX), "a, b, c, d and 2 more"),
+    (messages.join_names(SIX[:2]), "a, b"),
     (
         messages.not_whole(["waiting", "shares"]),
         "not placed whole: waiting for nodes, shares an UltraServer with another job",
@@ -39,7 +39,7 @@ TEXTS = [
     (messages.without_node(["a"], 4), "1 of 4 workers have no node: a"),
     (messages.exist(3, 4), "3 of 4 workers exist"),
     (messages.exist(3, 4, ["2"]), "3 of 4 workers exist: there is no number 2"),
-    (messages.partial_block("us", ["a"], 4), "us has 1 of its workers, and node config 4 needs 4: a"),
+    (messages.partial_block("us", ["a"], 4), "us has 1 of the job's workers, and node config 4 needs 4: a"),
     (
         messages.no_unit("l", "s", "1"),
         "which is in no working UltraServer: label l is s, node id 1",
@@ -58,7 +58,7 @@ TEXTS = [
     (messages.table_changed(would=False), ": the rule table was changed after the job was created"),
     (
         messages.table_changed(would=True),
-        ": the rule table would now, and was changed after the job was created",
+        ": the rule table was changed after the job was created, and would now change it",
     ),
     (
         messages.not_called("", "", ignored=True, asked=True),
@@ -93,7 +93,7 @@ TEXTS = [
     (messages.not_scheduled("s", new=False), "scheduler s has not tried to place it: is it running?"),
     (
         messages.room(["us"]),
-        "there are enough nodes and devices for it: us; its pods wait for another reason",
+        "there are enough nodes and devices for it: us; the job's pods wait for another reason",
     ),
     (
         messages.resume("ns", "mpijob j", "runPolicy"),
@@ -125,13 +125,13 @@ TEXTS = [
     (messages.refused("why", ours=False), "refuses it: why"),
     (
         messages.refused("why", ours=True),
-        "refuses it, because its table differs: that of the preview service would not: why",
+        "refuses it, because it uses another table than the preview service: why",
     ),
     (messages.any_of(["a", "b"]), "a; or b"),
     (messages.fits(Placer.WHOLE_JOB, ["us"], ""), "would get us"),
     (
         messages.fits(Placer.KUEUE, ["us"], "does not run"),
-        "Kueue admits it first; there is room, for example us; the placement program does not run",
+        "Kueue admits the job first; then it could get, for example, us; the placement program does not run",
     ),
     (messages.service_refuses(404, "why", forbidden=False), "the preview service refuses (404): why"),
     (
@@ -153,13 +153,13 @@ CONSTANTS = {
     "UNKNOWN": "cannot tell whether it is placed whole",
     "NO_WORKERS": "it has no workers",
     "whole": "placed whole: {} workers on {}, as node config {} needs",
-    "crowded_node": "node {} has {} of its workers, and may have one",
+    "crowded_node": "node {} has {} of the job's workers, and may have one",
     "on_node": "{} is on node {}, {}",
     "NODE_GONE": "which does not exist any more",
     "NODE_NOT_READY": "which is not ready",
     "other_mode": "whose mode {} has no node config {}",
     "other_claim": "{} gets its devices through {}, with node config {}; the job has {}",
-    "shared": "{} is shared with {} ({} on node {})",
+    "shared": "{} is shared with {}, which has {} on node {}",
     "outside": "node {} is in no working UltraServer",
     "ended": "has ended: {}",
     "opted_out": ": namespace {} is opted out by label ultraserver-webhook.io/inject={}",
@@ -199,7 +199,7 @@ CONSTANTS = {
     "NO_LAUNCHER": "the launcher is not created",
     "controller": "the controller of {}s",
     "find_operator": "kubectl get deployments -A: does {} run?",
-    "describe_job": "kubectl -n {} describe {}; a quota, perhaps",
+    "describe_job": "kubectl -n {} describe {}; a quota may prevent the pods",
     "event_about": "{} {}: {}: {}",
     "init_container": "init container {} {}",
     "RUNNING": "is running",
@@ -209,8 +209,8 @@ CONSTANTS = {
     "NO_REGISTRATION": "no MutatingWebhookConfiguration is called ultraserver-webhook",
     "SET_KINDS": "set the value kinds, see docs/kinds.md",
     "WAIT_FOR_TABLE": "wait a minute if the table was just changed; else kubectl ultraserver check",
-    "OTHER_WRITER": "changed a field that this one sets; or a policy did",
-    "ANOTHER_NAME": "kubectl ultraserver why, for the existing one; or another name",
+    "OTHER_WRITER": "changed a field that the installation sets, or a policy did",
+    "ANOTHER_NAME": "use another name, or see kubectl ultraserver why for the existing object",
     "BY_CONDITION": "a match condition excludes it",
     "NO_ANSWER": "it did not answer, and its failurePolicy is Ignore",
     "OTHER_TABLE": "its replicas have another table",
@@ -227,12 +227,12 @@ CONSTANTS = {
     "fit_unknown": "is not known: {}",
     "no_template": "there is no ResourceClaimTemplate {} in namespace {}: create it",
     "note": "note: {}",
-    "service_cannot_read": "the preview service cannot read it: {}",
+    "service_cannot_read": "the preview service cannot read the object: {}",
     "no_job": "there is no job {} in namespace {}",
     "other_pods_unseen": "pods of other namespaces were not examined: {}",
     "claims_unseen": "claimed devices were not examined: {}",
     "lacks_right": (
-        "cannot {0}: {1}; it needs the right to {0}: docs/kubectl.md has a ClusterRole with all that it needs"
+        "cannot {0}: {1}; you need the right to {0}: docs/kubectl.md has a ClusterRole with all that it needs"
     ),
 }
 """The texts without values, and the templates."""

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from contract.keys import JOB
-from kubectl_ultraserver.names import JobName, belongs, job_of, parse
+from kubectl_ultraserver.names import JobReference, is_pod_of, job_of, parse_reference
 
 MPI = {"training.kubeflow.org/job-name": "train", "training.kubeflow.org/operator-name": "mpi-operator"}
 
@@ -30,17 +30,17 @@ def owned(kind: str, name: str) -> dict[str, Any]:
     ],
 )
 def test_jobs_are_called_as_kubectl_calls_objects(text: str, kind: str) -> None:
-    assert parse(text) == JobName(kind, "train")
+    assert parse_reference(text) == JobReference(kind, "train")
 
 
 @pytest.mark.parametrize("text", ["", "/train", "mpijob/", "a/b/c", "s/x"])
 def test_what_is_no_name_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ValueError, match="for example train or mpijob/train"):
-        parse(text)
+        parse_reference(text)
 
 
 @pytest.mark.parametrize(
-    ("obj", "called", "is_its"),
+    ("obj", "reference", "is_its"),
     [
         (pod({"training.kubeflow.org/job-name": "train"}), "train", True),
         (pod(MPI), "mpijob/train", True),
@@ -58,9 +58,9 @@ def test_what_is_no_name_is_refused_with_an_example(text: str) -> None:
 )
 def test_pods_belong_to_jobs_by_label_owner_or_job_label(
     obj: dict[str, Any],
-    called: str,
+    reference: str,
     is_its: bool,  # noqa: FBT001
 ) -> None:
-    assert belongs(obj, parse(called)) == is_its
+    assert is_pod_of(obj, parse_reference(reference)) == is_its
     if is_its:
         assert job_of(obj) == "train" or "Job" in str(obj)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kube.api import Object
 from kubectl_ultraserver.findings import Finding
-from kubectl_ultraserver.terminal import explained
+from kubectl_ultraserver.terminal import explanation_lines
 from kubectl_ultraserver.verify import verify
 from kubectl_ultraserver.why import why
 from tests.helpers import examples
@@ -33,10 +33,10 @@ def test_why_answers_for_any_kueue_objects_and_status(  # noqa: PLR0913, PLR0917
     status: Object,
     objs: list[Object],
     lease: Object,
-    space: Object,
+    namespace_object: Object,
     events: list[Object],
     policy: object,
-    kueue: bool,  # noqa: FBT001
+    has_kueue: bool,  # noqa: FBT001
 ) -> None:
     job = stored(runPolicy=policy)
     job["status"] = status
@@ -47,12 +47,12 @@ def test_why_answers_for_any_kueue_objects_and_status(  # noqa: PLR0913, PLR0917
             workloads=tuple(item | owner for item in objs),
             events=tuple(events),
             lease=lease,
-            space=space,
-            kueue=kueue,
+            namespace_object=namespace_object,
+            has_kueue=has_kueue,
         )
     )
     assert all(isinstance(finding, Finding) for finding in answer)
-    assert list(explained("train", answer, "", {}))
+    assert list(explanation_lines("train", answer, "", {}))
 
 
 @examples(15)

@@ -63,7 +63,7 @@ def test_json_has_everything_that_the_service_answers(api: Cluster, tmp_path: Pa
     assert item["preview"]["sentence"].startswith("placed: ")
     assert item["server"]["stores"] is True
     assert item["server"]["findings"][0]["text"].startswith("is not called, though the rule table would")
-    assert item["fit"]["text"].startswith("the scheduler chooses; there is room, for example us-01")
+    assert item["fit"]["text"].startswith("the scheduler chooses the nodes, for example us-01")
 
 
 @pytest.mark.parametrize(

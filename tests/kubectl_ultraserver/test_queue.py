@@ -19,15 +19,15 @@ from kubectl_ultraserver.queue import (
     ENDLESS,
     ESTIMATE,
     EXACT,
-    LATE,
     ORDER,
+    OUT_OF_TIME,
     RESERVED,
     Queue,
     queue,
-    standing,
+    standing_text,
 )
 from kubectl_ultraserver.table import Table
-from kubectl_ultraserver.terminal import explained
+from kubectl_ultraserver.terminal import explanation_lines
 from placement.observe.model import units_of
 from tests.docs.blocks import blocks_of
 from tests.kubectl_ultraserver.api import Cluster
@@ -83,7 +83,7 @@ def test_the_job_with_the_reservation_is_next_and_jobs_behind_it_start_when_unit
     first, second = result.entries
     assert (first.start, first.latest, first.units) == (NOW + HOUR / 2, NOW + HOUR / 2, ("us-02", "us-03"))
     assert (second.start, second.latest, second.units, second.reason) == (NOW + HOUR, None, (), "reserved")
-    assert (first.when, second.when) == ("when other/b ends", "when other/a ends")
+    assert (first.start_note, second.start_note) == ("when other/b ends", "when other/a ends")
     assert result.notes == (ORDER, RESERVED, EXACT, ESTIMATE)
 
 
@@ -102,7 +102,7 @@ def test_a_job_that_starts_before_an_earlier_one_is_ahead_of_it() -> None:
     assert (first.job, first.start, first.ahead) == ("team/train", NOW + 2 * HOUR, ())
     assert (second.job, second.start, second.ahead) == ("team/short", NOW + HOUR / 2, ("team/train",))
     assert (first.limit, second.limit) == (None, 1800)
-    assert second.when == "when other/b ends, ahead of team/train"
+    assert second.start_note == "when other/b ends, ahead of team/train"
 
 
 def test_a_start_before_the_reservation_begins_is_expected_and_its_beginning_is_the_latest() -> None:
@@ -154,7 +154,7 @@ def test_without_more_time_only_the_job_with_the_reservation_has_a_start() -> No
     pods = [pod for each in [*busy, waits("small", 4, 20), waits("train", 8, 30)] for pod in each]
     result = queue(fleet(THREE.values(), pods), (), LIVE, lambda: False)
     assert [entry.start for entry in result.entries] == [NOW + HOUR / 2, None]
-    assert result.notes[-1] == LATE
+    assert result.notes[-1] == OUT_OF_TIME
 
 
 def test_units_that_others_may_use_before_make_an_estimate() -> None:
@@ -339,16 +339,20 @@ def test_why_begins_with_the_position_and_the_start_that_the_queue_shows(api: Cl
 
 
 def test_each_group_of_a_job_has_a_line() -> None:
-    lines = explained("leaderworkerset team/set", [], "", {"team/set-0": "waits", "team/set-1": "waits"})
+    lines = explanation_lines(
+        "leaderworkerset team/set", [], "", {"team/set-0": "waits", "team/set-1": "waits"}
+    )
     assert [*lines][:2] == ["team/set-0: waits", "team/set-1: waits"]
 
 
 def test_the_standing_of_a_job_that_fits_or_whose_start_is_not_known() -> None:
     fits = queue_of(waits("train", 4, 30))
-    assert standing(fits, fits.entries[0], NOW).startswith("waits in position 1 of 1, and fits us-01; see ")
+    assert standing_text(fits, fits.entries[0], NOW).startswith(
+        "waits in position 1 of 1, and fits us-01; see "
+    )
     down = queue_of(runs("a", 1, 2, 3), waits("train", 4, 30), lease=None)
     text = "waits in position 1 of 1, and its start time is not known"
-    assert standing(down, down.entries[0], NOW) == text
+    assert standing_text(down, down.entries[0], NOW) == text
 
 
 def test_a_terminal_shows_that_starts_are_computed(api: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from contract.keys import HOSTNAME, PLACE
 from kubectl_ultraserver.check import cluster
-from kubectl_ultraserver.servers import counts, servers
+from kubectl_ultraserver.servers import counts_text, servers
 from kubectl_ultraserver.table import read
 from kubectl_ultraserver.verify import Verification, verify
 from placement.observe.model import Node
@@ -44,7 +44,7 @@ def test_jobs_that_share_a_rack_are_each_placed_whole() -> None:
         "placed whole: 8 workers on 1 unit of 8 nodes, as node config 8 needs",
     )
     (problem,) = verified([*names[:7], "b-00"], 8, names[8:16]).problems[:1]
-    assert problem.text.startswith("a has 7 of its workers, and node config 8 needs 8")
+    assert problem.text.startswith("a has 7 of the job's workers, and node config 8 needs 8")
 
 
 def test_a_pair_in_a_rack_is_a_part_and_no_pair_of_nodes() -> None:
@@ -57,7 +57,7 @@ def test_a_rack_is_broken_or_free_by_the_nodes_that_count() -> None:
     def racks(sick: int, busy: int) -> str:
         nodes = [replace(node, cordoned=name < f"a-{sick:02}") for name, node in RACKS.items()]
         pods = job("train", sorted(RACKS)[18 - busy : 18], busy) if busy else []
-        return counts(servers(fleet(nodes, pods, table=TABLE)))
+        return counts_text(servers(fleet(nodes, pods, table=TABLE)))
 
     assert racks(2, 0) == "2 UltraServers: 2 free, 0 in use, 0 broken"
     assert racks(3, 0) == "2 UltraServers: 1 free, 0 in use, 1 broken"

@@ -7,7 +7,7 @@ import pytest
 from contract.keys import DRIVER, LOOSE, NO_SERVER, NODE_IDS, PLACE, SERVER_4
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.servers import servers
-from kubectl_ultraserver.terminal import drawn, verified
+from kubectl_ultraserver.terminal import topology_lines, verification_lines
 from kubectl_ultraserver.verify import Verification, verify
 from placement.observe.inventory import Claim, Inventory, read_claim
 from tests.kubectl_ultraserver.build import THREE, claiming, fleet, pod, stored, work, workers
@@ -16,18 +16,18 @@ from tests.placement.world import changed
 FIRST = ["n1-0", "n1-1", "n1-2", "n1-3"]
 SECOND = ["n2-0", "n2-1", "n2-2", "n2-3"]
 NAMES = [f"train-worker-{index}" for index in range(4)]
-HINT = "; labels come from the device plugin, the DRA driver or you"
+HINT = "; the device plugin, the DRA driver or you set labels"
 MODE = "neuron.amazonaws.com/ultraserver-mode"
 
 
 def problems_of(verdict: Verification) -> list[tuple[str, str]]:
-    assert not verdict.whole
+    assert not verdict.is_whole
     return [(problem.kind, problem.text) for problem in verdict.problems]
 
 
 def test_a_job_on_one_ultraserver_is_placed_whole() -> None:
     verdict = verify(work(workers("train", 4, FIRST)))
-    assert verdict.whole
+    assert verdict.is_whole
     assert verdict.text == "placed whole: 4 workers on 1 UltraServer, as node config 4 needs"
 
 
@@ -35,10 +35,10 @@ def test_so_is_a_pair_and_a_job_of_two_ultraservers_and_single_nodes() -> None:
     assert verify(work(workers("train", 2, ["n1-2", "n1-3"], size=2))).text == (
         "placed whole: 2 workers on 1 pair of nodes, as node config 2 needs"
     )
-    assert verify(work(workers("train", 8, [*SECOND, *FIRST]))).whole
-    assert verify(work(workers("train", 3, ["n1-0", "n2-1", "n3-3"], size=1))).whole
+    assert verify(work(workers("train", 8, [*SECOND, *FIRST]))).is_whole
+    assert verify(work(workers("train", 3, ["n1-0", "n2-1", "n3-3"], size=1))).is_whole
     # As many as would fill an UltraServer.
-    assert verify(work(workers("train", 4, ["n1-0", "n2-1", "n3-3", "n3-2"], size=1))).whole
+    assert verify(work(workers("train", 4, ["n1-0", "n2-1", "n3-3", "n3-2"], size=1))).is_whole
 
 
 def test_a_job_without_a_placement_annotation_cannot_be_verified() -> None:
@@ -47,7 +47,7 @@ def test_a_job_without_a_placement_annotation_cannot_be_verified() -> None:
         made["metadata"]["annotations"] = {}
     none = f"no annotation {PLACE}: the webhook did not change it"
     verdict = verify(work(pods, changed(THREE, n1_0={"ready": False}), job=stored(mutated=False)))
-    assert (verdict.text, verdict.known) == (messages.UNKNOWN, False)
+    assert (verdict.text, verdict.is_certain) == (messages.UNKNOWN, False)
     assert problems_of(verdict) == [
         ("place", none),
         ("node", "train-worker-0 is on node n1-0, which is not ready"),
@@ -78,8 +78,8 @@ def test_ranks_of_single_nodes_go_by_the_workers_number() -> None:
 
 def test_a_job_over_two_servers_straddles() -> None:
     assert problems_of(verify(work(workers("train", 4, ["n1-0", "n1-1", "n1-2", "n2-0"])))) == [
-        ("straddles", "us-01 has 3 of its workers, and node config 4 needs 4: " + ", ".join(NAMES[:3])),
-        ("straddles", "us-02 has 1 of its workers, and node config 4 needs 4: train-worker-3"),
+        ("straddles", "us-01 has 3 of the job's workers, and node config 4 needs 4: " + ", ".join(NAMES[:3])),
+        ("straddles", "us-02 has 1 of the job's workers, and node config 4 needs 4: train-worker-3"),
     ]
 
 
@@ -105,7 +105,7 @@ def test_workers_that_do_not_exist_are_counted() -> None:
 def test_another_job_on_the_same_ultraserver_is_named_with_its_pod_and_node() -> None:
     others = workers("other", 1, ["n1-3"], size=1)
     assert problems_of(verify(work(workers("train", 4, FIRST), others=others))) == [
-        ("shares", "us-01 is shared with team/other (other-worker-0 on node n1-3)")
+        ("shares", "us-01 is shared with team/other, which has other-worker-0 on node n1-3")
     ]
 
 
@@ -115,11 +115,11 @@ def test_devices_that_only_a_claim_holds_are_named() -> None:
     fleet_ = replace(fleet(), inventory=Inventory(claims={("team", "stray"): claim}))
     result = replace(work(workers("train", 4, FIRST)), fleet=fleet_)
     assert problems_of(verify(result)) == [
-        ("shares", "us-01 is shared with claim team/stray (devices on node n1-3)")
+        ("shares", "us-01 is shared with claim team/stray, which has devices on node n1-3")
     ]
     assert servers(fleet_)[0].holders == ("claim team/stray",)
     assert [spot.claims for spot in servers(fleet_)[0].spots] == [(), (), (), ("team/stray",)]
-    assert any("1 of 4 nodes claimed" in line for line in drawn(servers(fleet_), 120))
+    assert any("1 of 4 nodes claimed" in line for line in topology_lines(servers(fleet_), 120))
 
 
 @pytest.mark.parametrize(("mode", "whole"), [(4, True), (2, False), (None, True)])
@@ -129,9 +129,9 @@ def test_a_claim_for_another_node_config_is_not_what_the_job_needs(mode: int | N
     inventory = Inventory(claims=claims)
     pods = claiming(workers("train", 4, FIRST), "us-4-node-config")
     verdict = verify(work(pods, inventory=inventory))
-    assert verdict.whole is whole
+    assert verdict.is_whole is whole
     assert {row.claims for row in verdict.rows} == {("us-4-node-config",)}
-    assert "us-4-node-config" in "\n".join(verified(verdict))
+    assert "us-4-node-config" in "\n".join(verification_lines(verdict))
     if not whole:
         assert verdict.problems[0].text == (
             "train-worker-0 gets its devices through us-4-node-config, with node config 2; the job has 4"
@@ -149,23 +149,23 @@ def made(worker: int, mode: int | None) -> Claim:
 
 def test_a_pair_does_not_share_with_the_other_pair() -> None:
     others = workers("other", 2, ["n1-2", "n1-3"], size=2)
-    assert verify(work(workers("train", 2, ["n1-0", "n1-1"], size=2), others=others)).whole
+    assert verify(work(workers("train", 2, ["n1-0", "n1-1"], size=2), others=others)).is_whole
 
 
 def test_a_single_node_is_shared_only_with_those_that_need_no_more() -> None:
     own = workers("train", 1, ["n1-0"], size=1)
     (small,), whole = workers("other", 1, ["n1-0"], size=1), workers("other", 4, FIRST)
-    assert verify(work(own, others=[small])).whole
+    assert verify(work(own, others=[small])).is_whole
     small["metadata"] |= {"labels": small["metadata"]["labels"] | {LOOSE: "true"}, "annotations": {}}
     for others in (whole, [small]):
         assert problems_of(verify(work(own, others=others))) == [
-            ("shares", "n1-0 is shared with team/other (other-worker-0 on node n1-0)")
+            ("shares", "n1-0 is shared with team/other, which has other-worker-0 on node n1-0")
         ]
 
 
 def test_two_workers_on_one_node_are_no_two_nodes() -> None:
     messages = problems_of(verify(work(workers("train", 4, ["n1-0", "n1-0", "n1-2", "n1-3"]))))
-    assert ("straddles", "node n1-0 has 2 of its workers, and may have one") in messages
+    assert ("straddles", "node n1-0 has 2 of the job's workers, and may have one") in messages
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_a_node_that_cannot_work_is_named(change: dict[str, object], text: str) 
 def test_the_mode_label_is_a_set_of_words(mode: str, fits: bool) -> None:  # noqa: FBT001
     labels = dict(THREE["n1-1"].labels) | {MODE: mode}
     verdict = verify(work(workers("train", 4, FIRST), changed(THREE, n1_1={"labels": labels})))
-    assert verdict.whole == fits
+    assert verdict.is_whole == fits
     if not fits:
         assert problems_of(verdict) == [
             ("node", f"train-worker-1 is on node n1-1, whose mode {mode} has no node config 4")
@@ -206,7 +206,7 @@ def test_a_node_that_is_gone_is_named() -> None:
 
 def test_the_launcher_takes_no_node_unless_it_runs_ranks() -> None:
     plain = pod("train-launcher", "train", "launcher", nodeName="n1-0")
-    assert verify(work([*workers("train", 4, FIRST), plain])).whole
+    assert verify(work([*workers("train", 4, FIRST), plain])).is_whole
     *others, ranks = workers("train", 4, FIRST)
     ranks["metadata"] |= {"name": "train-launcher", "uid": "launcher"}
     ranks["metadata"]["labels"]["training.kubeflow.org/job-role"] = "launcher"

@@ -34,7 +34,7 @@ class FakeProxy:
 
     def __init__(self) -> None:
         self.requests: list[Asked] = []
-        self.reply: Reply | ApiError = reply_of(200, b"<p>page", {web.POLICY: PAGE})
+        self.reply: Reply | ApiError = reply_of(200, b"<p>page", {web.POLICY_HEADER: PAGE})
 
     def pass_on(self, verb: str, path: str, body: bytes, headers: dict[str, str]) -> Reply:
         """Returns as `ProxiedApi`."""
@@ -150,12 +150,12 @@ def test_a_form_is_forwarded_with_length_and_origin_and_without_the_cookie(
     got = ask(page, "/", "POST", b"object=x", Cookie=page.cookie, **sent)
     assert got.status == 200
     assert api.requests == [Asked("POST", f"{SERVICE}/?", b"object=x", sent)]
-    assert got.headers[web.POLICY] == PAGE
+    assert got.headers[web.POLICY_HEADER] == PAGE
     assert "gunicorn" not in got.headers["Server"]
 
 
 def test_a_body_without_a_length_or_too_long_is_refused(page: web.Web, api: FakeProxy) -> None:
-    for length, status in (("", 411), ("-1", 413), (str(web.BODY + 1), 413)):
+    for length, status in (("", 411), ("-1", 413), (str(web.MAX_BODY_BYTES + 1), 413)):
         assert ask(page, "/", "POST", b"", Cookie=page.cookie, Content_Length=length).status == status
     assert not api.requests
 
@@ -187,7 +187,7 @@ def test_an_answer_that_is_not_the_page_is_reported_in_a_sentence(
     assert got.status == status
     assert text in got.text
     assert got.headers.get_content_type() == "text/plain"
-    assert "frame-ancestors 'none'" in got.headers[web.POLICY]
+    assert "frame-ancestors 'none'" in got.headers[web.POLICY_HEADER]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_an_answer_that_is_not_the_page_is_reported_in_a_sentence(
         (refusal(404, "no service"), "install the chart with the value preview: true"),
         (refusal(503, "no endpoints"), "get deployment ultraserver-webhook-preview"),
         (
-            reply_of(403, b'{"error": "this host name is not allowed"}', {web.POLICY: PAGE}),
+            reply_of(403, b'{"error": "this host name is not allowed"}', {web.POLICY_HEADER: PAGE}),
             "this host name is not allowed; an administrator can add the name of the API server",
         ),
     ],
@@ -218,4 +218,4 @@ def test_files_and_the_page_exclude_each_other(api: FakeProxy, monkeypatch: pyte
     for words in ([], ["--web", "-f", "x"]):
         code, _, err = run("preview", *words)
         assert code == 2
-        assert "one of --filename and --web is needed" in err
+        assert "name a file with --filename, or open the page with --web, but not both" in err

@@ -167,7 +167,10 @@ def test_a_worker_of_a_placed_block_waits_with_the_node_that_is_held() -> None:
 def test_room_that_the_scheduler_does_not_see_is_reported() -> None:
     pods = unscheduled(workers("train", 4), "0/12 nodes are available: 12 node(s) had volume conflicts.")
     _, places = why(case(work(pods, job=stored())))
-    assert places.text == "there are enough nodes and devices for it: us-01; its pods wait for another reason"
+    assert (
+        places.text
+        == "there are enough nodes and devices for it: us-01; the job's pods wait for another reason"
+    )
 
 
 def test_while_a_worker_is_being_deleted_no_room_is_looked_for() -> None:
@@ -190,7 +193,7 @@ def test_a_missing_claim_template_is_named_where_affinity_places_the_job() -> No
     )
     assert finding.details == (message,)
     verdict = verify(work(pods, job=stored(), **known))
-    assert (verdict.known, verdict.whole) == (True, False)
+    assert (verdict.is_certain, verdict.is_whole) == (True, False)
 
 
 def test_a_scheduler_that_does_not_run_is_named() -> None:
@@ -230,8 +233,8 @@ def test_a_job_that_was_not_mutated_is_explained() -> None:
     )
     late = {"metadata": {"name": "ultraserver-webhook", "creationTimestamp": "2026-11-21T11:55:00Z"}}
     assert untouched(registration=late)[0] == "added nothing: it was registered after the job was created"
-    space = {"metadata": {"labels": {keys.INJECT: "disabled"}}}
-    assert untouched(space=space)[0] == (
+    namespace_object = {"metadata": {"labels": {keys.INJECT: "disabled"}}}
+    assert untouched(namespace_object=namespace_object)[0] == (
         "added nothing: namespace team is opted out by label ultraserver-webhook.io/inject=disabled"
     )
 
@@ -271,12 +274,12 @@ def test_after_the_kill_switch_it_is_the_switch_that_is_named_and_no_outage() ->
     # Switched on again since.
     on = rules(managedFields=[{"manager": "kubectl", "time": "2026-11-21T11:59:00Z"}])
     assert untouched(rules=on)[0] == (
-        "added nothing: the rule table would now, and was changed after the job was created"
+        "added nothing: the rule table was changed after the job was created, and would now change it"
     )
 
 
 def test_without_an_answer_of_the_preview_service_a_note_reports_that() -> None:
-    text, _ = untouched(answer={}, unasked="the API server answers 404: x")
+    text, _ = untouched(answer={}, no_preview_reason="the API server answers 404: x")
     assert text == (
         "added nothing: it was not called, did not answer (its failurePolicy is Ignore), "
         "or ignores such a job; the API server answers 404: x"

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from common.texts import cut, few
+from common.texts import cut, join_names
 from contract.place import Placer
 from webhook.engine.jobs import Job
 from webhook.engine.match import MatchingRule, match_rule, needs_not_met, split_rules
@@ -196,5 +196,5 @@ def _describe_conflict(conflict: Conflict) -> str:
     user, rule = conflict.user_value, conflict.rule_value
     if isinstance(user, dict) and isinstance(rule, dict):
         keys = sorted(k for k in user.keys() | rule.keys() if not same(user.get(k), rule.get(k)))
-        return f"{conflict.path} differs from the webhook's in {few(keys, MOST_KEYS)}"
+        return f"{conflict.path} differs from the webhook's in {join_names(keys, MOST_KEYS)}"
     return f"{conflict.path} is {shown(user, 40)}, not {shown(rule, 40)}"

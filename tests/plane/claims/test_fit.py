@@ -56,7 +56,7 @@ def test_each_group_of_a_leaderworkerset_is_a_job_of_its_own(fleet: Fleet) -> No
     inside.create(one)
     first = set.union(*units(fleet.driver, wait_count(inside, 8), GROUP))
     _, (fits, other) = previewed(inside, more, exclusive, options=["--fit"])
-    assert other["fit"]["text"].startswith("the scheduler chooses; there is room, for example ")
+    assert other["fit"]["text"].startswith("the scheduler chooses the nodes, for example ")
     inside.create(more)
     both = set.union(*units(fleet.driver, wait_count(inside, 16), GROUP))
     assert len(first) == 2

@@ -145,7 +145,10 @@ CASES: Mapping[str, tuple[Object, str]] = {
     "closed": (mpijob(4), f"kube-apiserver: refuses it: {FAILED}"),
     "other": (
         mpijob(4),
-        f"other.hooks.example: changed a field that this one sets; or a policy did [{SELECTOR}: {TYPES}]",
+        (
+            "other.hooks.example: changed a field that the installation sets, or a policy did "
+            f"[{SELECTOR}: {TYPES}]"
+        ),
     ),
     "strict": (
         mpijob(4) | {"spce": {}},
@@ -186,9 +189,7 @@ def test_a_refusal_by_another_table_is_explained(live: Live) -> None:
     live.write_table(f"{HEAD}mode: off\n")
     code, (server,), _ = asked(live.namespace(), REFUSED)
     (result,) = server["findings"]
-    assert result["text"].startswith(
-        "refuses it, because its table differs: that of the preview service would not: "
-    )
+    assert result["text"].startswith("refuses it, because it uses another table than the preview service: ")
     assert code == 2
 
 
@@ -198,7 +199,7 @@ def test_a_stored_job_is_named(live: Live) -> None:
     code, (server,), _ = asked(inside, mpijob(4))
     (result,) = server["findings"]
     assert result["text"] == 'refuses it: mpijobs.kubeflow.org "train" already exists'
-    assert result["remedy"].startswith("kubectl ultraserver why, for the existing one")
+    assert result["remedy"].startswith("use another name")
     assert code == 2
     end(inside, "mpijobs")
 
