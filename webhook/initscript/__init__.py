@@ -1,8 +1,8 @@
-"""The shell script of the launcher's two init containers.
+"""Builds the shell script of the launcher's two init containers from the files in this folder.
 
-The files in this folder are for people. A launcher's Pod gets their text without indentation, comments and
-blank lines, because each such Pod is stored with it. Both containers run the same text, which is in an
-annotation and, from there, in a variable of each container; the rule table has their commands.
+Every launcher's Pod is stored with the script, in an annotation. To keep the Pod small, the script has no
+indentation, no comments and no blank lines. Each of the two containers gets the annotation's text as a
+variable, and runs it. The rule table has the commands that do this.
 """
 
 from functools import cache
@@ -10,12 +10,12 @@ from importlib import resources
 from typing import Final
 
 VERSION: Final = "5"
-"""Increases with every change of behaviour; its comment is the only one that stays in the text."""
+"""The version of the script, in its only comment. It increases with every change of behaviour."""
 
 
 @cache
 def text() -> str:
-    """Returns the script of both init containers; its first argument selects the container."""
+    """Returns the script of both init containers. The first argument of the script selects the container."""
     common, wait, init = (
         _strip(resources.files(__name__).joinpath(f"{name}.sh").read_text(encoding="utf-8"))
         for name in ("common", "wait", "init")
@@ -25,6 +25,6 @@ def text() -> str:
 
 
 def _strip(source: str) -> list[str]:
-    """Returns the lines of code, without indentation. `common.sh` has the rules for the sources."""
+    """Returns the lines of code in a file, without indentation. `common.sh` has the rules for such files."""
     lines = (line.strip() for line in source.splitlines())
     return [line for line in lines if line and not line.startswith("#")]

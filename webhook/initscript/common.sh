@@ -1,20 +1,20 @@
-# Shared by both init containers: settings, the hostfile, and queries to every worker over ssh.
+# Both init containers run this part: it reads the settings and the hostfile, and asks workers over ssh.
 #
-# Rules for this text, which tests check:
-# - bash of the job's own image runs it: only bash 4.2, coreutils and ssh may be used.
-# - A table may put it into a command, where Kubernetes expands $(NAME) and halves a doubled dollar, and the rule
-#   table expands $(word.word): no such spelling here.
-# - No here-documents and no here-strings: older bash writes them to a temporary file, and the root file
-#   system may be read-only.
-# - The loader drops indentation, comment lines and blank lines, so the code must not depend on these.
+# Tests check these rules for the script:
+# - The image of the job runs it, so it uses only bash 4.2, coreutils and ssh.
+# - It contains neither $(NAME) nor a doubled dollar, which Kubernetes would expand in a command. It also contains no
+#   $(word.word), which the rule table would expand.
+# - It has no here-documents and no here-strings, because older versions of bash write them to a temporary file, and
+#   the root file system may be read-only.
+# - It does not depend on indentation, comment lines or blank lines, which are removed.
 set -feuo pipefail
-# Child processes need no copy of this text.
+# Child processes need no copy of the script.
 unset ULTRASERVER_SCRIPT
-# One stream: a container runtime reads two, and the log might then show errors before their causes.
+# Errors go to standard output, too. A container runtime reads two streams, and could log errors before their causes.
 exec 2>&1
 export LC_ALL=C
 SECONDS=0
-# bash is process 1 of its container, where a signal without a handler is ignored.
+# bash is process 1 of the container, and the kernel ignores a signal to process 1 that has no handler.
 trap 'exit 143' TERM INT
 
 say() { printf '%s\n' "$@"; }
@@ -24,7 +24,7 @@ die() {
 }
 errors=() ns='<namespace>'
 bad() { errors+=("$*"); }
-# stop_if_bad [HINT]: ends with all errors, if there are any.
+# stop_if_bad [HINT]: if there are errors, prints them all and exits.
 stop_if_bad() {
   ((${#errors[@]})) || return 0
   printf 'ERROR: %s\n' "${errors[@]}" >&2
@@ -37,11 +37,11 @@ need() {
   [[ -z $lacking ]] || bad "the image lacks$lacking: install coreutils and an ssh client in the launcher's image"
 }
 
-# ssh as the job's mpirun calls it: by the variables of Open MPI 4 and 5, MPICH and Intel MPI. From a list of programs
-# with colons between them, Open MPI uses the first that exists.
+# The script calls ssh as the job's mpirun does, by the variables of Open MPI 4 and 5, MPICH and Intel MPI. Open MPI
+# accepts a list of programs with colons between them, of which the script uses the first.
 agent=${OMPI_MCA_plm_rsh_agent:-${PRTE_MCA_plm_ssh_agent:-${HYDRA_LAUNCHER_EXEC:-${I_MPI_HYDRA_BOOTSTRAP_EXEC:-ssh}}}}
-# Never a prompt, never without a timeout: ssh uses the first of two values of an option. Other options are the job's,
-# then those of the image's ssh configuration.
+# ssh must neither prompt nor wait without a timeout. ssh uses the first value of an option, so these options come
+# before those of the job and of the image's ssh configuration.
 # shellcheck disable=SC2206 # the words are meant to be split
 ssh=(${agent%%:*} -o BatchMode=yes -o ConnectTimeout=5 -o ServerAliveInterval=5 -o LogLevel=ERROR
   ${OMPI_MCA_plm_rsh_args-} ${OMPI_MCA_plm_ssh_args-} ${PRTE_MCA_plm_ssh_args-} ${PRTE_MCA_plm_rsh_args-}
@@ -50,8 +50,9 @@ need "${ssh[0]}" timeout sleep
 n=${NEURON_ULTRASERVER_NODE_CONFIG:-4}
 limit=${ULTRASERVER_WAIT_SECONDS:-1800}
 workers=${ULTRASERVER_WORKERS:-0}
-# Driver modes: 1 = X4, 2 = X2H, 3 = X2V, 4 = X1. With two nodes the driver reports ids for either link pair.
-# shellcheck disable=SC2034 # the second container uses it
+# The modes of the Neuron driver are 1 = X4, 2 = X2H, 3 = X2V and 4 = X1. For node config 2, both X2H and X2V are
+# suitable, because the driver reports ids for both pairs of links.
+# shellcheck disable=SC2034 # the second container uses the variable
 case $n in
   4) wants='1' ;;
   2) wants='3 2' ;;
@@ -66,8 +67,8 @@ settings() {
 }
 hostfile=/etc/mpi/hostfile
 
-# hosts[i] is the name to ssh to, lines[i] the whole entry: "name slots=2" (Open MPI), "name:2" (Intel, MPICH).
-# The operator names hosts pod.job.namespace.svc, so the namespace is the third label.
+# hosts[i] is the host name of a worker. lines[i] is its whole line: "name slots=2" (Open MPI) or "name:2" (Intel MPI
+# and MPICH). The operator's host names are pod.job.namespace.svc, so the namespace is the third part.
 hosts=() lines=() self=''
 read_hosts() {
   local host rest
@@ -82,8 +83,8 @@ read_hosts() {
     hosts+=("$host")
   done <"$hostfile"
   ((${#hosts[@]})) || return 0
-  # With runLauncherAsWorker this pod is in the hostfile. On the host's network its name is the node's, so the operator's
-  # way of listing (launcher first, one entry more than there are workers) also identifies it.
+  # With runLauncherAsWorker, this pod is in the hostfile. If the pod uses the host network, its host name is that of
+  # the node. The launcher is then recognized because the operator lists it first, as one entry more than workers.
   ns=${hosts[0]#*.*.}
   ns=${ns%%.*}
   self=${HOSTNAME%%.*}
@@ -100,26 +101,28 @@ policy=''
 ssh_policy() {
   [[ -z $policy ]] || return 0
   policy=$("${ssh[@]}" -G "${hosts[${#hosts[@]} - 1]}" 2>&1 || :)$'\n'
-  # A worker's host key is as new as its pod and is not verified; the job's own key pair protects the session. So if the
-  # image leaves ssh at its default, which is to ask, any host key is accepted. If an image sets yes, no or accept-new,
-  # that applies.
+  # The host key of a worker is created with the pod, so it cannot be verified. The job's own key pair protects the
+  # session. If the image has the default of ssh, which is to ask, every host key is accepted. If the image sets yes, no
+  # or accept-new, its value applies.
   [[ $policy != *"stricthostkeychecking ask"* ]] ||
     ssh+=(-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null)
-  # OpenSSH 9 prefers a key exchange that takes six times the processor time of the rest of a login. The session has no
-  # secrets, so a cheaper one comes first if ssh has it; the others follow.
+  # OpenSSH 9 prefers a key exchange that takes six times the processor time of the rest of a login. The sessions
+  # contain no secrets, so a cheaper key exchange comes first if ssh has it. The other key exchanges follow.
   local kex=${policy#*$'\nkexalgorithms '}
   kex=${kex%%[[:space:]]*}
   [[ ,$kex, != *,curve25519-sha256,* ]] || ssh+=(-o "KexAlgorithms=curve25519-sha256,$kex")
 }
 
-# ask INDEX MEMBER...: runs $remote there (POSIX sh, without single quotes), with the words of args[INDEX]. The answer
-# follows this run's mark, and a line that ends with "MARK ok" is success. Logins print other text, and ssh transports
-# standard error separately: it may come between any two writes, and need not end with a newline.
-# Then INDEX runs $relay, which asks each MEMBER in the same way. It needs the job's key, which mpi-operator mounts in
-# every worker. It prints the lines of a member that have the mark, each after "MARK<MEMBER ", and so short that it is
-# one write: no line of a member can appear within that of another.
+# ask INDEX MEMBER...: runs $remote on worker INDEX with the words of args[INDEX]. $remote is POSIX sh without single
+# quotes. Lines of the answer begin with a mark, which is random, because a login can print other text. The answer is
+# complete if a line ends with "MARK ok". ssh transports standard error separately, so its text can come between any two
+# writes, and need not end with a newline.
+# Worker INDEX then runs $relay, which asks each worker MEMBER in the same way. This needs the job's ssh key, which
+# mpi-operator mounts in every worker. $relay prints those lines of a member that have the mark, each after
+# "MARK<MEMBER ". Each line is short enough for one write, so that lines of two members cannot mix.
+# The timeout is the remaining time, from $least to $patience seconds. Up to $direct workers are asked without $relay.
 mark=@$RANDOM$RANDOM$RANDOM
-# shellcheck disable=SC2016 # expanded there, not here
+# shellcheck disable=SC2016 # the worker expands the variables
 remote='echo $mark ok'
 # shellcheck disable=SC2016
 relay='set -f
@@ -151,9 +154,10 @@ ask() {
     timeout "$left" "${ssh[@]}" -- "${hosts[$1]}" "$command" </dev/null 2>&1
   fi || printf '\n@code=%s %s' "$?" "$left"
 }
-# take_in OUTPUT INDEX MEMBER...: splits what ask printed into answers. INDEX cannot answer for others than its members,
-# and a member only for itself: the leader's mark begins the line. Removing text by a pattern takes quadratic time in bash,
-# so lines are cut first: other output comes before what the script prints on a line.
+# take_in OUTPUT INDEX MEMBER...: splits the output of ask into the answers of the workers. A line that begins with
+# "MARK<MEMBER " belongs to that member, if INDEX was told to ask it. All other lines belong to INDEX.
+# bash takes quadratic time to remove text by a pattern, so long lines are cut first. Their end is kept, because other
+# output comes before the answer.
 take_in() {
   local line i own='' members=" ${*:3} " IFS=$'\n'
   for i in "${@:2}"; do answer[i]=''; done
@@ -168,8 +172,8 @@ take_in() {
   done
   answer[$2]=$own
 }
-# ask_each WORDS...: calls ask with the words of each, in parallel, at most 32 at once. An answer has a limit, or a worker
-# that prints without end fills the memory.
+# ask_each WORDS...: calls ask once for each argument, which has the words for ask. Up to 32 calls run in parallel. The
+# length of an answer is limited, because a worker could print text without end.
 ask_each() {
   local all=("$@") fds=() fd k out
   for ((k = 0; k < $# + 32; k++)); do
@@ -187,8 +191,9 @@ ask_each() {
     fi
   done
 }
-# ask_all INDEX...: asks them; each answer is in answer[INDEX]. Many are asked in groups, whose first worker asks the
-# others. Then every worker whose answer is missing is asked directly: a leader may be dead, or without ssh or key.
+# ask_all INDEX...: asks these workers, and stores each answer in answer[INDEX]. If there are many workers, they are
+# asked in groups, and the first worker of a group asks the others. After that, each worker whose answer is missing is
+# asked directly, because the first worker of its group may be dead, or may lack ssh or the key.
 ask_all() {
   local todo=("$@") size=2 k i
   if (($# > direct)) && [[ ${ssh[*]} != *\'* ]]; then
@@ -205,7 +210,7 @@ ok() {
   local a=$'\n'${answer[$1]-}$'\n'
   [[ ${a//$'\r'/} == *"$mark ok"$'\n'* ]]
 }
-# Why INDEX did not answer: the last line of output, or how ssh ended.
+# why INDEX: prints why a worker did not answer, which is the last line of its output or the exit code of ssh.
 why() {
   local a=${answer[$1]-} code=0
   if [[ $a == *$'\n@code='* ]]; then

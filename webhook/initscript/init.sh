@@ -1,42 +1,43 @@
-# The second init container: reads, checks and orders the workers, configures each, writes the new hostfile.
+# The second init container reads the state of the workers, checks and sorts them, configures each worker, and writes
+# the new hostfile.
 out=${ULTRASERVER_OUTPUT_DIR:-/root/ultraserver_init}
 keys=(NEURON_GLOBAL_TOPOID{,0_HOST} NEURON_RT_ULTRASERVER_{MODE,SERVER_ID,NODE_ID})
 
 need mkdir mktemp chmod mv rm sort
-# Results of an earlier run must not outlive an error of this one.
+# If this run fails, results of an earlier run must not remain.
 rm -f "$out/new_hostfile" "$out/launcher.env" 2>/dev/null || :
 settings
 say "Using $n-node config"
 new=''
 trap '[[ -z $new ]] || rm -f "$new"' EXIT
-# store FILE TEXT
-store() { reason=$( (printf %s "$2" >"$1" && chmod 644 "$1") 2>&1) || unwritten "$reason"; }
-unwritten() {
+# store FILE TEXT: writes a file that every user can read.
+store() { reason=$( (printf %s "$2" >"$1" && chmod 644 "$1") 2>&1) || bad_output "$reason"; }
+bad_output() {
   bad "$out cannot be written by uid $EUID (${1##*: }): mount the volume ultraserver-init there" \
     "(ULTRASERVER_OUTPUT_DIR) and see that it is not full"
 }
 if reason=$(mkdir -p "$out" 2>&1) && reason=$(mktemp "$out/.new_hostfile.XXXXXX" 2>&1); then
   new=$reason
 else
-  unwritten "$reason"
+  bad_output "$reason"
 fi
-again='delete the job and apply it again' repair='have the node repaired and keep jobs off it (kubectl cordon)'
+recreate='delete the job and apply it again' repair='have the node repaired and keep jobs off it (kubectl cordon)'
 read_hosts
 all=("${!hosts[@]}") count=${#hosts[@]}
-((count)) || die "$hostfile lists no worker: run this container again, or $again"
+((count)) || die "$hostfile lists no worker: run this container again, or $recreate"
 ((count % n == 0)) ||
   bad "$count workers cannot form UltraServers of $n nodes: make replicas a multiple of $n," \
     "or choose another node config (annotation or NEURON_ULTRASERVER_NODE_CONFIG)"
-((workers <= count)) || bad "$hostfile lists $count workers, the job asked for $workers: $again with the wanted replicas"
+((workers <= count)) || bad "$hostfile lists $count workers, the job asked for $workers: $recreate with the wanted replicas"
 declare -A seen=()
 for i in "${all[@]}"; do
   seen[${hosts[i]}]+=x
-  [[ ${seen[${hosts[i]}]} != xx ]] || bad "$hostfile lists ${hosts[i]} twice: $again"
+  [[ ${seen[${hosts[i]}]} != xx ]] || bad "$hostfile lists ${hosts[i]} twice: $recreate"
 done
 ssh_policy
 
-# Read. A missing file is "-", an empty one "empty". The last line is "ok" or why the position is not known there.
-# shellcheck disable=SC2016 # expanded there, not here
+# Reads the files of the Neuron driver on each worker. The value of a missing file is "-", that of an empty file "empty".
+# shellcheck disable=SC2016 # the worker expands the variables
 remote='cd /sys/class/neuron_device 2>/dev/null && for f in ultraserver_mode server_id_$1 node_id_$1 reservation_id node_id
 do
 v=-
@@ -51,7 +52,7 @@ echo $mark ok'
 for i in "${all[@]}"; do args[i]=$n; done
 mode=() server=() node=() write=()
 busy() { [[ ${mode[$1]} == busy || ${node[$1]} == busy ]]; }
-# Parses the answer of INDEX; fails if another attempt may help.
+# take INDEX: parses the answer of a worker. Returns an error if a further attempt may help.
 take() {
   local i=$1 line value IFS=$'\n' reservation=- trn3=-
   mode[i]=- server[i]=- node[i]=- write[i]=ok
@@ -89,7 +90,7 @@ least=10 soon=''
 todo=("${all[@]}")
 while :; do
   ask_all "${todo[@]}"
-  # From the end of the first attempt, which may take long: many workers, or one that hangs.
+  # The grace period begins after the first attempt, which takes long if there are many workers, or if one hangs.
   missing=() grace=${soon:=$((SECONDS + 15))}
   for i in "${todo[@]}"; do take "$i" || missing+=("$i"); done
   ((${#missing[@]} && SECONDS < grace)) || break
@@ -104,7 +105,7 @@ say "" "Number of worker nodes: $count"
 row MODES SERVER_ID NODE_ID '' FQDN
 for i in "${all[@]}"; do row "${mode[i]}" "${server[i]}" "${node[i]}" '' "${hosts[i]}"; done
 
-unwritable() {
+bad_worker() {
   local remedy="see what its node and its image do to that file"
   case $2 in
     *denied* | *permitted*) remedy="run the worker as root, or give its user that file in the image" ;;
@@ -113,16 +114,16 @@ unwritable() {
   esac
   remedy="pod ${hosts[$1]%%.*}: its five NEURON_ variables cannot be written to /etc/environment: $2; $remedy"
   if ((n > 1)); then bad "$remedy" && return; fi
-  write[$1]='' # a single node needs none of them
+  write[$1]='' # with node config 1, no worker needs the variables
   say "WARNING: $remedy"
 }
-# Check. members[SERVER] are the workers there; unknown is set if the server of one is not known.
-declare -A members=() twins=()
+# Checks the workers. members[SERVER] has the workers on a server. unknown is set if the server of a worker is unknown.
+declare -A members=() same_ids=()
 fits=() unknown=''
-placed="$again when a whole UltraServer is free; see the affinity of its workers"
+place_again="$recreate when a whole UltraServer is free; see the affinity of its workers"
 for i in "${all[@]}"; do
   pod="pod ${hosts[i]%%.*}"
-  can=''
+  configs=''
   if ! ok "$i"; then
     bad "$pod: did not answer ssh: $(why "$i"); see kubectl describe pod and its logs"
     unknown=1
@@ -134,21 +135,21 @@ for i in "${all[@]}"; do
     unknown=1
     continue
   fi
-  is_self "$i" || [[ ${write[i]} == ok* ]] || unwritable "$i" "${write[i]}"
+  is_self "$i" || [[ ${write[i]} == ok* ]] || bad_worker "$i" "${write[i]}"
   fits[i]=''
   for m in $wants; do
     [[ ,${mode[i]}, != *,$m,* ]] || fits[i]+=" $m"
   done
   for m in 1:4 2:2 3:2 4:1; do
-    [[ ,${mode[i]}, != *,${m%:*},* || $can == *${m#*:}* ]] || can+=" ${m#*:}"
+    [[ ,${mode[i]}, != *,${m%:*},* || $configs == *${m#*:}* ]] || configs+=" ${m#*:}"
   done
-  # A driver without UltraServers reports no modes; a single node needs none.
+  # On other machines than UltraServers, the driver reports no modes. Node config 1 needs no mode.
   if ((n == 1)) && [[ ${mode[i]} =~ ^(-|empty)$ ]]; then fits[i]=" $wants"; fi
   if [[ -z ${fits[i]} ]]; then
-    case $can in
+    case $configs in
       '') remedy="no node config:" ;;
-      ' '?' '*) remedy="node configs$can; choose one of them, or" ;;
-      *) remedy="node config$can; choose that one, or" ;;
+      ' '?' '*) remedy="node configs$configs; choose one of them, or" ;;
+      *) remedy="node config$configs; choose that one, or" ;;
     esac
     bad "$pod (server ${server[i]}, node ${node[i]}): ultraserver_mode is ${mode[i]}, node config $n needs" \
       "${wants// / or } (1=X4 2=X2H 3=X2V 4=X1): the node supports $remedy $repair"
@@ -167,49 +168,49 @@ for i in "${all[@]}"; do
   fi
   node[i]=$((10#${node[i]}))
   members[${server[i]}]+=" $i"
-  twins[${server[i]}.${node[i]}]+=" $i"
+  same_ids[${server[i]}.${node[i]}]+=" $i"
 done
 for s in ${members[@]+"${!members[@]}"}; do
   # shellcheck disable=SC2206 # the indexes are meant to be split
-  here=(${members[$s]})
-  # Too few is not reported while some worker's server is unknown.
-  if ((${#here[@]} > n || (${#here[@]} < n && !unknown))); then
-    remedy=$placed
-    if ((n == 2 && ${#here[@]} > n)) && [[ ${reserved[$s]-} ]]; then
+  group=(${members[$s]})
+  # If the server of a worker is unknown, a server with too few workers is not an error.
+  if ((${#group[@]} > n || (${#group[@]} < n && !unknown))); then
+    remedy=$place_again
+    if ((n == 2 && ${#group[@]} > n)) && [[ ${reserved[$s]-} ]]; then
       remedy='on trn3 a server is a reservation: use node config 4 or 1'
     fi
-    bad "server $s holds ${#here[@]} of this job's workers, node config $n needs $n: $(pods "${here[@]}"); $remedy"
+    bad "server $s holds ${#group[@]} of this job's workers, node config $n needs $n: $(pods "${group[@]}"); $remedy"
   fi
-  # One mode for the whole server: the first wanted one that all have.
-  pick='' lacking=''
+  # A server has one mode: the first suitable mode that all its workers have.
+  common='' unfit=''
   for m in $wants; do
-    can=$m
-    for i in "${here[@]}"; do
-      [[ ${fits[i]} == *"$m"* ]] || can=''
-      [[ ${fits[i]} ]] || lacking=1
+    shared=$m
+    for i in "${group[@]}"; do
+      [[ ${fits[i]} == *"$m"* ]] || shared=''
+      [[ ${fits[i]} ]] || unfit=1
     done
-    pick=${pick:-$can}
+    common=${common:-$shared}
   done
-  if [[ $pick ]]; then
-    for i in "${here[@]}"; do mode[i]=$pick; done
-  elif [[ -z $lacking ]]; then
-    told=''
-    for i in "${here[@]}"; do told+=" $(pods "$i") has${fits[i]},"; done
+  if [[ $common ]]; then
+    for i in "${group[@]}"; do mode[i]=$common; done
+  elif [[ -z $unfit ]]; then
+    modes=''
+    for i in "${group[@]}"; do modes+=" $(pods "$i") has${fits[i]},"; done
     bad "server $s: its workers have no ultraserver_mode in common that node config $n can use" \
-      "(${wants// / or }):${told%,}: choose node config 1, or $repair"
+      "(${wants// / or }):${modes%,}: choose node config 1, or $repair"
   fi
 done
-for s in ${twins[@]+"${!twins[@]}"}; do
+for s in ${same_ids[@]+"${!same_ids[@]}"}; do
   # shellcheck disable=SC2206
-  here=(${twins[$s]})
-  if ((${#here[@]} > 1)); then
-    bad "server ${s%.*}: node id ${s#*.} is claimed by $(pods "${here[@]}"), it must be unique: two workers on one" \
-      "node, or a driver that reports wrong ids; see the nodes of these pods, then $placed"
+  group=(${same_ids[$s]})
+  if ((${#group[@]} > 1)); then
+    bad "server ${s%.*}: node id ${s#*.} is claimed by $(pods "${group[@]}"), it must be unique: two workers on one" \
+      "node, or a driver that reports wrong ids; see the nodes of these pods, then $place_again"
   fi
 done
 stop_if_bad
 
-# Order: by server, then node; single nodes keep the order of the hostfile.
+# Sorts the workers by server, then by node. With node config 1, they keep the order of the hostfile.
 order=()
 while read -r _ _ i; do order+=("$i"); done < <(
   for i in "${all[@]}"; do printf '%s\n' "${server[i]} ${node[i]} $i"; done | sort -k1,1 -k2,2n -k3,3n
@@ -225,9 +226,10 @@ for t in "${!order[@]}"; do
 done
 say "" "NEURON_GLOBAL_TOPOID0 node will be: $leader"
 
-# Configure every worker. Only the complete new text appears under the file's name (rename); if the file is writable
-# but its directory is not, it is written in place. Other lines stay, older values of ours are removed.
-# shellcheck disable=SC2016 # expanded there, not here
+# Configures every worker. The new text is written to a temporary file, which is then renamed, so that no reader gets an
+# incomplete file. If only the file is writable and not its directory, the file is written in place. Lines with the
+# five variables are replaced, and all other lines stay.
+# shellcheck disable=SC2016 # the worker expands the variables
 remote='keys="'"${keys[*]}"'" f=$(readlink -f /etc/environment) old= new= nl="
 "
 if [ -e "$f" ]; then
@@ -260,7 +262,7 @@ for i in "${all[@]}"; do
     [[ ${write[i]} != ok* ]] || todo+=("$i")
     continue
   }
-  # Files of this container are lost with it, so the launcher's own ranks get a file to source.
+  # The files of this container are lost when it ends, so the launcher's command gets a file with the variables.
   # shellcheck disable=SC2206
   values=(${args[i]})
   text=''
@@ -270,17 +272,17 @@ for i in "${all[@]}"; do
 done
 stop_if_bad
 ask_all ${todo[@]+"${todo[@]}"}
-# Once more: it changes nothing if it is done already, and a session may have been cut short.
+# Workers without an answer are asked again, because a session can break. A second write changes nothing.
 missing=()
 for i in ${todo[@]+"${todo[@]}"}; do ok "$i" || missing+=("$i"); done
 ask_all ${missing[@]+"${missing[@]}"}
 for i in ${missing[@]+"${missing[@]}"}; do
-  ok "$i" || unwritable "$i" "$(why "$i")"
+  ok "$i" || bad_worker "$i" "$(why "$i")"
 done
 stop_if_bad
 
-# A session must have these variables, or the job would run without them and give no error. All workers have the same
-# template, so one of them is enough.
+# Checks that an ssh session has the variables. Without them, the job would run and report no error. All workers have
+# the same template, so the check of one worker is enough.
 # shellcheck disable=SC2016
 remote='echo "@$NEURON_GLOBAL_TOPOID $NEURON_GLOBAL_TOPOID0_HOST@"'
 if ((${#todo[@]})); then

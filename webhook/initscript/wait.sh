@@ -1,6 +1,6 @@
-# The first init container: waits until every worker answers ssh.
+# The first init container waits until every worker answers ssh.
 settings
-declare -A up=() said=()
+declare -A answered=() reasons=()
 next=0 patience=5
 say "Waiting at most $limit s until every worker answers ssh"
 while :; do
@@ -9,47 +9,48 @@ while :; do
   for i in "${!hosts[@]}"; do
     is_self "$i" && continue
     count=$((count + 1))
-    [[ ${up[${hosts[i]}]-} ]] || todo+=("$i")
+    [[ ${answered[${hosts[i]}]-} ]] || todo+=("$i")
   done
   if ((${#todo[@]})); then
     ssh_policy
     ask_all "${todo[@]}"
     for i in "${todo[@]}"; do
-      h=${hosts[i]}
+      host=${hosts[i]}
       if ok "$i"; then
-        up[$h]=1
+        answered[$host]=1
         continue
       fi
       missing+=("$i")
-      # The last session may have been cut short: an earlier answer then has more details.
+      # If the last session had too little time, the reason of an earlier session has more details.
       now=$(why "$i")
-      [[ ${said[$h]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
-        # sshd 9.8 and later rejects a client for a while after a failed login.
-        [[ ${said[$h]-} == *denied* && $now == kex_* ]] ||
-        said[$h]=$now
-      [[ $reason ]] || reason=" (${h%%.*}: ${said[$h]})"
+      [[ ${reasons[$host]-} && $now == "no answer within "* && $now != *" $patience s" ]] ||
+        # After a failed login, sshd 9.8 and later rejects the client for some time, which would hide the reason.
+        [[ ${reasons[$host]-} == *denied* && $now == kex_* ]] ||
+        reasons[$host]=$now
+      [[ $reason ]] || reason=" (${host%%.*}: ${reasons[$host]})"
     done
-    # Short at first, so that one that hangs does not hide the others; longer later, for a launcher with little CPU.
+    # The time for an answer is short at first, so that a worker that hangs delays the others little. It grows, because
+    # a launcher with little CPU is slow.
     patience=$((patience < 15 ? patience * 2 : 30))
   fi
-  # The kubelet may write the hostfile late, so the number that the job requests is used as well.
-  absent=$((workers > count ? workers - count : 0))
-  total=$((count + absent)) away=$((${#missing[@]} + absent))
+  # The kubelet may write the hostfile late, so the number of workers in the job is used as well.
+  unlisted=$((workers > count ? workers - count : 0))
+  total=$((count + unlisted)) unready=$((${#missing[@]} + unlisted))
   names=$(pods ${missing[@]+"${missing[@]}"})
-  if ((absent)); then names+="${names:+ and }$absent not yet in $hostfile"; fi
-  if ((away == 0 && total)); then
+  if ((unlisted)); then names+="${names:+ and }$unlisted not yet in $hostfile"; fi
+  if ((unready == 0 && total)); then
     say "All $total workers answer ssh after $SECONDS s"
     exit 0
   fi
   ((SECONDS < limit)) || break
   if ((SECONDS >= next)); then
-    say "$((total - away)) of $total workers answer ssh after $SECONDS s of $limit s; missing: $names$reason"
+    say "$((total - unready)) of $total workers answer ssh after $SECONDS s of $limit s; missing: $names$reason"
     next=$((SECONDS + 5))
   fi
   sleep 2
 done
-lines=("$away of $total workers did not answer ssh within $limit s; missing: $names")
-for i in ${missing[@]+"${missing[@]}"}; do lines+=("pod ${hosts[i]%%.*}: ${said[${hosts[i]}]}"); done
+lines=("$unready of $total workers did not answer ssh within $limit s; missing: $names")
+for i in ${missing[@]+"${missing[@]}"}; do lines+=("pod ${hosts[i]%%.*}: ${reasons[${hosts[i]}]}"); done
 lines+=("Where to look:"
   "  kubectl get pods -n $ns -o wide: a Pending pod has no node: no whole UltraServer is free for it"
   "  kubectl describe pod -n $ns <pod>: FailedScheduling: which affinity or resource it lacks; or image errors"
