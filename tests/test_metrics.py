@@ -87,7 +87,7 @@ def test_rules_are_counted_where_they_change_something(
     measured: Measured, endpoint: str, counted: int
 ) -> None:
     would = Summary("allowed", ("shadowed",))
-    measured.metrics.answered(endpoint, 200, Summary("allowed", ("hostfile",)), would)
+    measured.metrics.count_answer(endpoint, 200, Summary("allowed", ("hostfile",)), would)
     text = generate_latest(measured.metrics.registry).decode()
     assert text.count('rules_fired_total{rule="hostfile"} 1.0') == counted
     assert text.count('rule="shadowed",state="fired"} 1.0') == counted

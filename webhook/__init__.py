@@ -1,1 +1,1 @@
-"""The admission server, and the path of a review through it."""
+"""The admission server."""

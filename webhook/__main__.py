@@ -1,4 +1,4 @@
-"""``python -m webhook`` is ``ultraserver-webhook``."""
+"""Runs the program ``ultraserver-webhook`` as ``python -m webhook``."""
 
 from webhook.cli import main
 

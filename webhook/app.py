@@ -1,4 +1,4 @@
-"""The Flask application of a listener: its blueprints, a limit on bodies, and our error responses."""
+"""Creates the Flask application of a listener, with a limit on bodies and one form of error responses."""
 
 import logging
 from collections.abc import Callable
@@ -16,19 +16,19 @@ log = logging.getLogger("webhook.app")
 
 
 def as_json(_: int, code: str, reason: str) -> Response:
-    """Returns an error as JSON."""
+    """Returns a response with an error as JSON."""
     return jsonify(error=reason, code=code)
 
 
 class InMemoryRequest(Request):
-    """A request of which no part is written to a file, because the root of a container is read-only."""
+    """A request that is never written to files, because the file system of a container is read-only."""
 
     def _get_file_stream(self, *_: Any, **__: Any) -> BytesIO:  # noqa: ANN401 - werkzeug's
         return BytesIO()
 
 
 def create_app(*blueprints: Blueprint, render_error: Callable[[int, str, str], Response] = as_json) -> Flask:
-    """Returns the application of a listener; ``render_error`` gets status, code and reason."""
+    """Returns the application; ``render_error`` returns the response for a status, a code and a reason."""
     app = Flask("webhook", static_folder=None)
     app.request_class = InMemoryRequest
     app.config.update(MAX_CONTENT_LENGTH=limits.BODY, PROVIDE_AUTOMATIC_OPTIONS=False)
@@ -37,7 +37,7 @@ def create_app(*blueprints: Blueprint, render_error: Callable[[int, str, str], R
         app.register_blueprint(blueprint)
 
     def answer(error: Exception) -> Response:
-        status, reason, headers = described(error)
+        status, reason, headers = describe(error)
         response = render_error(status, getattr(error, "code_name", code_of(status)), reason)
         response.status_code = status
         response.headers.update(headers)
@@ -47,8 +47,8 @@ def create_app(*blueprints: Blueprint, render_error: Callable[[int, str, str], R
     return app
 
 
-def described(error: Exception) -> tuple[int, str, dict[str, Any]]:
-    """Returns status, reason and headers of an error; logs an unexpected one."""
+def describe(error: Exception) -> tuple[int, str, dict[str, Any]]:
+    """Returns the HTTP status, the reason and the headers for an error; logs unexpected errors."""
     match error:
         case HTTPException():
             status = error.code or 500
@@ -64,6 +64,6 @@ def described(error: Exception) -> tuple[int, str, dict[str, Any]]:
             return 413, f"the body is too large: {error}", {}
         case FailedError():
             log.error("%s of %d bytes failed: %s", request.path, request.content_length, error)
-            return 500, "it could not be evaluated, see the log of ultraserver-webhook", {}
+            return 500, "the body could not be evaluated, see the log of ultraserver-webhook", {}
     log.error("%s failed", request.path, exc_info=error)
     return 500, reason_of(500), {}

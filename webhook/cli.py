@@ -1,4 +1,4 @@
-"""The command line: serve, preview, rules."""
+"""The command line of ``ultraserver-webhook``."""
 
 import json
 import re
@@ -38,33 +38,33 @@ from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
 from webhook.settings import ENVIRONMENT, serve_options, serve_preview_options, table_options
 
 SAME, DIFFERENT, FAILED = 0, 1, 2
-"""Exit codes of ``preview``, as ``kubectl diff`` has them (greater than 1 is an error)."""
+"""The exit codes of ``preview``, which are those of ``kubectl diff``: a code above 1 is an error."""
 
-COUNTED = {"shapes": "shape", "rules": "rule", "policies": "policy", "guarantees": "guarantee"}
-"""The sections of a table that `rules lint` counts, each with the name of one row."""
+COUNTED_SECTIONS = {"shapes": "shape", "rules": "rule", "policies": "policy", "guarantees": "guarantee"}
+"""The sections of a table whose rows `rules lint` counts, each with the singular of its name."""
 
 
-class AsKubectl(click.Command):
-    """A command whose short options may have their value after ``=``, as in kubectl."""
+class KubectlCommand(click.Command):
+    """A command that, like kubectl, accepts ``=`` between a short option and its value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parses arguments of which ``-o=yaml`` is ``-oyaml``."""
+        """Parses the arguments, and reads ``-o=yaml`` as ``-oyaml``."""
         return super().parse_args(ctx, [re.sub(r"^(-[a-zA-Z])=", r"\1", word) for word in args])
 
 
 class Commands(Program):
-    """A group of such commands, each of which reports problems of tables, cases and files."""
+    """A group of commands that report problems of tables, cases and files."""
 
-    command_class = AsKubectl
+    command_class = KubectlCommand
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
-        """Runs a command; exits with 2 if something that it reads is wrong."""
+        """Runs a command; exits with 2 if a table, a case or a file is wrong."""
         try:
             return super().invoke(ctx)
         except CasesError as error:
             _fail(f"{error}\nthe cases cannot be run")
         except TableError as error:
-            _fail(_refused(error))
+            _fail(_table_error_text(error))
         except OSError as error:
             if not error.filename:
                 raise
@@ -82,24 +82,24 @@ def main() -> None:
 
 @main.command()
 @serve_options
-def serve(**given: Any) -> None:  # noqa: ANN401 - click passes what settings.py names
+def serve(**options: Any) -> None:  # noqa: ANN401 - the options of settings.py
     """Serve admission reviews over TLS."""
-    _serve("serve", given)
+    _serve("serve", options)
 
 
 @main.command("serve-preview")
 @serve_preview_options
-def serve_preview_command(**given: Any) -> None:  # noqa: ANN401 - as above
-    """Serve previews over plain HTTP: a page for people, and an API."""
-    _serve("serve_preview", given)
+def serve_preview_command(**options: Any) -> None:  # noqa: ANN401 - the options of settings.py
+    """Serve previews over plain HTTP: a web page and an API."""
+    _serve("serve_preview", options)
 
 
-def _serve(program: str, given: dict[str, Any]) -> None:
-    # Imported here: gunicorn and Flask cost a quarter of a second that other commands need not pay.
+def _serve(function: str, options: dict[str, Any]) -> None:
+    # The import of gunicorn and Flask takes a quarter of a second, which other commands do not need.
     from webhook import compose  # noqa: PLC0415
 
     try:
-        getattr(compose, program)(**given)
+        getattr(compose, function)(**options)
     except ValueError as error:
         if isinstance(error, TableError):
             raise
@@ -107,8 +107,8 @@ def _serve(program: str, given: dict[str, Any]) -> None:
 
 
 def namespace(name: str) -> str:
-    """Returns the name of a namespace, refused as over HTTP."""
-    from webhook.preview.inputs import ParameterError, check_parameter  # noqa: PLC0415 - Flask costs time
+    """Returns the name of a namespace, which is checked by the same rules as in requests over HTTP."""
+    from webhook.preview.inputs import ParameterError, check_parameter  # noqa: PLC0415 - imports Flask
 
     try:
         return check_parameter("namespace", name)
@@ -128,94 +128,96 @@ def completion(shell: str) -> None:
 @click.option(
     "-f",
     "--filename",
-    "more",
+    "more_files",
     multiple=True,
     type=click.Path(path_type=Path, allow_dash=True),
-    help="A file to preview, like FILE; of a directory, its YAML and JSON files, as in kubectl.",
+    help="A file to preview, like FILE; or a directory, whose YAML and JSON files are previewed.",
 )
-@click.option("-R", "--recursive", is_flag=True, help="Look for files below directories as well.")
-@click.option("-n", "--namespace", type=namespace, help="For documents without one; any other is refused.")
+@click.option("-R", "--recursive", is_flag=True, help="Also preview files in subdirectories.")
+@click.option(
+    "-n", "--namespace", type=namespace, help="Namespace of documents that name none; others must name it."
+)
 @click.option(
     "-o", "--output", "form", type=click.Choice([*FORMATS, *PIPELINES]), default="diff", show_default=True
 )
 @click.option(
-    "--must-place", is_flag=True, help="Exit with 2 if a document is not a candidate, or never placed."
+    "--must-place", is_flag=True, help="Exit with 2 if a document is not a candidate, or is not placed."
 )
 @click.option("--pods", is_flag=True, help="Also show the job's Pods, and the changes to them.")
 @click.option(
     "--old", type=click.Path(path_type=Path, allow_dash=True), help="The stored object that FILE updates."
 )
 @click.option(
-    "--all-rules", is_flag=True, help="Also show rules that did not fire, and rules for other objects."
+    "--all-rules", is_flag=True, help="Also show rules that did not fire and rules for other objects."
 )
 @table_options("--rules")
-def preview_command(  # noqa: PLR0913 - click passes each option
+def preview_command(  # noqa: PLR0913 - the options of the command
     *,
     files: tuple[Path, ...],
-    more: tuple[Path, ...],
+    more_files: tuple[Path, ...],
     form: str,
     must_place: bool,
     recursive: bool,
     rules: tuple[Path, ...],
     placement: bool,
-    **how: Any,  # noqa: ANN401 - the others that `preview` takes
+    **options: Any,  # noqa: ANN401 - the other arguments of `preview`
 ) -> NoReturn:
     """Show what the webhook would do to the objects in files, without a cluster.
 
-    FILE may be -, standard input. Exits with 0 if nothing would change, 1 if something would, 2 if something
-    would be refused or is wrong.
+    FILE may be -, which is standard input. Exits with 0 if no object would change, with 1 if an object would
+    change, and with 2 if an object would be refused or cannot be read.
     """
-    if must_place and how["old"]:
+    if must_place and options["old"]:
         raise click.UsageError("--must-place is for new objects, and --old for updates: use one of them")
-    if how["pods"] and form in WITHOUT_PODS:
+    if options["pods"] and form in WITHOUT_PODS:
         raise click.UsageError(f"-o {form} has no Pods: use -o json")
-    paths = (*files, *more) or (Path("-"),)
+    paths = (*files, *more_files) or (Path("-"),)
     try:
-        table = load_installed(_one(rules, placement=placement), placement=placement)
-        read = [_read(path, top) for top in paths for path in files_of(top, recursive=recursive)]
-        documents = [document for texts in read if isinstance(texts, list) for document in texts]
-        if how["old"]:
-            source, written = read_text(how["old"], how["old"])
-            how["old"] = read_documents(written, source)
-        how |= {"most_pods": limits.PODS_OF_ALL, "report_progress": partial(say, err=True)}
-        shown = preview(table, documents, now=time.time(), **how)
+        table = load_installed(_table_path(rules, placement=placement), placement=placement)
+        contents = [_read(path, top) for top in paths for path in files_of(top, recursive=recursive)]
+        documents = [document for content in contents if isinstance(content, list) for document in content]
+        if options["old"]:
+            source, text = read_text(options["old"], options["old"])
+            options["old"] = read_documents(text, source)
+        options |= {"most_pods": limits.PODS_OF_ALL, "report_progress": partial(say, err=True)}
+        previews = preview(table, documents, now=time.time(), **options)
     except TableError as error:
         places = (
             (problem.source, problem.line, f"{problem.path}: {problem.message}".removeprefix(": "))
             for problem in error.problems
         )
-        _stop(form, _refused(error), *places)
+        _stop(form, _table_error_text(error), *places)
     except (DocumentError, OSError) as error:
-        _stop(form, *_unreadable(error))
-    broken = [_unreadable(error) for error in read if not isinstance(error, list)]
-    if not shown and not broken:
+        _stop(form, *_read_error(error))
+    errors = [_read_error(error) for error in contents if not isinstance(error, list)]
+    if not previews and not errors:
         _stop(form, EMPTY, *((str(path), 1, EMPTY) for path in paths))
-    cases = [case_of(item, must_place=must_place) for item in shown]
+    cases = [case_of(item, must_place=must_place) for item in previews]
     if form in PIPELINES:
-        cases = [*(unreadable(*place) for _, place in broken), *cases]
+        cases = [*(unreadable(*place) for _, place in errors), *cases]
         say(PIPELINES[form](cases), nl=False, workflow_commands=form == "github")
     else:
-        _say_previews(form, shown, cases)
-        for message, _ in broken:
+        _say_previews(form, previews, cases)
+        for message, _ in errors:
             say(f"error: {message}", err=True)
-    changed = any(part.item["patch"] for item in shown for part in item.parts)
-    failed = broken or any(case.about(*FAILURES) for case in cases)
-    sys.exit(FAILED if failed else DIFFERENT if changed else SAME)
+    has_changes = any(part.item["patch"] for item in previews for part in item.parts)
+    has_failed = errors or any(case.about(*FAILURES) for case in cases)
+    sys.exit(FAILED if has_failed else DIFFERENT if has_changes else SAME)
 
 
-def _say_previews(form: str, shown: list[Preview], cases: list[Case]) -> None:
-    """Prints previews and, for people, on standard error what the format leaves out."""
+def _say_previews(form: str, previews: list[Preview], cases: list[Case]) -> None:
+    """Prints previews, and prints to standard error the details for people that the format does not have."""
     if form != "diff":
-        say(FORMATS[form](shown), nl=False)
-    for item, case in zip(shown, cases, strict=True):
+        say(FORMATS[form](previews), nl=False)
+    for item, case in zip(previews, cases, strict=True):
         if form == "diff":
             say(coloured(headline(item) + as_diff(item)), nl=False)
         text = "" if form == "why" else details(item)
         text = text if form in {"diff", "why"} else headline(item) + text
-        failed = (row("failed", finding.text) for finding in case.about("not placed"))
-        say(coloured("".join([text, *failed])), err=True, nl=False)
-    if len(shown) > 1 and form != "why":
-        say(totals(shown), err=form != "diff")
+        failures = (row("failed", finding.text) for finding in case.about("not placed"))
+        say(coloured("".join([text, *failures])), err=True, nl=False)
+    if len(previews) > 1 and form != "why":
+        say(totals(previews), err=form != "diff")
 
 
 @main.group()
@@ -230,44 +232,45 @@ def rules() -> None:
 )
 @table_options("-f", "--filename", "--rules", exists=False)
 def lint(files: tuple[Path, ...], form: str, rules: tuple[Path, ...], *, placement: bool) -> None:
-    """Report everything that is wrong with rule tables.
+    """Report all problems of rule tables.
 
-    Each FILE is a table of its own; the files of a directory are one table. Without FILE: the packaged one.
+    Each FILE is one table, and the files of a directory are one table. Without FILE, the packaged table is
+    checked.
     """
-    linted = [_linted(path, placement=placement) for path in (*files, *rules) or (None,)]
+    results = [_lint_result(path, placement=placement) for path in (*files, *rules) or (None,)]
     if form == "json":
-        say(json.dumps({"tables": linted}, indent=2, default=asdict))
+        say(json.dumps({"tables": results}, indent=2, default=asdict))
     else:
-        for result in linted:
-            _say_linted(**result)
-    sys.exit(1 if any(result["problems"] for result in linted) else 0)
+        for result in results:
+            _say_lint_result(**result)
+    sys.exit(1 if any(result["problems"] for result in results) else 0)
 
 
-def _linted(path: Path | None, *, placement: bool) -> dict[str, Any]:
-    name, noted = str(path or "packaged table"), list[Problem]()
+def _lint_result(path: Path | None, *, placement: bool) -> dict[str, Any]:
+    name, table_notes = str(path or "packaged table"), list[Problem]()
     numbers, problems = dict[str, int | str](), list[Problem]()
     try:
         draft = installed_draft(path, placement=placement)
         table = build(draft)
-        numbers = {section: len(getattr(table, section)) for section in COUNTED}
+        numbers = {section: len(getattr(table, section)) for section in COUNTED_SECTIONS}
         numbers |= {"revision": table.revision}
         problems = [draft.problem(path, message) for path, message, _ in unsupported_configs(table)]
-        noted = [draft.problem(path, message) for path, message in doubtful_rows(table)]
-        noted += notes(draft, table, time.time())
+        table_notes = [draft.problem(path, message) for path, message in doubtful_rows(table)]
+        table_notes += notes(draft, table, time.time())
     except TableError as error:
         problems = [*error.problems]
     except OSError as error:
         problems = [Problem(name, 0, "", str(error.strerror))]
-    return {"table": printable(name), **numbers, "problems": problems, "notes": noted}
+    return {"table": printable(name), **numbers, "problems": problems, "notes": table_notes}
 
 
-def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **numbers: int | str) -> None:
+def _say_lint_result(table: str, problems: list[Problem], notes: list[Problem], **numbers: int | str) -> None:
     for problem in problems:
         say(str(problem), err=True)
     if not problems:
         counts = [
-            f"{count} {one if count == 1 else section}"
-            for section, one in COUNTED.items()
+            f"{count} {singular if count == 1 else section}"
+            for section, singular in COUNTED_SECTIONS.items()
             if (count := numbers[section])
         ]
         say(f"{table}: {', '.join(counts)}, revision {numbers['revision']}")
@@ -282,14 +285,14 @@ def _say_linted(table: str, problems: list[Problem], notes: list[Problem], **num
 )
 @table_options("-f", "--filename", "--rules")
 def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: bool) -> None:
-    """Show a rule table in short, or with `extends` resolved; or the row NAME and where it is written."""
-    draft = installed_draft(_one(rules, placement=placement), placement=placement)
+    """Show a rule table in short or, with -o yaml, in full; or the row NAME and its places in the files."""
+    draft = installed_draft(_table_path(rules, placement=placement), placement=placement)
     table = build(draft)
     if name:
         row = row_of(draft, name)
         say(row, nl=False) if row else _fail(_no_row(draft, name))
     elif form == "table":
-        # As from kubectl, a line of a pipe is a row; people at a terminal have all of it in sight.
+        # Lines are wrapped only for a terminal, so that a line of other output is a row, as in kubectl.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         say(overview(table, width), nl=False)
     else:
@@ -298,9 +301,9 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
 
 def _no_row(draft: Draft, name: str) -> str:
     if Path(name).exists():
-        return f"{name} is not the name of a row: write -f {name} to show a table of your own"
-    known = [row["name"] for _, row in draft.named]
-    return f"no row of the table is called {name!r}{did_you_mean(name, known)}"
+        return f"{name} is a file and not the name of a row: write -f {name} to show this table"
+    names = [row["name"] for _, row in draft.named]
+    return f"no row of the table is called {name!r}{did_you_mean(name, names)}"
 
 
 @rules.command()
@@ -315,17 +318,17 @@ def explain(key: str) -> None:
 
 @rules.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--junit", type=click.Path(path_type=Path), help="Write the results to this file as well.")
-@click.option("--update", is_flag=True, help="Write new snapshots for cases that differ in nothing else.")
+@click.option("--junit", type=click.Path(path_type=Path), help="Also write the results to this file.")
+@click.option("--update", is_flag=True, help="Write new snapshots for cases in which only these differ.")
 @table_options("-f", "--filename", "--rules")
 def test_command(
     folder: Path, junit: Path | None, rules: tuple[Path, ...], *, placement: bool, update: bool
 ) -> NoReturn:
-    """Run test cases: objects with the results that are expected.
+    """Run test cases, which are objects with the expected outcomes.
 
-    Exits with 0 if all pass, 1 if one fails, 2 if there is none or something is wrong with one.
+    Exits with 0 if all cases pass, with 1 if a case fails, and with 2 if a case is invalid or DIR has none.
     """
-    table = load_installed(_one(rules, placement=placement), placement=placement)
+    table = load_installed(_table_path(rules, placement=placement), placement=placement)
     results = run(table, cases_of(read(folder), str(folder)))
     if update:
         write(folder, outdated(results))
@@ -338,20 +341,19 @@ def test_command(
         else:
             replace(junit, as_junit(results))
     say(as_text(results))
-    # Packaged rules that the table leaves as they are have their cases in the package.
-    idle = never_fired(table, results, load_installed() if rules else None)
-    every = f"every rule of {'your' if rules else 'the'} table fired"
-    say(folded(f"never fired: {', '.join(idle)}") if idle else every)
+    # The package has cases for the packaged rules that the table does not change.
+    idle_rules = never_fired(table, results, load_installed() if rules else None)
+    message = f"every rule of {'your' if rules else 'the'} table fired"
+    say(folded(f"never fired: {', '.join(idle_rules)}") if idle_rules else message)
     sys.exit(1 if any(result.differences for result in results) else 0)
 
 
 @rules.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def convert(file: Path) -> None:
-    """Print FILE, a table of 0.2.0, in the form of this version.
+    """Print FILE, a table of release 0.2.0, in the form of this version.
 
-    Sections that both forms have stay as they are written, with their comments. Exits with 1 if the result
-    does not load.
+    Sections that do not change keep their text with its comments. Exits with 1 if the result does not load.
     """
     old = read_text(file, file)
     new = converted(old)
@@ -361,7 +363,7 @@ def convert(file: Path) -> None:
     try:
         build(draft_of([("the printed table", new)], str(file), packaged_draft(placement=True)))
     except TableError as error:
-        say(_refused(error), err=True)
+        say(_table_error_text(error), err=True)
         sys.exit(1)
 
 
@@ -371,34 +373,33 @@ def schema() -> None:
     say(json.dumps(bundled(), indent=2))
 
 
-def _one(rules: tuple[Path, ...], *, placement: bool) -> Path | None:
+def _table_path(rules: tuple[Path, ...], *, placement: bool) -> Path | None:
     path = next(iter(rules), None)
     if len(rules) > 1:
         files = " and ".join(map(str, rules))
-        raise click.UsageError(f"one table at a time, not {files}; the files of a directory are one table")
+        raise click.UsageError(f"use one table, not {files}; the files of a directory are one table")
     if path and path.is_dir() and not placement:
-        raise click.UsageError(
-            f"--without-placement is for a file: take the rows out of the directory {path}"
-        )
+        message = f"--without-placement is for a file: remove the file with these rows from {path}"
+        raise click.UsageError(message)
     return path
 
 
-def _refused(error: TableError) -> str:
+def _table_error_text(error: TableError) -> str:
     count = len(error.problems)
     return f"{error}\nthe rule table is wrong in {count} place{'s' if count > 1 else ''}"
 
 
-def _read(path: Path, named: Path) -> list[Document] | DocumentError | OSError:
-    """Returns the documents of a file, with Lists expanded; or why it cannot be read."""
+def _read(path: Path, top: Path) -> list[Document] | DocumentError | OSError:
+    """Returns the documents of a file, with Lists expanded; or the error if the file cannot be read."""
     try:
-        source, text = read_text(path, named)
+        source, text = read_text(path, top)
         return expand_lists(read_documents(text, source))
     except (DocumentError, OSError) as error:
         return error
 
 
-def _unreadable(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
-    """Returns the message about a file that cannot be read, and its parts: file, line and text."""
+def _read_error(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
+    """Returns the message for a file that cannot be read; and the file, the line and the text."""
     if isinstance(error, DocumentError):
         text = folded(printable(str(error)), "error: ").removeprefix("error: ")
         return text, (error.source, error.line, error.message)
@@ -406,11 +407,11 @@ def _unreadable(error: DocumentError | OSError) -> tuple[str, tuple[str, int, st
 
 
 def _stop(form: str, message: str, *places: tuple[str, int, str]) -> NoReturn:
-    """Ends as `_fail` does, or prints each place in a format for CI."""
+    """Ends the program with an error, which is printed as a message, or as its places in a format for CI."""
     if form not in PIPELINES:
         _fail(message)
-    broken = [unreadable(*place) for place in places]
-    say(PIPELINES[form](broken), nl=False, workflow_commands=form == "github")
+    cases = [unreadable(*place) for place in places]
+    say(PIPELINES[form](cases), nl=False, workflow_commands=form == "github")
     sys.exit(FAILED)
 
 

@@ -1,4 +1,4 @@
-"""Composes the programs that serve: a table, the applications that use it, and their listeners."""
+"""Composes the two servers from a rule table, the applications that use it, and their listeners."""
 
 import logging.config
 import time
@@ -29,13 +29,13 @@ from webhook.state import CurrentState
 from webhook.work import BusyError, FailedError, Work
 
 REVIEW_MEMORY = 64 * 1024 * 1024
-"""Maximum number of bytes for reviews. Decoding the longest one reserves 46 MiB, of which it uses a third."""
+"""Maximum number of bytes for a review. The decoder reserves 46 MiB for the longest review."""
 PREVIEW_MEMORY = 96 * 1024 * 1024
-"""Maximum number of bytes for previews; `limits.PREVIEW_VALUES` objects without fields take 80 MiB."""
+"""Maximum number of bytes for a preview; `limits.PREVIEW_VALUES` objects without fields take 80 MiB."""
 POLL_SECONDS = 1.0
-"""Time between checks of the table's and the certificate's files."""
+"""Time between checks of the files of the table and the certificate."""
 RETRY_SECONDS = 5.0
-"""Time until a table is checked again that could not be checked, for lack of time or memory."""
+"""Time after which a table is checked again if the check had too little time or memory."""
 
 log = logging.getLogger("webhook.serve")
 
@@ -57,14 +57,14 @@ def serve(  # noqa: PLR0913 - the options of the command
         TableError: The rule table is invalid.
         ValueError: A setting or the certificate is invalid.
     """
-    logging_as = _configure_logs(log_format, log_level)
+    log_settings = _configure_logs(log_format, log_level)
     tls = TlsFiles(tls_cert, tls_key)
     listeners = [Listener(host, port)]
     if metrics_port is not None:
         listeners.append(Listener(host, metrics_port, tls=False))
     state, metrics = CurrentState(TableSource(rules), tls), metrics_port is not None
-    apps = partial(admission_apps, state, logging_as["logconfig_dict"], metrics=metrics)
-    Application(apps, listeners, tls, **logging_as).run()
+    apps = partial(admission_apps, state, log_settings["logconfig_dict"], metrics=metrics)
+    Application(apps, listeners, tls, **log_settings).run()
 
 
 def serve_preview(  # noqa: PLR0913 - the options of the command
@@ -78,15 +78,15 @@ def serve_preview(  # noqa: PLR0913 - the options of the command
     log_level: str,
     log_format: str,
 ) -> None:
-    """Serves previews over plain HTTP until a signal; raises what `serve` does."""
-    logging_as = _configure_logs(log_format, log_level)
+    """Serves previews over plain HTTP until a signal; raises the same errors as `serve`."""
+    log_settings = _configure_logs(log_format, log_level)
     source = TableSource(rules, placement=placement)
-    apps = partial(preview_apps, source, logging_as["logconfig_dict"], allowed_hosts, fit)
-    Application(apps, [Listener(host, port, tls=False)], **logging_as).run()
+    apps = partial(preview_apps, source, log_settings["logconfig_dict"], allowed_hosts, fit)
+    Application(apps, [Listener(host, port, tls=False)], **log_settings).run()
 
 
 def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: bool) -> list[WsgiApp]:
-    """Returns the application of each listener; called in the worker, which owns counters and processes."""
+    """Returns the application of each listener. The worker process calls it and owns what it creates."""
     counters = Metrics(state)
     state.tables.work = work = LongWork(state.tables, log_config, memory=REVIEW_MEMORY)
     gevent.spawn(keep_fresh, partial(state.refresh, partial(load_changed, work)))
@@ -99,9 +99,9 @@ def admission_apps(state: CurrentState, log_config: dict[str, Any], *, metrics: 
 def preview_apps(
     source: TableSource, log_config: dict[str, Any], allowed_hosts: Sequence[str] = (), fit: str | None = None
 ) -> list[WsgiApp]:
-    """Returns the preview application; called in the worker.
+    """Returns the preview application. The worker process calls this function.
 
-    ``fit`` is the URL of the placement program. It is asked in a thread, because sockets are not gevent's.
+    ``fit`` is the URL of the placement program. A thread asks the program, because the HTTP client blocks.
     """
     source.work = work = LongWork(source, log_config, memory=PREVIEW_MEMORY, seconds=8.0)
     gevent.spawn(keep_fresh, partial(source.refresh, partial(load_changed, work)))
@@ -110,22 +110,22 @@ def preview_apps(
     return [create_app(preview_blueprint(source, allowed_hosts, ask), render_error=error_page)]
 
 
-def load_changed(work: Work, written: TableTexts) -> Table:
-    """Returns the table of changed files after another process has checked it; a thread builds it.
+def load_changed(work: Work, texts: TableTexts) -> Table:
+    """Returns the table of changed files. Another process checks the table first, and a thread builds it.
 
     Raises:
         BusyError: Too much work waits.
-        UnusableError: The table is invalid, or its check takes too much.
+        UnusableError: The table is invalid, or the check takes too much time or memory.
     """
     try:
-        problem: str = work(0, load_error, written)
+        problem: str = work(0, load_error, texts)
     except FailedError as error:
-        message = f"{written.path} cannot be checked: {error}"
+        message = f"{texts.path} cannot be checked: {error}"
         raise UnusableError(message, time.time() + RETRY_SECONDS) from error
     if problem:
         raise UnusableError(problem)
     with ThreadPoolExecutor(1) as thread:
-        return result_of(thread.submit(table_of, written))
+        return result_of(thread.submit(table_of, texts))
 
 
 def keep_fresh(refresh: Callable[[], object]) -> NoReturn:
@@ -135,15 +135,15 @@ def keep_fresh(refresh: Callable[[], object]) -> NoReturn:
         try:
             refresh()
         except BusyError:
-            log.debug("the rule table is read later: too much work is waiting")
+            log.debug("the rule table is read later, because too much work is waiting")
         except Exception:
             log.exception("the files could not be checked")
 
 
 def _configure_logs(form: str, level: str) -> dict[str, Any]:
     """Configures logging; returns gunicorn's logging settings."""
-    # gunicorn installs its own handlers unless its loggers are named.
-    gunicorn = {"handlers": ["stderr"], "level": level.upper(), "propagate": False}
-    log_config = logs.config(form, level, {"gunicorn.error": gunicorn})
+    # If the configuration does not have its logger, gunicorn adds its own handlers.
+    logger = {"handlers": ["stderr"], "level": level.upper(), "propagate": False}
+    log_config = logs.config(form, level, {"gunicorn.error": logger})
     logging.config.dictConfig(log_config)
     return {"loglevel": level, "logconfig_dict": log_config}

@@ -1,4 +1,4 @@
-"""Texts of HTTP errors from a view, Flask or gunicorn."""
+"""Has the texts and the codes of HTTP errors, which come from a view, Flask or gunicorn."""
 
 import re
 from collections.abc import Mapping
@@ -10,16 +10,16 @@ from webhook import limits
 REASONS: Final[Mapping[int, str]] = {
     400: "the request cannot be read",
     403: "this request is not allowed",
-    404: "there is nothing at this path",
-    405: "this path does not take this method",
-    413: f"a body may have {limits.BODY} bytes at most",
+    404: "this path does not exist",
+    405: "this path does not allow this method",
+    413: f"a body must have at most {limits.BODY} bytes",
     414: "the path and its parameters are too long",
-    417: "the only Expect header that is supported is 100-continue",
+    417: "the Expect header must be 100-continue",
     431: "the request header is too long, or has too many fields",
     500: "internal error, see the log of ultraserver-webhook",
     501: "send a Content-Length header; chunked bodies are not accepted",
 }
-"""The default texts, by HTTP status."""
+"""The default text for each HTTP status."""
 
 
 def reason_of(status: int) -> str:
@@ -28,5 +28,5 @@ def reason_of(status: int) -> str:
 
 
 def code_of(status: int) -> str:
-    """Returns the code of a status: its HTTP phrase, such as ``not-found``."""
+    """Returns the code for a status: its HTTP phrase in lower case, such as ``not-found``."""
     return re.sub(r"[^a-z]+", "-", HTTPStatus(status).phrase.lower())

@@ -16,7 +16,7 @@ from webhook.state import CurrentState
 PREFIX = "ultraserver_webhook"
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0)
-"""Buckets in seconds; an evaluation takes about half a millisecond, and the API server waits at most 5 s."""
+"""Upper bounds of the histogram, in seconds. An evaluation takes 0.5 ms; the API server waits up to 5 s."""
 
 
 class Metrics(Collector):
@@ -27,32 +27,34 @@ class Metrics(Collector):
     """
 
     def __init__(self, state: CurrentState) -> None:
-        """Begins to count reviews, and changes of the state's files."""
+        """Creates the counters, and counts changes of the state's files."""
         self._state = state
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
-        self._reviews = Counter("reviews", "Reviews answered.", ("endpoint", "verdict"), **own)
-        self._rules = Counter("rules_fired", "Rules that fired.", ("rule",), **own)
+        options: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
+        self._reviews = Counter("reviews", "Reviews answered.", ("endpoint", "verdict"), **options)
+        self._rules = Counter("rules_fired", "Rules that fired.", ("rule",), **options)
         self._shadow = Counter(
             "shadow_reviews",
             "New objects that a row in shadow mode would have changed or refused.",
             ("verdict",),
-            **own,
+            **options,
         )
         self._shadow_rules = Counter(
             "shadow_rules",
             "Rules in shadow that would have fired, and rules and shapes that would have refused an object.",
             ("rule", "state"),
-            **own,
+            **options,
         )
-        self._bad = Counter("bad_requests", "Bodies that are not a review.", **own)
-        self._failed = Counter("failures", "Reviews with an internal error.", **own)
-        self._seconds = Histogram("review_seconds", "Time to answer.", ("endpoint",), buckets=BUCKETS, **own)
+        self._bad = Counter("bad_requests", "Bodies that are not a review.", **options)
+        self._failed = Counter("failures", "Reviews with an internal error.", **options)
+        self._seconds = Histogram(
+            "review_seconds", "Time to answer.", ("endpoint",), buckets=BUCKETS, **options
+        )
         self._reloads = Counter(
             "reloads",
             "Changes of the table's or the certificate's files, reloaded or refused.",
             ("file", "result"),
-            **own,
+            **options,
         )
         for file in ("table", "certificate"):
             for result in ("reloaded", "refused"):
@@ -61,11 +63,11 @@ class Metrics(Collector):
         state.tables.watched.on_change = lambda result: self._reloads.labels("table", result).inc()
         state.tls.watched.on_change = lambda result: self._reloads.labels("certificate", result).inc()
 
-    def answered(
+    def count_answer(
         self,
         endpoint: str,
         status: int,
-        done: Summary = NO_SUMMARY,
+        summary: Summary = NO_SUMMARY,
         shadow: Summary | None = None,
         seconds: float = 0.0,
     ) -> None:
@@ -75,16 +77,16 @@ class Metrics(Collector):
         elif status != HTTPStatus.OK:
             self._failed.inc()
         else:
-            self._reviews.labels(endpoint, done.verdict).inc()
+            self._reviews.labels(endpoint, summary.verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
-            # Other endpoints evaluate the same rules again, so they are not counted.
+            # The other endpoints evaluate the same rules for the same object again.
             if endpoint in {"mutate", "launcher"}:
-                for rule in done.rules:
+                for rule in summary.rules:
                     self._rules.labels(rule).inc()
                 if shadow:
-                    self._in_shadow(shadow)
+                    self._count_shadow(shadow)
 
-    def _in_shadow(self, summary: Summary) -> None:
+    def _count_shadow(self, summary: Summary) -> None:
         self._shadow.labels(summary.verdict).inc()
         for state, rules in (("fired", summary.rules), ("refused", summary.refusing)):
             for rule in rules:
@@ -96,13 +98,13 @@ class Metrics(Collector):
         info.add_metric((self._state.table.revision,), 1)
         yield info
         yield from self._policies()
-        for what, problem in self._state.problems().items():
+        for file, problem in self._state.problems().items():
             yield GaugeMetricFamily(
-                f"{PREFIX}_{what}_stale", f"1 while the {what} files cannot be used.", value=bool(problem)
+                f"{PREFIX}_{file}_stale", f"1 while the {file} files cannot be used.", value=bool(problem)
             )
         yield GaugeMetricFamily(
             f"{PREFIX}_certificate_expiry_timestamp_seconds",
-            "When the serving certificate ends, Unix time.",
+            "The Unix time at which the serving certificate ends.",
             value=self._state.tls.expires.timestamp(),
         )
 
@@ -116,6 +118,6 @@ class Metrics(Collector):
         )
         yield GaugeMetricFamily(
             f"{PREFIX}_policy_until_timestamp_seconds",
-            "The next `until` of a policy, Unix time; infinite where there is none.",
+            "The next `until` of a policy as Unix time; infinite if no policy has one.",
             value=min((end for end in ends if end > now), default=inf),
         )

@@ -14,32 +14,32 @@ from webhook.serving.worker import Worker, WsgiApp
 __all__ = ["Application", "Limits", "Listener", "TlsFiles"]
 
 LONGEST_LINE = 4094
-"""Maximum size of a request line or a header field, in bytes; gunicorn's own default for the first."""
+"""Maximum number of bytes of a request line and of a header field; gunicorn's default for a request line."""
 
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a directory; the files in it are made by mkstemp
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - gunicorn creates files there with mkstemp
 
 
 class Log(Logger):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn's log without its access log, whose lines would be formatted for every request."""
+    """gunicorn's log without access logs, because gunicorn would format a line for every request."""
 
     def access(self, *_: object) -> None:
-        """Logs nothing: the application logs its answers."""
+        """Logs nothing; the application logs its answers."""
 
 
 class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """Passes gunicorn its settings, and the worker its applications.
+    """Runs gunicorn with our settings and worker.
 
-    `run` serves until SIGTERM or SIGINT, finishes what has begun, and exits: with 0 after a signal, 3 if the
-    application could not be created, 1 if an address could not be bound.
+    `run` serves until SIGTERM or SIGINT and finishes the requests that have begun. The exit code is 0 after a
+    signal, 3 if the application could not be created, and 1 if an address could not be bound.
 
     Args:
-        make_apps: Creates the application of each listener; called in the worker process before it accepts
-            connections, so that processes and files that it opens are the worker's own.
+        make_apps: Creates the application of each listener. The worker process calls this function before it
+            accepts connections, so processes and files that the function opens belong to the worker.
         listeners: The addresses, which share one process and its limits.
-        tls: The certificate, loaded before the worker starts, so that an invalid one stops the start. None if
-            all listeners are plain.
-        limits: Limits on what peers can make a worker hold.
-        settings: gunicorn's own settings, by its names.
+        tls: The certificate; None if all listeners are plain. It is loaded before the worker starts, so that
+            the program does not start with an invalid certificate.
+        limits: The limits on the memory, the connections and the time that peers can use.
+        settings: More settings of gunicorn, by gunicorn's names.
     """
 
     def __init__(
@@ -55,29 +55,27 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
         super().__init__()
 
     def load_config(self) -> None:
-        """Sets what differs from gunicorn's defaults."""
+        """Sets the settings that differ from gunicorn's defaults."""
         values = {
             "bind": [listener.address for listener in self.listeners],
-            # The worker takes the context from `TlsFiles`; with these settings, gunicorn logs https.
+            # The worker's TLS context comes from `TlsFiles`. With these settings, gunicorn logs https URLs.
             **({"certfile": str(self.tls.certificate), "keyfile": str(self.tls.key)} if self.tls else {}),
             "worker_class": Worker,
-            "workers": 1,  # limits and metrics are per replica; replicas share the load
+            "workers": 1,  # limits and metrics are those of one process; replicas share the load
             "logger_class": Log,
             "keepalive": int(self.limits.idle_seconds),
-            # Longer than the worker's own limit, so that the worker ends the waiting.
+            # This is longer than the worker's own limit, so that the worker stops first.
             "graceful_timeout": int(self.limits.graceful_seconds) + 2,
-            # Heartbeat files: every container has this tmpfs, which is writable under a read-only root as
-            # well.
+            # Every container has this tmpfs, which is writable even if the root file system is read-only.
             "worker_tmp_dir": _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else None,
             "limit_request_line": LONGEST_LINE,
             "limit_request_fields": 64,
             "limit_request_field_size": LONGEST_LINE,
-            # No header of a peer changes what the application reads about the peer: there is no proxy in
-            # front.
+            # There is no proxy, so headers of a peer do not change what the application reads about the peer.
             "forwarded_allow_ips": "",
             "sendfile": False,
             "http_parser": "python",  # the same parser in every installation
-            # A writable home directory would be needed, and nothing here uses it.
+            # The control socket needs a writable home directory, and this program does not use the socket.
             "control_socket_disable": True,
             **self._settings,
         }
@@ -85,5 +83,5 @@ class Application(BaseApplication):  # type: ignore[misc]  # gunicorn has no typ
             self.cfg.set(name, value)
 
     def load(self) -> dict[Listener, WsgiApp]:
-        """Creates the applications, in the worker."""
+        """Creates the applications in the worker process."""
         return dict(zip(self.listeners, self._make_apps(), strict=True))

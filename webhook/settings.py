@@ -12,7 +12,7 @@ from common.logs import FORMS, LEVELS
 Command = Callable[..., Any]
 
 ENVIRONMENT = "ULTRASERVER_WEBHOOK"
-"""Prefix of environment variables: ``--tls-cert`` of ``serve`` is ``ULTRASERVER_WEBHOOK_SERVE_TLS_CERT``."""
+"""The prefix of environment variables, such as ``ULTRASERVER_WEBHOOK_SERVE_TLS_CERT`` for ``--tls-cert``."""
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -36,12 +36,12 @@ WITHOUT_PLACEMENT = click.option(
 
 
 def options(*parts: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Returns a decorator that adds options to a command, in the order in which --help lists them."""
-    return lambda command: reduce(lambda made, part: part(made), reversed(parts), command)
+    """Returns a decorator that adds options to a command; --help lists the options in the same order."""
+    return lambda command: reduce(lambda result, part: part(result), reversed(parts), command)
 
 
 def table_options(*names: str, exists: bool = True) -> Callable[[Command], Command]:
-    """Returns a decorator that adds two options: ``rules``, with the given names, and ``placement``."""
+    """Returns a decorator that adds two options: ``rules``, which has these names, and ``placement``."""
     path = click.Path(exists=exists, path_type=Path)
     text = "Rule table: a file that is merged into the packaged table, or a directory with all of its files."
     return options(click.option(*names, "rules", type=path, multiple=True, help=text), WITHOUT_PLACEMENT)
@@ -72,7 +72,7 @@ serve_preview_options = options(
         "allowed_hosts",
         multiple=True,
         metavar="NAME",
-        help="Host name for clients, next to IP addresses and localhost; *.NAME permits all below NAME.",
+        help="Host name in requests, in addition to IP addresses and localhost; *.NAME permits subdomains.",
     ),
     click.option("--fit", metavar="URL", help="Address of the placement program, which answers /v1/fit."),
     RULES,

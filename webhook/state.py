@@ -1,4 +1,4 @@
-"""The current state of a server: the rule table and the certificate in use, and problems of their files."""
+"""Provides the current state of a server: the rule table, the certificate, and problems of their files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class CurrentState:
     """The state that reviews, ``/readyz`` and the metrics of one process share.
 
     Attributes:
-        tables: The rule table's files.
-        tls: The certificate's files.
+        tables: The source of the rule table.
+        tls: The files of the certificate.
     """
 
     tables: TableSource
@@ -22,14 +22,14 @@ class CurrentState:
 
     @property
     def table(self) -> Table:
-        """The rule table in use."""
+        """Returns the rule table in use."""
         return self.tables.table()
 
     def problems(self) -> dict[str, str]:
-        """Returns why the files of ``table`` and ``certificate`` cannot be used; empty if they are in use."""
+        """Returns why the files of ``table`` and ``certificate`` cannot be used, or empty texts."""
         return {"table": self.tables.watched.problem, "certificate": self.tls.watched.problem}
 
     def refresh(self, load: Callable[[TableTexts], Table] = table_of) -> None:
-        """Loads changed files; for the table see `TableSource.refresh`."""
+        """Loads changed files (see `TableSource.refresh`)."""
         self.tls.watched.refresh()
         self.tables.refresh(load)

@@ -1,4 +1,4 @@
-"""Work that may take long, as views ask for it from `webhook.rules.source.TableSource`."""
+"""The type and the errors of functions that do long work for the views (see `webhook.rules.source`)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 Work = Callable[..., Any]
 """``work(size, function, *arguments)`` returns ``function(table, *arguments)`` with the table in use.
 
-``size`` is the number of bytes to work on; shorter work passes longer work that came little before it.
-Function and arguments go to another process: the function is a module's, and all can be pickled.
+``size`` is the number of bytes that the function reads; a short call may overtake a long call. The function
+may run in another process, so the function and the arguments must be picklable.
 
 Raises:
     BusyError: Too much work waits.
@@ -17,15 +17,15 @@ Raises:
 
 
 class BusyError(Exception):
-    """Too much long work waits; the caller may try again in a second."""
+    """The error if too much long work waits; the caller may try again in a second."""
 
-    def __init__(self, why: str = "too much work is waiting; try again") -> None:
-        super().__init__(why)
+    def __init__(self, reason: str = "too much work is waiting; try again") -> None:
+        super().__init__(reason)
 
 
 class FailedError(Exception):
-    """Long work was not completed; the message has the reason."""
+    """The error if long work was not completed; the message has the reason."""
 
 
 class TooLargeError(FailedError):
-    """The work needs more memory than one piece may use; the message has the amount."""
+    """The error if long work needs too much memory; the message has the maximum."""

@@ -31,7 +31,7 @@ def _without(*path: str) -> Any:
 EXPECTED = "expected an admission.k8s.io/v1 AdmissionReview, got "
 NO_REQUEST = "/request is missing or not a map: there is no request to answer"
 NO_UID = "/request/uid is empty: the answer must repeat it"
-NO_OBJECT = "/request/object is missing or not a map: there is nothing to evaluate"
+NO_OBJECT = "/request/object is missing or not a map: there is no object to evaluate"
 
 MALFORMED: dict[str, tuple[Any, str]] = {
     "a list": ([], EXPECTED + "list"),

@@ -1,1 +1,1 @@
-"""The endpoints that the API server calls: reviews, their handlers, and health."""
+"""Answers reviews and health checks of the API server and the kubelet."""

@@ -1,4 +1,4 @@
-"""Answers a review: bytes in, bytes out, one log line, and numbers for the metrics."""
+"""Answers a review: decodes the body, calls the handler, logs one line, and encodes the outcome."""
 
 import logging
 import time
@@ -8,7 +8,7 @@ from typing import Final
 
 from webhook.admission import handlers
 from webhook.admission.handlers import Handler
-from webhook.admission.review import BadReviewError, Review, decode, encode, failure, in_shadow
+from webhook.admission.review import BadReviewError, Review, decode, encode, failure, shadow_notes
 from webhook.engine import Outcome
 from webhook.engine.outcome import NO_SUMMARY, Summary
 from webhook.rows.table import Table
@@ -20,10 +20,10 @@ HANDLERS: Final[Mapping[str, Handler]] = {
     "require": handlers.require,
     "rules": handlers.rule_table,
 }
-"""The handler of each endpoint that the API server calls; its path is ``/NAME``."""
+"""The handler of each endpoint that the API server calls; the path of an endpoint is ``/NAME``."""
 
 IGNORED: Final = "ignored"
-"""Verdict of a review of an object that the webhook ignores."""
+"""The verdict on an object that the webhook ignores."""
 
 log = logging.getLogger("webhook.admission")
 
@@ -34,29 +34,29 @@ class Answer:
 
     Attributes:
         status: The HTTP status.
-        body: The review as JSON, or the reason as text if the request is not a review.
-        done: A summary of the outcome.
-        shadow: A summary of what shadow mode only reports; None without shadow mode.
-        seconds: Duration of the evaluation.
+        body: The response to the review as JSON, or the reason as text if the request is not a review.
+        summary: A summary of the outcome.
+        shadow: A summary of the outcome without shadow mode; None if no shadow mode applies.
+        seconds: The duration of the evaluation.
     """
 
     status: int
     body: bytes
-    done: Summary = NO_SUMMARY
+    summary: Summary = NO_SUMMARY
     shadow: Summary | None = None
     seconds: float = 0.0
 
 
 def answer(table: Table, endpoint: str, body: bytes) -> Answer:
-    """Returns the answer to a request's body.
+    """Returns the answer to the body of a request.
 
-    Raises nothing: the status is 400 for a body that is not a review, and 500 for an internal error, with a
-    review that is not allowed.
+    Raises no error: the status is 400 for a body that is not a review. After an internal error, it is 500,
+    and the response does not allow the object.
 
     Args:
         table: The rule table.
         endpoint: A key of `HANDLERS`.
-        body: The request's body.
+        body: The body of the request.
     """
     try:
         review = decode(body, time.time())
@@ -96,8 +96,8 @@ def _log(endpoint: str, review: Review, outcome: Outcome | None, seconds: float)
         fields |= {"reason": outcome.reason, "rules": ",".join(outcome.fired()), "table": outcome.revision}
         fields |= {"denials": "; ".join(outcome.denials)} if outcome.denials else {}
         fields |= {"policy": outcome.facts["policy"]} if "policy" in outcome.facts else {}
-        fields |= {f"shadow_{name}": text for name, text in in_shadow(outcome).items()}
-    text = "%(verdict)s: %(kind)s %(namespace)s/%(object)s: %(why)s"
-    why = "; ".join(outcome.denials) or outcome.reason if outcome else "nothing to do"
-    why += f"; would be refused: {fields['shadow_denials']}" if "shadow_denials" in fields else ""
-    log.info(text, {**fields, "why": why}, extra=fields)
+        fields |= {f"shadow_{name}": text for name, text in shadow_notes(outcome).items()}
+    template = "%(verdict)s: %(kind)s %(namespace)s/%(object)s: %(text)s"
+    text = "; ".join(outcome.denials) or outcome.reason if outcome else "nothing to do"
+    text += f"; would be refused: {fields['shadow_denials']}" if "shadow_denials" in fields else ""
+    log.info(template, {**fields, "text": text}, extra=fields)

@@ -1,4 +1,4 @@
-"""The handler of each endpoint that the API server calls: review and table in, outcome out."""
+"""The handlers of the endpoints that the API server calls: a handler returns the outcome of a review."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,17 +19,17 @@ from webhook.rules.load import load_texts
 from webhook.rules.problems import Problem, TableError
 
 LONGEST_REQUEST: Final = 60.0
-"""Longest time from mutation to validation, in seconds: the API server's default of ``--request-timeout``."""
+"""Maximum time from mutation to validation, in seconds: the API server's default of ``--request-timeout``."""
 
-LONGEST_BEGINNING: Final = 58
+LONGEST_PREFIX: Final = 58
 """Maximum length of a ``generateName`` in a name (k8s.io/apiserver, ``pkg/storage/names``)."""
 
 Handler = Callable[[Table, Review], Outcome | None]
-"""A handler; it returns None for a review that is ignored, which is allowed unchanged."""
+"""A handler. It returns None if the webhook ignores the object, which is then allowed without changes."""
 
 
 def mutate(table: Table, review: Review) -> Outcome | None:
-    """Returns what to add to a new object, or what an update of a stored object must keep."""
+    """Returns the outcome for a new object, or for an update of a stored object."""
     match review.operation:
         case "CREATE":
             return evaluate(table, review.request)
@@ -40,45 +40,46 @@ def mutate(table: Table, review: Review) -> Outcome | None:
 
 
 def verify(table: Table, review: Review, *, refuse: bool = False) -> Outcome | None:
-    """Warns about a new object that lacks what the webhook should have added.
+    """Returns an outcome that warns about a new object without the changes of the webhook.
 
-    That happens if the mutating webhook was unreachable and fails open. The check evaluates the object again:
-    if the object had been mutated, nothing would be left to add.
+    An object lacks these changes if the mutating webhook was unreachable and failed open. To find that out,
+    the object is evaluated again: a mutated object needs no more changes.
 
     Args:
         table: The rule table.
         review: The review of the object.
-        refuse: Whether to refuse such an object instead.
+        refuse: Whether to refuse the object and not to warn.
     """
     if review.operation != "CREATE":
         return None
-    tried: list[Outcome] = []
-    for request in as_mutated(table, review.request):
-        tried.append(evaluate(table, request))
-        if not (_lacking(tried[-1]) or tried[-1].denials):
-            return replace(tried[-1], warnings=())
-    outcome = tried[0]
-    missing = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
+    outcomes: list[Outcome] = []
+    for request in possible_requests(table, review.request):
+        outcomes.append(evaluate(table, request))
+        if not (_missing_changes(outcomes[-1]) or outcomes[-1].denials):
+            return replace(outcomes[-1], warnings=())
+    outcome = outcomes[0]
+    reason = "; ".join(outcome.denials) or ", ".join(outcome.fired()[:3]) or "another job's terms are in it"
     step, way_out = ("sent", "apply it") if refuse else ("created", "delete it and apply it")
-    lacking = message("not-mutated", step, way_out, missing)
-    revisions = (written.table for written in _records(table, review.request.object))
+    text = message("not-mutated", step, way_out, reason)
+    revisions = (item.table for item in _records(table, review.request.object))
     if other := next((revision for revision in revisions if revision != table.revision), ""):
         # Replicas reload a new table one after the other, which is not a reason to refuse an object.
         refuse = False
-        lacking = message("other-table", printable(other, 40), table.revision)
+        text = message("other-table", printable(other, 40), table.revision)
     unchanged = replace(outcome, after=review.request.object, operations=(), warnings=(), denials=())
-    return replace(unchanged, denials=(lacking,)) if refuse else replace(unchanged, warnings=(lacking,))
+    return replace(unchanged, denials=(text,)) if refuse else replace(unchanged, warnings=(text,))
 
 
 require: Final[Handler] = partial(verify, refuse=True)
-"""Refuses an object that `verify` warns about."""
+"""Refuses an object about which `verify` warns."""
 
 
-def _lacking(outcome: Outcome) -> list[Operation]:
-    """Returns the changes that an object lacks which mutation should have changed.
+def _missing_changes(outcome: Outcome) -> list[Operation]:
+    """Returns the operations of an outcome that mutation would have applied to the object.
 
-    A changed record is ignored: the API server writes its defaults into additions to objects of its own
-    kinds, which then look like the user's. An existing record is from mutation, or the guard refuses it.
+    A replaced record is not such an operation. The API server writes defaults into added fields of objects of
+    its own kinds, so their digests differ from the record. A record exists only after mutation: the guard
+    refuses other records.
     """
     operations = outcome.operations
     return [step for step in operations if step["op"] != "replace" or not record.is_record(step["path"])]
@@ -87,38 +88,38 @@ def _lacking(outcome: Outcome) -> list[Operation]:
 def _records(table: Table, obj: Json) -> list[record.Record]:
     rows = table.workloads_of(kind_of(obj))
     groups = (group for row in rows for group in groups_of(table, row, obj))
-    return [written for group in groups if (written := record.read(group.template))]
+    return [item for group in groups if (item := record.read(group.template))]
 
 
-def as_mutated(table: Table, request: Request) -> Iterator[Request]:
-    """Yields the request as mutation may have received it: with or without a name, before a policy ended."""
+def possible_requests(table: Table, request: Request) -> Iterator[Request]:
+    """Yields the requests that mutation may have received: with or without a name, before a policy ended."""
     yield request
-    yield (unnamed := as_unnamed(table, request))
+    yield (unnamed := without_name(table, request))
     earlier = request.now - LONGEST_REQUEST
     if any(row.ended(request.now) and not row.ended(earlier) for row in table.policies):
         yield replace(request, now=earlier)
         yield replace(unnamed, now=earlier)
 
 
-def as_unnamed(table: Table, request: Request) -> Request:
-    """Returns the request as mutation received it: without the name that follows from ``generateName``.
+def without_name(table: Table, request: Request) -> Request:
+    """Returns the request without the name that the API server generated from ``generateName``.
 
-    The review at mutation had another uid, which the record has; the label must follow from that uid.
+    The request has the uid of the review at mutation, which is in the record: the job label depends on it.
     """
-    name, beginning = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
+    name, prefix = (get(request.object, ("metadata", key)) for key in ("name", "generateName"))
     if not (
         isinstance(name, str)
-        and isinstance(beginning, str)
-        and beginning
-        and name.startswith(beginning[:LONGEST_BEGINNING])
+        and isinstance(prefix, str)
+        and prefix
+        and name.startswith(prefix[:LONGEST_PREFIX])
     ):
         return request
-    uids = (written.uid for written in _records(table, request.object) if written.uid)
+    uids = (item.uid for item in _records(table, request.object) if item.uid)
     return replace(request, object=drop(request.object, ("metadata", "name")), uid=next(uids, request.uid))
 
 
 def rule_table(table: Table, review: Review) -> Outcome | None:
-    """Refuses a ConfigMap with an invalid rule table, with the messages of ``rules lint``."""
+    """Returns an outcome that refuses a ConfigMap whose rule table does not load."""
     if review.operation not in {"CREATE", "UPDATE"} or review.kind != "ConfigMap":
         return None
     data = get(review.request.object, ("data",))

@@ -1,6 +1,6 @@
-"""Decodes and encodes AdmissionReview v1: bytes to request, outcome to response.
+"""Decodes requests and encodes responses of AdmissionReview v1.
 
-Source of the format: Kubernetes, "Dynamic Admission Control", request and response.
+The page "Dynamic Admission Control" of the Kubernetes documentation describes the format.
 """
 
 import base64
@@ -17,24 +17,24 @@ API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
 WARNING_LIMIT: Final = 256
-"""Maximum length of one warning; the API server cuts longer ones."""
+"""Maximum length of one warning; the API server truncates longer warnings."""
 
 WARNINGS_LIMIT: Final = 4096
-"""Maximum length of all warnings together; the API server drops the rest."""
+"""Maximum length of all warnings together; the API server drops the warnings beyond this length."""
 
 
 class BadReviewError(ValueError):
-    """A body is not an AdmissionReview v1; the message has the reason."""
+    """The error for a body that is not an AdmissionReview v1; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Review:
-    """A review as received.
+    """A review that the API server sent.
 
     Attributes:
-        operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``; empty for one on a subresource.
-        name: The object's name; empty if the API server generates it later.
-        stored: The object before an update; null otherwise.
+        operation: ``CREATE``, ``UPDATE``, ``DELETE`` or ``CONNECT``; empty if the review is on a subresource.
+        name: The name of the object; empty if the API server generates the name later.
+        stored: The stored object that is updated or deleted; otherwise None.
     """
 
     uid: str
@@ -46,25 +46,24 @@ class Review:
 
 
 def decode(body: bytes, now: float) -> Review:
-    """Returns the review in a request body that was received at this Unix time.
+    """Returns the review in the body of a request, received at the Unix time ``now``.
 
-    NaN, infinities, text that is not UTF-8 and more than 254 levels are refused: orjson cannot write these,
-    so a patch could not either, and the engine, which recurses, needs a limit. An MPIJob has about fifteen
-    levels. The last value of a duplicate key is used, as in Go: the API server, which writes its bodies
-    itself, sends no duplicates.
+    NaN, infinities, texts that are not UTF-8 and more than 254 levels are refused, because orjson cannot
+    write them into a patch. The engine is recursive and needs a limit on levels, too; an MPIJob has about
+    fifteen. If a key is repeated, its last value is used, as in Go; the API server repeats no keys.
 
     Raises:
         BadReviewError: The body is not an AdmissionReview v1 with a request that can be answered.
     """
     try:
         raw = orjson.loads(body)
-        orjson.dumps(raw)  # checks the levels, at an eighth of the cost of reading
+        orjson.dumps(raw)  # checks the number of levels, and takes an eighth of the time of reading
     except orjson.JSONDecodeError as error:
         if "Not enough memory" in str(error):  # orjson has no separate error for this
             raise MemoryError from error
         raise BadReviewError(f"the body is not JSON: {error}") from error
     except orjson.JSONEncodeError as error:
-        raise BadReviewError("the body is nested deeper than 254 levels: no Kubernetes object is") from error
+        raise BadReviewError("the body has more than 254 levels, unlike any Kubernetes object") from error
     if not isinstance(raw, dict) or raw.get("kind") != KIND or raw.get("apiVersion") != API_VERSION:
         kind = f"{raw.get('apiVersion')} {raw.get('kind')}" if isinstance(raw, dict) else type(raw).__name__
         raise BadReviewError(f"expected an {API_VERSION} {KIND}, got {kind[:80]}")
@@ -77,7 +76,7 @@ def decode(body: bytes, now: float) -> Review:
     operation = "" if _text(request, "subResource") else _text(request, "operation")
     obj = request.get("object")
     if operation == "CREATE" and not isinstance(obj, dict):
-        raise BadReviewError("/request/object is missing or not a map: there is nothing to evaluate")
+        raise BadReviewError("/request/object is missing or not a map: there is no object to evaluate")
     user = request.get("userInfo")
     return Review(
         uid=uid,
@@ -95,25 +94,22 @@ def decode(body: bytes, now: float) -> Review:
     )
 
 
-def _text(source: Mapping[str, Any], key: str, at: str = "/request") -> str:
+def _text(source: Mapping[str, Any], key: str, path: str = "/request") -> str:
     value = source.get(key)
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadReviewError(f"{at}/{key} must be text, not {type(value).__name__}")
+        raise BadReviewError(f"{path}/{key} must be text, not {type(value).__name__}")
     return value
 
 
 def encode(uid: str, outcome: Outcome | None) -> bytes:
-    """Returns the response to a review; None allows the object unchanged.
-
-    A denial is a valid response. Patch and patchType are both present or both absent.
-    """
+    """Returns the response to a review; without an outcome, it allows the object without changes."""
     response: dict[str, Any] = {"uid": uid, "allowed": True}
     if outcome is not None:
         response["auditAnnotations"] = audit(outcome)
         if outcome.warnings:
-            response["warnings"] = limited(outcome.warnings)
+            response["warnings"] = limit_warnings(outcome.warnings)
         if outcome.denials:
             response["allowed"] = False
             response["status"] = _status(422, "Invalid", "; ".join(outcome.denials))
@@ -124,10 +120,9 @@ def encode(uid: str, outcome: Outcome | None) -> bytes:
 
 
 def failure(uid: str, message: str) -> bytes:
-    """Returns the response to a review that could not be evaluated, to be sent with HTTP 500.
+    """Returns the response to a review that could not be evaluated, for HTTP status 500.
 
-    The API server checks the HTTP status first, so that the failurePolicy decides; the body
-    has the same message.
+    The API server sees the status and applies the failurePolicy. The body is for other clients.
     """
     return _review({"uid": uid, "allowed": False, "status": _status(500, "InternalError", message)})
 
@@ -138,31 +133,31 @@ def audit(outcome: Outcome) -> dict[str, str]:
     if outcome.fired():
         notes["rules"] = ",".join(outcome.fired())
     notes |= {name: outcome.facts[name] for name in ("shape", "policy") if name in outcome.facts}
-    return notes | {f"shadow-{name}": text for name, text in in_shadow(outcome).items()}
+    return notes | {f"shadow-{name}": text for name, text in shadow_notes(outcome).items()}
 
 
-def in_shadow(outcome: Outcome) -> dict[str, str]:
-    """Returns what shadow mode prevents: the rules that would fire, and why the object would be refused."""
+def shadow_notes(outcome: Outcome) -> dict[str, str]:
+    """Returns the rules that would fire without shadow mode, and why the object would be refused."""
     if not outcome.shadow or not outcome.enforced:
         return {}
     parts = {"rules": ",".join(outcome.shadow.rules), "denials": "; ".join(outcome.enforced.denials)}
     return {name: text for name, text in parts.items() if text}
 
 
-def limited(warnings: Iterable[str]) -> list[str]:
-    """Returns the warnings that the API server passes on; the last one counts the others."""
+def limit_warnings(warnings: Iterable[str]) -> list[str]:
+    """Returns warnings within the API server's limits; if some do not fit, the last text counts them."""
     result: list[str] = []
-    left = WARNINGS_LIMIT - len("and 9999 more")
-    every = list(warnings)
-    for index, warning in enumerate(every):
-        # The API server adds "Warning:" and line ends, which a warning must not contain.
+    free_bytes = WARNINGS_LIMIT - len("and 9999 more")
+    all_warnings = list(warnings)
+    for index, warning in enumerate(all_warnings):
+        # The API server writes each warning into a line of its own, so a warning must not have line ends.
         line = " ".join(warning.split())
-        cut = line if len(line) <= WARNING_LIMIT else line[: WARNING_LIMIT - 1] + "…"
-        left -= len(cut.encode())
-        if left < 0:
-            result.append(f"and {len(every) - index} more")
+        text = line if len(line) <= WARNING_LIMIT else line[: WARNING_LIMIT - 1] + "…"
+        free_bytes -= len(text.encode())
+        if free_bytes < 0:
+            result.append(f"and {len(all_warnings) - index} more")
             break
-        result.append(cut)
+        result.append(text)
     return result
 
 

@@ -1,15 +1,15 @@
-"""The views that the API server calls: reviews and health.
+"""The views of reviews and health checks.
 
-The answers:
+The answers to a review are:
 
 =============================================  ====  =====================================
 a review of an object that is ignored           200  allowed, no patch
-a candidate                                     200  allowed, patch, perhaps warnings
+a candidate                                     200  allowed, patch, possibly warnings
 an invalid job                                  200  not allowed, with a status
 a body that is not a review                     400  ``{"error": ..., "code": ...}``
 another content type / too long / not POST      415 / 413 / 405
 too much long work at one time                  503  with ``Retry-After``
-an internal error                               500  a review that is not allowed; logged with the uid
+an internal error                               500  not allowed; logged with the uid
 =============================================  ====  =====================================
 """
 
@@ -30,7 +30,7 @@ from webhook.work import FailedError, TooLargeError
 JSON: Final = "application/json"
 
 EXPIRY_MARGIN: Final = timedelta(seconds=30)
-"""The server is not ready if the certificate ends within this time; a probe runs every few seconds."""
+"""The time before the certificate's end in which the server is not ready. Probes run every few seconds."""
 
 
 def admission_blueprint(state: CurrentState, metrics: Metrics | None = None) -> Blueprint:
@@ -38,12 +38,12 @@ def admission_blueprint(state: CurrentState, metrics: Metrics | None = None) -> 
 
     Args:
         state: The rule table and the certificate in use.
-        metrics: Counts the reviews; new metrics by default.
+        metrics: The metrics that count the reviews. By default, these are new metrics.
     """
     blueprint = Blueprint("admission", __name__)
-    counted = metrics or Metrics(state)
+    metrics = metrics or Metrics(state)
     for name in HANDLERS:
-        view = partial(respond, name, state, counted)
+        view = partial(respond, name, state, metrics)
         blueprint.add_url_rule(f"/{name}", name, view, methods=["POST"])
     blueprint.add_url_rule("/livez", "livez", lambda: {"status": "ok"})
     blueprint.add_url_rule("/readyz", "readyz", partial(ready, state))
@@ -51,10 +51,10 @@ def admission_blueprint(state: CurrentState, metrics: Metrics | None = None) -> 
 
 
 def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
-    """Returns the readiness and its HTTP status. Invalid files are reported; the server stays ready."""
-    ends = state.tls.expires
-    detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(ends)}
-    if ends - datetime.now(UTC) < EXPIRY_MARGIN:
+    """Returns the readiness and its HTTP status. With invalid files, the server is ready and reports them."""
+    expires = state.tls.expires
+    detail = {"status": "ok", "table": state.table.revision, "certificate": stamp(expires)}
+    if expires - datetime.now(UTC) < EXPIRY_MARGIN:
         detail["status"] = "the serving certificate is about to end"
     problems = [f"unusable {file} files: {problem}" for file, problem in state.problems().items() if problem]
     if problems:
@@ -63,7 +63,7 @@ def ready(state: CurrentState) -> tuple[dict[str, Any], int]:
 
 
 def respond(name: str, state: CurrentState, metrics: Metrics) -> Response:
-    """Answers a review; one of a rule table, or longer than `limits.SHORT_REVIEW`, is long work.
+    """Answers a review. Another process evaluates rule tables and reviews above `limits.SHORT_REVIEW`.
 
     Raises:
         BusyError, FailedError: See `webhook.work.Work`.
@@ -73,14 +73,14 @@ def respond(name: str, state: CurrentState, metrics: Metrics) -> Response:
     body = request.get_data(cache=False)
     try:
         if name == "rules" or len(body) > limits.SHORT_REVIEW:
-            answered: Answer = state.tables.work(len(body), answer, name, body)
+            result: Answer = state.tables.work(len(body), answer, name, body)
         else:
-            answered = answer(state.table, name, body)
+            result = answer(state.table, name, body)
     except FailedError as error:
-        too_large = isinstance(error, TooLargeError)
-        metrics.answered(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE if too_large else 500)
+        is_too_large = isinstance(error, TooLargeError)
+        metrics.count_answer(name, HTTPStatus.REQUEST_ENTITY_TOO_LARGE if is_too_large else 500)
         raise
-    metrics.answered(name, answered.status, answered.done, answered.shadow, answered.seconds)
-    if answered.status == HTTPStatus.BAD_REQUEST:
-        abort(400, answered.body.decode())
-    return Response(answered.body, status=answered.status, mimetype=JSON)
+    metrics.count_answer(name, result.status, result.summary, result.shadow, result.seconds)
+    if result.status == HTTPStatus.BAD_REQUEST:
+        abort(400, result.body.decode())
+    return Response(result.body, status=result.status, mimetype=JSON)

@@ -1,4 +1,4 @@
-"""Reads YAML and JSON as kubectl does, or refuses them (ADR 0016); with the line of every value."""
+"""Reads YAML and JSON as kubectl does, with the line of every value; refuses ambiguous texts (ADR 0016)."""
 
 from webhook.documents.dump import dump_yaml
 from webhook.documents.reader import Document, DocumentError, expand_lists, read_documents

@@ -9,22 +9,22 @@ from webhook.documents.scalars import resolve
 from webhook.objects.tree import Json
 
 _STR = "tag:yaml.org,2002:str"
-_OURS = {ord("\n"): "", ord("\t"): ""}
-_UNSAFE = re.compile(r"^[ \t]*::|##\[", re.MULTILINE)
-"""Texts that GitHub's CI takes for a command at the beginning of a line, or anywhere."""
+_ALLOWED_CONTROLS = {ord("\n"): "", ord("\t"): ""}
+_COMMAND = re.compile(r"^[ \t]*::|##\[", re.MULTILINE)
+"""Matches what GitHub's CI reads as a command: ``::`` at the beginning of a line, and ``##[`` anywhere."""
 _WRITE: Any = yaml.SafeDumper.write_double_quoted
-_RESOLVE: Any = yaml.SafeDumper.resolve  # without types in its stubs
+_RESOLVE: Any = yaml.SafeDumper.resolve  # the stubs have no types for these two methods
 
 
 class _Dumper(yaml.SafeDumper):
-    """Block style, no aliases, and quotes for texts that a YAML 1.1 or 1.2 reader would not take for text."""
+    """Writes no aliases, and quotes texts that a reader of YAML 1.1 or 1.2 would not read as texts."""
 
     def ignore_aliases(self, _: Any) -> bool:  # noqa: ANN401
         return True
 
     def text(self, text: str) -> yaml.ScalarNode:
         style = "|" if "\n" in text else "" if self._is_plain(text) else '"'
-        if _UNSAFE.search(text) or not text.translate(_OURS).isprintable():
+        if _COMMAND.search(text) or not text.translate(_ALLOWED_CONTROLS).isprintable():
             style = '"'
         return self.represent_scalar(_STR, text, style=style)
 
@@ -35,10 +35,10 @@ class _Dumper(yaml.SafeDumper):
 
     def _is_plain(self, text: str) -> bool:
         try:
-            ours = resolve(text)
+            value = resolve(text)
         except ValueError:
             return False
-        return ours == text and _RESOLVE(self, yaml.ScalarNode, text, (True, False)) == _STR
+        return value == text and _RESOLVE(self, yaml.ScalarNode, text, (True, False)) == _STR
 
 
 _Dumper.add_representer(str, _Dumper.text)
@@ -46,15 +46,14 @@ _Dumper.add_multi_representer(dict, _Dumper.represent_dict)
 
 
 def dump_yaml(value: Json, *, flow: bool = False) -> str:
-    """Returns a value as a YAML document, which gives the same value when it is read.
+    """Returns a value as a YAML document, from which the same value can be read.
 
-    Keys keep their order (kubectl sorts them), and long lines are not folded. Texts with characters that are
-    not printable are escaped, and so are those that GitHub's CI would take for commands. With `flow` it is
-    one line.
+    Unlike kubectl, keeps the order of keys. Long lines are not folded. Characters that are not printable are
+    escaped, and texts that GitHub's CI would read as commands. With `flow`, the document has one line.
     """
     text = str(
         yaml.dump(
             value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**31, default_flow_style=flow
         )
     )
-    return text.replace("##[", r"#\u0023[")  # it is in double quotes
+    return text.replace("##[", r"#\u0023[")  # a text with this command is in double quotes

@@ -1,8 +1,8 @@
 """Resolves unquoted words as kubectl does, or refuses them.
 
-Null and booleans are those of YAML 1.1, as in go-yaml v2's ``resolve.go``. A number is written as in JSON, or
-as an octal file mode such as ``0644``. All other words that go-yaml takes for numbers are refused; the rest
-is text, including ``1:30`` and ``2001-01-01``.
+Null and booleans are those of YAML 1.1, as in ``resolve.go`` of go-yaml v2. A number has the form of JSON, or
+is an octal file mode such as ``0644``. All other words that go-yaml reads as numbers are refused. All other
+words are text, such as ``1:30`` and ``2001-01-01``.
 """
 
 import re
@@ -15,9 +15,9 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
 }
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
-# Twenty octal digits are less than an int64.
+# A number with twenty octal digits fits into an int64.
 _FILE_MODE = re.compile(r"0[0-7]{1,20}")
-# All words that go-yaml resolves to a number, and few others: +1, 08, .5, 5., 1_000, 0x1F, 0o17, 0b1, .inf.
+# Matches all words that go-yaml reads as numbers, such as +1, 08, .5, 5., 1_000, 0x1F, 0o17, 0b1 and .inf.
 _OTHER_NUMBER = re.compile(
     r"(?!_)[-+]?(?:\.(?:inf|nan)|0_*x[0-9a-f_]+|0_*o[0-7_]+|0_*b[-+]?[01_]+"
     r"|(?=[._]*[0-9])[0-9_]*(?:\.[0-9_]*)?(?:e[-+]?[0-9_]+)?)",
@@ -30,7 +30,7 @@ def resolve(word: str) -> Scalar:
     """Returns the value of an unquoted word.
 
     Raises:
-        ValueError: The word is a number for kubectl, but in a form that is refused.
+        ValueError: kubectl reads the word as a number, but its form is ambiguous.
     """
     if word in _WORDS:
         return _WORDS[word]
@@ -41,17 +41,17 @@ def resolve(word: str) -> Scalar:
     if _FILE_MODE.fullmatch(word):
         return int(word, 8)
     if _OTHER_NUMBER.fullmatch(word):
-        message = "quote it if it is text, or write a decimal number, or a file mode such as 0644"
-        raise ValueError(f"kubectl may read {word[:40]} as a number: {message}")
+        way_out = "quote it if it is text, or write a decimal number, or a file mode such as 0644"
+        raise ValueError(f"kubectl may read {word[:40]} as a number: {way_out}")
     return word
 
 
 def _number(word: str) -> int | float:
-    """Returns a number in JSON's form: Go writes ``1.0`` as ``1``, and rounds beyond int64 and 2^53."""
+    """Returns a number as Go writes it to JSON: ``1.0`` as ``1``. Refuses numbers that Go would round."""
     if len(word) <= _LONGEST_INT64 and word.lstrip("-").isdecimal():
-        whole = int(word)
-        if -(2**63) <= whole < 2**63:
-            return whole
+        integer = int(word)
+        if -(2**63) <= integer < 2**63:
+            return integer
     elif abs(value := float(word)) < 2**53:
         return int(value) if value.is_integer() else value
     raise ValueError(f"kubectl refuses or rounds the number {word[:40]}: quote it, or write fewer digits")

@@ -1,4 +1,4 @@
-"""Recognises templates that are not rendered yet, and names the command that renders each sort."""
+"""Recognises templates that are not rendered yet, and names the command that renders them."""
 
 import re
 from typing import Final
@@ -6,24 +6,24 @@ from typing import Final
 _PIPE: Final = "| ultraserver-webhook preview -"
 _HELM: Final = f"helm template CHART {_PIPE}"
 _ENVSUBST: Final = f"a template of envsubst: render it first, envsubst < FILE {_PIPE}"
-_SORTS: Final = {
+_TEMPLATES: Final = {
     r"\{\{-?\s*(?:[.$(]|/\*|(?:if|else|end|range|with|include|define|template|block|to[A-Z]\w+)\b)": (
         f"a template of Helm: render it first, {_HELM}"
     ),
     r"\{[{%#]": f"a template of Jinja (or Helm): render it first, jinja2 FILE {_PIPE} (or {_HELM})",
     r"(?:^|[:\[,{-])\s*\$(?:\{[A-Za-z_]|[A-Z_]{2})": _ENVSUBST,
 }
-_IN_A_VALUE: Final = {
-    **_SORTS,
+_TEMPLATES_IN_VALUES: Final = {
+    **_TEMPLATES,
     r"(?<!\$)\$(?:\{?[A-Za-z_])": _ENVSUBST,
-    r"<[A-Za-z][\w .-]*>": "a placeholder: write your own value in its place",
+    r"<[A-Za-z][\w .-]*>": "a placeholder: replace it with your value",
 }
 
 
 def unrendered(text: str, *, is_value: bool = False) -> str | None:
-    """Returns a message if an unreadable text, or a value, comes from an unrendered template; else None."""
+    """Returns a message if an unreadable text, or a value, is a template that is not rendered; else None."""
     if not set("{$<").intersection(text):
         return None
-    sorts = _IN_A_VALUE if is_value else _SORTS
-    matching = (matching for sort, matching in sorts.items() if re.search(sort, text, re.MULTILINE))
-    return next((f"this looks like {sort}" for sort in matching), None)
+    templates = _TEMPLATES_IN_VALUES if is_value else _TEMPLATES
+    messages = (message for pattern, message in templates.items() if re.search(pattern, text, re.MULTILINE))
+    return next((f"this looks like {message}" for message in messages), None)

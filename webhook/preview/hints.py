@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from common.pointers import field_name
 from common.texts import nearest
-from webhook.documents.reader import lacks
+from webhook.documents.reader import missing_key
 from webhook.documents.templates import unrendered
 from webhook.engine.messages import MOST_MESSAGES
 from webhook.engine.reading import kind_of
@@ -52,8 +52,8 @@ def hints(table: Table, obj: Json) -> Iterator[tuple[Path, str]]:
     The known names are those in pod templates, and those of fields in rows of workloads. A name is probably
     misspelt if it is unknown, and similar to a known name that the object does not have.
     """
-    if missing := lacks(obj, "apiVersion"):
-        yield (), missing
+    if message := missing_key(obj, "apiVersion"):
+        yield (), message
         return
     kind = kind_of(obj)
     if not (rows := table.workloads_of(kind)):

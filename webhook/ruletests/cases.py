@@ -23,11 +23,11 @@ from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import message_of
 
 SNAPSHOTS: Final = ".snapshots.yaml"
-"""The name of the file with the snapshots of the cases in its folder: objects, by name of the case."""
+"""The end of the name of a file with snapshots: objects, by the names of the cases."""
 
 
 class CasesError(TableError):
-    """Cases that are invalid, with every problem in them."""
+    """The error for cases that are invalid. It has all problems of the cases."""
 
 
 def _an_object(value: Json) -> Json:
@@ -39,14 +39,16 @@ def _an_object(value: Json) -> Json:
 _Object = Annotated[Any, AfterValidator(_an_object)]
 
 
-JUDGEMENTS: Final = (PlacementVerdict.PLACED, PlacementVerdict.NOT_PLACED)
+PLACEMENT_VERDICTS: Final = (PlacementVerdict.PLACED, PlacementVerdict.NOT_PLACED)
 VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
-"""Outcomes that a case may expect, in addition to the kinds of outcome, which include ``refused``."""
+"""The words for an outcome that a case may expect, in addition to the kinds of outcome."""
 
 _Outcome = Annotated[
     str,
     GetPydanticSchema(
-        lambda _, __: core_schema.literal_schema([*map(str, JUDGEMENTS), *VERDICTS, *map(str, OutcomeKind)])
+        lambda _, __: core_schema.literal_schema(
+            [*map(str, PLACEMENT_VERDICTS), *VERDICTS, *map(str, OutcomeKind)]
+        )
     ),
 ]
 
@@ -65,7 +67,7 @@ class Expect(Row):
 
 @dataclass(frozen=True)
 class Settings(Row):
-    """The way in which an object is sent."""
+    """The review in which an object is sent."""
 
     namespace: str = ""
     operation: Literal["", "CREATE", "UPDATE"] = ""
@@ -73,8 +75,8 @@ class Settings(Row):
 
 
 @dataclass(frozen=True)
-class Written(Row):
-    """A case as it is written. An object is written in place, or as the path of its file."""
+class CaseRow(Row):
+    """A case in a file. The value of ``object`` is the object itself, or the path of its file."""
 
     name: Annotated[str, Field(min_length=1)]
     object: _Object
@@ -85,7 +87,7 @@ class Written(Row):
     now: AwareDatetime | None = None
 
 
-_CASES: Final = TypeAdapter(list[Written])
+_CASES: Final = TypeAdapter(list[CaseRow])
 
 
 @dataclass(frozen=True)
@@ -94,9 +96,9 @@ class Case:
 
     Attributes:
         source: The position of the case, ``file:line``.
-        request: The object as it is sent.
-        stored: The object before an update; None for a creation.
-        snapshot: The object to be stored; None if the snapshot does not exist yet.
+        request: The request with the object.
+        stored: The stored object that the request updates; None if the request creates the object.
+        snapshot: The object that the webhook should return; None if the snapshot does not exist yet.
         snapshots: The file of the snapshot, relative to the folder of the cases.
     """
 
@@ -113,97 +115,101 @@ def cases_of(texts: Mapping[str, bytes], folder: str) -> Sequence[Case]:
     """Returns the cases of a folder.
 
     Args:
-        texts: The texts of its files, by relative path. A file with a list has cases.
-        folder: Its name, for messages.
+        texts: The texts of the folder's files, by relative path. A file with a list has cases.
+        folder: The name of the folder, for messages.
 
     Raises:
         CasesError: There is no case, or a case is invalid.
     """
-    reading = _Reading(folder)
+    reader = _CaseReader(folder)
     for name, text in texts.items():
         try:
-            reading.files[name] = read_documents(text, f"{folder}/{name}")
+            reader.files[name] = read_documents(text, f"{folder}/{name}")
         except DocumentError as error:
-            reading.problems.append(Problem(error.source, error.line, "", error.message))
-    lists = [name for name, parts in reading.files.items() if parts and isinstance(parts[0].value, list)]
-    cases = [case for name in lists for case in reading.cases(name)]
-    for name in reading.files.keys() - {*lists, *reading.used}:
-        reading.say(name, (), "is not a list of cases, and no case refers to it")
-    if not cases and not reading.problems:
-        reading.problems.append(Problem(folder, 1, "", "no cases: there is no YAML file with a list of them"))
-    if reading.problems:
-        raise CasesError(reading.problems)
+            reader.problems.append(Problem(error.source, error.line, "", error.message))
+    lists = [name for name, parts in reader.files.items() if parts and isinstance(parts[0].value, list)]
+    cases = [case for name in lists for case in reader.cases(name)]
+    for name in reader.files.keys() - {*lists, *reader.used_files}:
+        reader.add_problem(name, (), "is not a list of cases, and no case uses it: remove it")
+    if not cases and not reader.problems:
+        reader.problems.append(Problem(folder, 1, "", "the folder has no YAML file with a list of cases"))
+    if reader.problems:
+        raise CasesError(reader.problems)
     return cases
 
 
 @dataclass
-class _Reading:
+class _CaseReader:
     folder: str
     files: dict[str, list[Document]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    used: set[str] = field(default_factory=set)
-    names: dict[str, str] = field(default_factory=dict)
+    used_files: set[str] = field(default_factory=set)
+    sources: dict[str, str] = field(default_factory=dict)
 
-    def say(self, name: str, path: Path, message: str) -> None:
+    def add_problem(self, name: str, path: Path, message: str) -> None:
         line = self.files[name][0].line_of(path) if self.files[name] else 1
         self.problems.append(Problem(f"{self.folder}/{name}", line, field_name(path), message))
 
-    def value(self, name: str) -> dict[str, Json]:
-        """Returns the single map of a file; an empty one if it has none."""
+    def map_of(self, name: str) -> dict[str, Json]:
+        """Returns the value of a file that has one map; an empty map for other files."""
         documents = self.files.get(name, [])
-        self.used.add(name)
+        self.used_files.add(name)
         return map_at(documents[0].value, ()) if len(documents) == 1 else {}
 
     def cases(self, name: str) -> Iterator[Case]:
         if len(self.files[name]) > 1:
-            self.say(name, (), "a file of cases is one document, a list")
+            self.add_problem(name, (), "a file of cases must be one YAML document, which is a list")
         try:
             rows = _CASES.validate_json(json.dumps(self.files[name][0].value), strict=True)
         except ValidationError as error:
             for detail in error.errors(include_url=False):
-                unknown = detail["type"] == "unexpected_keyword_argument"
-                self.say(name, detail["loc"], "unknown key" if unknown else message_of(detail, ()))
+                is_unknown = detail["type"] == "unexpected_keyword_argument"
+                message = "unknown key: remove it" if is_unknown else message_of(detail, ())
+                self.add_problem(name, detail["loc"], message)
             return
-        for at, row in enumerate(rows):
-            yield self._case(name, at, row)
+        for index, row in enumerate(rows):
+            yield self._case(name, index, row)
 
-    def _case(self, name: str, at: int, row: Written) -> Case:
-        source = f"{self.folder}/{name}:{self.files[name][0].line_of((at,))}"
-        if self.names.setdefault(row.name, source) != source:
-            self.say(name, (at, "name"), f"{row.name!r} is the name of {self.names[row.name]} too")
+    def _case(self, name: str, index: int, row: CaseRow) -> Case:
+        source = f"{self.folder}/{name}:{self.files[name][0].line_of((index,))}"
+        if self.sources.setdefault(row.name, source) != source:
+            message = f"{row.name!r} is also the name of {self.sources[row.name]}: rename one case"
+            self.add_problem(name, (index, "name"), message)
         if row.expect == Expect():
-            self.say(name, (at, "expect"), "nothing is expected")
-        obj = merged(self._object(name, (at, "object"), row.object), row.with_)
-        stored = row.old_object and self._object(name, (at, "oldObject"), row.old_object)
+            self.add_problem(name, (index, "expect"), "is empty: add the expected outcome")
+        obj = merged(self._object(name, (index, "object"), row.object), row.with_)
+        stored = row.old_object and self._object(name, (index, "oldObject"), row.old_object)
         settings, operation = row.settings, "UPDATE" if stored else "CREATE"
         if settings.operation not in {"", operation}:
-            self.say(name, (at, "settings", "operation"), "an UPDATE has an oldObject, and a CREATE has none")
+            message = f"must be {operation}, because only an UPDATE has an oldObject"
+            self.add_problem(name, (index, "settings", "operation"), message)
         namespace = namespace_of(obj, settings.namespace or "default")
         if settings.namespace not in {"", namespace}:
-            self.say(name, (at, "settings", "namespace"), f"the object has another one, {namespace!r}")
+            message = f"must be {namespace!r}, the namespace of the object"
+            self.add_problem(name, (index, "settings", "namespace"), message)
         now = row.now.timestamp() if row.now else inf
         request = Request(obj, namespace, UID, settings.username, now)
         snapshots = posixpath.splitext(name)[0] + SNAPSHOTS
-        kept = self.value(snapshots).get(row.name)
-        return Case(row.name, source, row.expect, request, stored, kept, snapshots)
+        snapshot = self.map_of(snapshots).get(row.name)
+        return Case(row.name, source, row.expect, request, stored, snapshot, snapshots)
 
-    def _object(self, name: str, path: Path, given: Json) -> Json:
-        if isinstance(given, dict):
-            return given
-        there = posixpath.normpath(posixpath.join(posixpath.dirname(name), given))
-        if there.startswith(("../", "/")):
-            self.say(name, path, f"{given} is outside of {self.folder}")
-        elif there not in self.files:
-            self.say(
-                name, path, f"there is no file {given} in {self.folder}{did_you_mean(there, self.files)}"
-            )
-        elif not self.value(there):
-            self.say(name, path, f"{given} is not a file with one object")
-        return self.value(there)
+    def _object(self, name: str, path: Path, value: Json) -> Json:
+        """Returns the object of a value, which is the object or the path of its file."""
+        if isinstance(value, dict):
+            return value
+        file = posixpath.normpath(posixpath.join(posixpath.dirname(name), value))
+        if file.startswith(("../", "/")):
+            self.add_problem(name, path, f"{value} is outside of {self.folder}: copy the file there")
+        elif file not in self.files:
+            hint = did_you_mean(file, self.files)
+            self.add_problem(name, path, f"there is no file {value} in {self.folder}{hint}")
+        elif not self.map_of(file):
+            self.add_problem(name, path, f"{value} is not a file with one object")
+        return self.map_of(file)
 
 
 def merged(node: Json, change: Json) -> Json:
-    """Returns a value with a JSON merge patch (RFC 7386) applied: null removes a key, a list is one value."""
+    """Returns a value with a JSON merge patch (RFC 7386): null removes a key, and lists are replaced."""
     if not isinstance(change, dict):
         return change
     base = node if isinstance(node, dict) else {}

@@ -12,64 +12,64 @@ from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.lines import abridged, unified
 from webhook.preview.sentence import Seen, judge
 from webhook.rows.table import Table
-from webhook.ruletests.cases import JUDGEMENTS, VERDICTS, Case
+from webhook.ruletests.cases import PLACEMENT_VERDICTS, VERDICTS, Case
 
 
 def comparable(value: Json) -> Json:
-    """Returns a value without records and with long texts cut, for comparison and for snapshots."""
-    return abridged(_unrecorded(value))
+    """Returns a value for comparison and for snapshots, without records and with abridged texts."""
+    return abridged(_without_records(value))
 
 
-def _unrecorded(value: Json) -> Json:
-    """Returns the value without records, and without maps that have nothing else."""
+def _without_records(value: Json) -> Json:
+    """Returns a value without records, and without maps that only have records."""
     if isinstance(value, list):
-        return [_unrecorded(item) for item in value]
+        return [_without_records(item) for item in value]
     if not isinstance(value, dict):
         return value
-    bare = {key: (item, _unrecorded(item)) for key, item in value.items() if key not in record.KEYS}
-    return {key: new for key, (old, new) in bare.items() if is_empty(old) or not is_empty(new)}
+    items = {key: (item, _without_records(item)) for key, item in value.items() if key not in record.KEYS}
+    return {key: new for key, (old, new) in items.items() if is_empty(old) or not is_empty(new)}
 
 
-def _words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
+def _outcome_words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
+    """Yields every word that a case can use for the outcome."""
     yield outcome.kind
     yield from (word for word, verdict in VERDICTS.items() if verdict is outcome.verdict)
-    if case.expect.outcome in JUDGEMENTS:
+    if case.expect.outcome in PLACEMENT_VERDICTS:
         (document,) = read_documents(dump_yaml(case.request.object), case.source)
         seen = Seen(table, document, case.request.namespace, document.value, outcome, case.stored)
         yield judge(seen)[0]
 
 
 def _outcome(table: Table, case: Case, outcome: Outcome) -> str:
-    wanted = case.expect.outcome
-    # A misspelt kind would pass every other check, because the webhook ignores it.
-    known = outcome.kind is not OutcomeKind.NO_WORKLOAD
-    if wanted in _words(table, case, outcome) if wanted else known:
+    expected = case.expect.outcome
+    # Without this check, a case whose kind is misspelt could pass, because the webhook ignores the object.
+    is_known = outcome.kind is not OutcomeKind.NO_WORKLOAD
+    if expected in _outcome_words(table, case, outcome) if expected else is_known:
         return ""
     messages = "; ".join((*outcome.denials, *outcome.warnings)) or outcome.reason
-    return f"expected {wanted or 'a kind of the table'}, was {outcome.kind}, {outcome.verdict}: {messages}"
+    return f"expected {expected or 'a kind of the table'}, got {outcome.kind}, {outcome.verdict}: {messages}"
 
 
 def _shadow(_: Table, case: Case, outcome: Outcome) -> str:
-    wanted, would = case.expect.shadow, outcome.enforced or outcome
-    if wanted in {None, would.kind}:
+    expected, enforced = case.expect.shadow, outcome.enforced or outcome
+    if expected in {None, enforced.kind}:
         return ""
-    return (
-        f"expected {wanted} if it were enforced, was {would.kind}: {'; '.join(would.denials) or would.reason}"
-    )
+    reason = "; ".join(enforced.denials) or enforced.reason
+    return f"expected {expected} without shadow mode, got {enforced.kind}: {reason}"
 
 
 def _rules(table: Table, case: Case, outcome: Outcome) -> str:
-    known = [rule.name for rule in table.rules]
+    names = [rule.name for rule in table.rules]
     actual = {rule.name: (rule.state, rule.why) for rule in outcome.rules}
     lines = []
     for name, state in case.expect.rules.items():
-        was, why = actual.get(name, (State.SKIPPED, "it is for other objects"))
-        if name not in known:
-            files = {origin.file.partition(" ")[0] for each in table.origins.values() for origin in each}
-            which = "packaged table, which is tested without -f," if files == {"packaged"} else "table"
-            lines.append(f"the {which} has no rule {name!r}{did_you_mean(name, known)}")
-        elif was != state:
-            lines.append(f"{name}: expected {state}, was {was}: {why}")
+        actual_state, reason = actual.get(name, (State.SKIPPED, "it is for other objects"))
+        if name not in names:
+            files = {origin.file.partition(" ")[0] for places in table.origins.values() for origin in places}
+            tested = "packaged table, which is tested without -f," if files == {"packaged"} else "table"
+            lines.append(f"the {tested} has no rule {name!r}{did_you_mean(name, names)}")
+        elif actual_state != state:
+            lines.append(f"{name}: expected {state}, got {actual_state}: {reason}")
     return "\n".join(lines)
 
 
@@ -92,12 +92,12 @@ def _snapshot(_: Table, case: Case, outcome: Outcome) -> str:
     if not case.expect.snapshot:
         return ""
     if case.snapshot is None:
-        return "there is none yet; --update writes one from the present outcome"
+        return "the case has no snapshot yet: write it with --update, and check it"
     return _difference(comparable(case.snapshot), comparable(outcome.after))
 
 
-def _difference(wanted: Json, actual: Json) -> str:
-    return "" if same(wanted, actual) else "\n" + unified(wanted, actual, "expected", "actual")
+def _difference(expected: Json, actual: Json) -> str:
+    return "" if same(expected, actual) else "\n" + unified(expected, actual, "expected", "actual")
 
 
 CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {
@@ -108,4 +108,4 @@ CHECKS: Final[Mapping[str, Callable[[Table, Case, Outcome], str]]] = {
     "patch": _patch,
     "snapshot": _snapshot,
 }
-"""A check for each key of `Expect`: it returns how the outcome differs, or an empty text."""
+"""The check for each key of `Expect`; a check returns how the outcome differs, or an empty text."""

@@ -1,4 +1,4 @@
-"""Reads the folder of cases, and writes its snapshots."""
+"""Reads the files of a folder with cases, and writes the files of snapshots."""
 
 import errno
 import stat
@@ -12,7 +12,7 @@ from webhook.objects.tree import Json
 
 
 def read(folder: Path) -> Mapping[str, bytes]:
-    """Returns the YAML and JSON files in a folder and its subfolders, by relative path, without hidden ones.
+    """Returns the texts of YAML and JSON files in a folder and its subfolders, except hidden files.
 
     Raises:
         OSError: A file cannot be read, or a link leads out of the folder or to a folder.
@@ -31,24 +31,24 @@ def read(folder: Path) -> Mapping[str, bytes]:
 
 
 def write(folder: Path, files: Mapping[str, Mapping[str, Json]]) -> None:
-    """Writes files of snapshots, by relative path; each file is either replaced as a whole or unchanged.
+    """Writes files of snapshots, by relative path. Each file is replaced as a whole, or unchanged.
 
     Raises:
-        OSError: A file cannot be written, or would be written through a link or hidden; then none is written.
+        OSError: A file cannot be written. If a path is a link or hidden, no file is written.
     """
     for path in [path for name in map(Path, files) for path in (name, *name.parents[:-1])]:
         if (folder / path).is_symlink():
-            why = f"a link to {(folder / path).readlink()}: snapshots go into a file of their own"
-            raise OSError(errno.EPERM, why, str(folder / path))
+            reason = f"is a link to {(folder / path).readlink()}: remove it, so that a file can be written"
+            raise OSError(errno.EPERM, reason, str(folder / path))
         if path.name.startswith("."):
-            why = "snapshots are not written to hidden files and folders"
-            raise OSError(errno.EPERM, why, str(folder / path))
+            reason = "is hidden, and cases in hidden files are not read: rename it"
+            raise OSError(errno.EPERM, reason, str(folder / path))
     for name, snapshots in files.items():
         replace(folder / name, dump_yaml(dict(snapshots)))
 
 
 def replace(path: Path, text: str) -> None:
-    """Replaces a path, which may have become a link, by a new file with the same mode.
+    """Replaces a file with a new file that has the same mode. A link is replaced, and not followed.
 
     Raises:
         OSError: The file cannot be written.

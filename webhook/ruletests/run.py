@@ -1,4 +1,4 @@
-"""Runs cases with a table, and reports the results as text for people and for CI."""
+"""Runs cases with a table, and writes the results as text and as JUnit XML."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class Result:
     """The result of a case.
 
     Attributes:
-        differences: How the outcome differs, by key of the expectation.
-        fired: The rules that fired, or would have in shadow.
-        after: The object for the snapshot.
+        differences: How the outcome differs from the expectations, by key of `Expect`.
+        fired: The names of the rules that fired, or would fire without shadow mode.
+        after: The object for the snapshot of the case.
     """
 
     case: Case
@@ -37,11 +37,11 @@ class Result:
 
 
 def run(table: Table, cases: Iterable[Case]) -> Sequence[Result]:
-    """Runs cases: each object goes through the functions that the cluster calls."""
-    return [_one(table, case) for case in cases]
+    """Returns the results of cases, which come from the function that admission calls in the cluster."""
+    return [_result(table, case) for case in cases]
 
 
-def _one(table: Table, case: Case) -> Result:
+def _result(table: Table, case: Case) -> Result:
     outcome = admit(table, case.request, case.stored)
     check_patch(case.request.object, outcome)
     messages = {key: check(table, case, outcome) for key, check in CHECKS.items()}
@@ -51,27 +51,27 @@ def _one(table: Table, case: Case) -> Result:
 
 
 def outdated(results: Iterable[Result]) -> Mapping[str, Mapping[str, Json]]:
-    """Returns the files of snapshots to write, by path, for cases in which only the snapshot differs."""
-    new = {result.case.snapshots for result in results if result.differences.keys() == {"snapshot"}}
-    files: dict[str, dict[str, Json]] = {name: {} for name in sorted(new)}
+    """Returns the new content of snapshot files, by path; a case that differs in more keeps its snapshot."""
+    paths = {result.case.snapshots for result in results if result.differences.keys() == {"snapshot"}}
+    files: dict[str, dict[str, Json]] = {path: {} for path in sorted(paths)}
     for result in results:
-        case = result.case
-        kept = case.snapshot if len(result.differences) > ("snapshot" in result.differences) else result.after
-        if case.snapshots in files and case.expect.snapshot and kept is not None:
-            files[case.snapshots][case.name] = kept
+        case, differences = result.case, result.differences.keys()
+        snapshot = case.snapshot if differences - {"snapshot"} else result.after
+        if case.snapshots in files and case.expect.snapshot and snapshot is not None:
+            files[case.snapshots][case.name] = snapshot
     return files
 
 
-def never_fired(table: Table, results: Iterable[Result], below: Table | None) -> Sequence[str]:
-    """Returns the rules that can fire, fired in no case, and differ from those of the table below."""
+def never_fired(table: Table, results: Iterable[Result], base: Table | None) -> Sequence[str]:
+    """Returns the names of rules that fired in no case, except those that are off or equal in the base."""
     fired = frozenset[str]().union(*(result.fired for result in results))
-    known = below.rules if below else ()
-    able = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.missing_value)
-    return [rule.name for rule in able if rule.name not in fired and rule not in known]
+    base_rules = base.rules if base else ()
+    active_rules = (rule for rule in table.rules if rule.mode is not Mode.OFF and not rule.missing_value)
+    return [rule.name for rule in active_rules if rule.name not in fired and rule not in base_rules]
 
 
 def as_text(results: Sequence[Result]) -> str:
-    """Returns every case that failed, and their number."""
+    """Returns the cases that failed, and the numbers of cases and failures."""
     failed = [result for result in results if result.differences]
     failures = [f"FAIL {result.case.source}: {printable(result.case.name)}\n{result}" for result in failed]
     return "".join(failures) + f"{len(results)} case{'s' * (len(results) > 1)}, {len(failed)} failed"

@@ -1,6 +1,6 @@
-"""The listeners: deadlines, limits, TLS and long work around gunicorn's gevent worker.
+"""Serves connections: adds deadlines, limits, TLS and long work to gunicorn's gevent worker.
 
-gunicorn accepts, parses and writes, with a greenlet for each connection; a greenlet that waits for its peer
-delays no other. This package adds deadlines and decides which connection is closed if there is no room
-(`peers`), loads the certificate (`tls`), and runs long work in another process (`longwork`, `process`).
+gunicorn accepts connections, parses requests and writes responses, with a greenlet for each connection. This
+package adds deadlines and closes a connection if there are too many (`peers`), loads the certificate (`tls`),
+and runs long work in another process (`longwork`, `process`).
 """

@@ -1,7 +1,7 @@
-"""Does long work in another process, one piece at a time, so that the loop can answer other requests.
+"""Does long work in another process, one call at a time, so that this process can answer other requests.
 
-The process belongs to a pool of the standard library and runs `webhook.serving.process`. Waiting pieces are
-ordered by arrival time plus a delay for their size: a short piece passes a long one that came little earlier.
+The process belongs to a pool of the standard library and runs `webhook.serving.process`. The calls that wait
+are ordered by the time of their arrival plus a delay for their size, so a short call may overtake a long one.
 """
 
 import os
@@ -24,13 +24,13 @@ from webhook.work import BusyError, FailedError, TooLargeError
 T = TypeVar("T")
 
 _BYTES_A_SECOND = 256 * 1024
-"""Bytes for a delay of one second: about the rate at which reviews are evaluated."""
+"""The number of bytes that have a delay of one second: about the number that is evaluated in a second."""
 _MOST, _MOST_BYTES = 64, 6 * 1024 * 1024
-"""Maximum number of waiting pieces, and of the bytes that they work on; above it the last one is refused."""
+"""Maximum number of calls that wait, and of their bytes. Above these numbers, the last call fails."""
 
 
 class LongWork:
-    """Does work with the table in use; callable as `webhook.work.Work`."""
+    """Does long work with the table in use; an instance is a `webhook.work.Work`."""
 
     def __init__(
         self, source: TableSource, log: dict[str, Any], *, memory: int = 64 << 20, seconds: float = 4.0
@@ -39,41 +39,40 @@ class LongWork:
 
         Args:
             source: The source of the table in use.
-            log: The process's logging configuration, for `logging.config.dictConfig`.
-            memory: Bytes by which the process may grow.
-            seconds: Maximum time from a call to its result; less than the ``timeoutSeconds`` of the manifests
-                (5).
+            log: The logging configuration of the process, for `logging.config.dictConfig`.
+            memory: Maximum number of bytes by which the process grows.
+            seconds: Maximum time from a call to its result; less than ``timeoutSeconds`` in the manifests, 5.
         """
         self._source, self._log, self._memory, self._seconds = source, log, memory, seconds
-        self._working, self._waiting = False, list[tuple[float, int, AsyncResult]]()  # by time, with size
-        # Otherwise a helper of the pool would write text between the lines of JSON when this process is
-        # killed.
+        self._is_working = False
+        self._waiting_calls = list[tuple[float, int, AsyncResult]]()  # ordered by time, with the size
+        # A helper process of the pool would write this warning between lines of JSON.
         os.environ["PYTHONWARNINGS"] = "ignore:resource_tracker:UserWarning"
         self._start()
 
     def __call__(self, size: int, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
-        """Does one piece of work (see `webhook.work.Work`)."""
-        began, turn = time.monotonic(), AsyncResult()
-        insort(self._waiting, (began + size / _BYTES_A_SECOND, size, turn), key=itemgetter(0))
-        while len(self._waiting) > _MOST or sum(size for _, size, _ in self._waiting) > _MOST_BYTES:
-            self._waiting.pop()[-1].set_exception(BusyError())
-        if not self._working:
-            self._next()
+        """Returns the result of a function in the other process (see `webhook.work.Work`)."""
+        start, turn = time.monotonic(), AsyncResult()
+        insort(self._waiting_calls, (start + size / _BYTES_A_SECOND, size, turn), key=itemgetter(0))
+        while len(self._waiting_calls) > _MOST or sum(item[1] for item in self._waiting_calls) > _MOST_BYTES:
+            self._waiting_calls.pop()[-1].set_exception(BusyError())
+        if not self._is_working:
+            self._begin_next()
         turn.get()
         try:
-            return self._done(began + self._seconds, function, *arguments)
+            return self._result(start + self._seconds, function, *arguments)
         finally:
-            self._next()
+            self._begin_next()
 
-    def _next(self) -> None:
-        """Begins the first piece that waits."""
-        self._working = bool(self._waiting)
-        if self._waiting:
-            self._waiting.pop(0)[-1].set()
+    def _begin_next(self) -> None:
+        """Begins the first call that waits."""
+        self._is_working = bool(self._waiting_calls)
+        if self._waiting_calls:
+            self._waiting_calls.pop(0)[-1].set()
 
-    def _done(self, until: float, *call: Any) -> Any:  # noqa: ANN401
-        """Returns the result of a piece whose turn has come."""
-        seconds = until - time.monotonic()
+    def _result(self, deadline: float, *call: Any) -> Any:  # noqa: ANN401
+        """Returns the result of a call whose turn has come."""
+        seconds = deadline - time.monotonic()
         if seconds <= 0:
             raise BusyError
         try:
@@ -81,21 +80,21 @@ class LongWork:
         except (BrokenProcessPool, TooLargeError) as error:
             if isinstance(error, BrokenProcessPool):
                 self._start()
-                if time.monotonic() >= until:
+                if time.monotonic() >= deadline:
                     raise FailedError(f"it took longer than {seconds:.1f} s") from error
-            # A C library that gets no memory ends the process.
+            # A C library ends the process if it gets no memory.
             message = f"it takes more than {self._memory >> 20} MiB of memory to evaluate"
             raise TooLargeError(message) from error
 
     def _start(self) -> None:
         settings = (self._source.texts(), self._memory, self._log)
         self._pool = ProcessPoolExecutor(1, get_context("spawn"), process.begin, settings)
-        self._pool.submit(int)  # the process starts with its first piece
+        self._pool.submit(int)  # the pool starts the process at the first call
 
 
 def result_of(future: Future[T]) -> T:
-    """Returns the result of a future of another thread or process, while the loop answers other requests."""
-    ended, wake = Event(), gevent.get_hub().loop.async_()  # a loop with nothing else to do waits for it too
+    """Returns the result of a future of another thread or process; other greenlets run until it is ready."""
+    ended, wake = Event(), gevent.get_hub().loop.async_()  # keeps the event loop alive
     wake.start(ended.set)
     future.add_done_callback(wake.send_ignoring_arg)
     ended.wait()

@@ -1,15 +1,16 @@
-"""The connections of a worker: their deadlines, the bytes that they hold, and which one is closed.
+"""Limits the time and the memory of a worker's connections, and closes connections above the limits.
 
-A connection goes through these steps, each with one deadline that progress does not extend:
+A connection has these steps, each with one deadline, which progress does not extend:
 
-* handshake (TLS only), then idle: until the first byte of a request arrives;
-* request: until its whole body has arrived;
-* served: the application answers. This step has no deadline, and the connection cannot be closed;
-* response: until the peer has read it; then idle again, or closing.
+* handshake, with TLS only;
+* idle, until the first byte of a request arrives;
+* request, until the whole body has arrived;
+* served, while the application answers. This step has no deadline, and the connection cannot be closed;
+* response, until the peer has read it. The next step is idle again, or the connection is closed.
 
-Connections are closed to make room in two cases. If there are too many, the oldest one without an answer yet
-is closed, or else the one that is idle longest: a flood closes its own connections, not an API server's. If
-together they hold too many bytes, the one with the largest product of bytes and time is closed.
+If there are too many connections, the oldest connection without any answer is closed, or else the connection
+that is idle longest: a flood then closes its own connections, and not those of an API server. If the
+connections hold too many bytes together, the one with the largest product of bytes and time is closed.
 """
 
 import errno
@@ -29,38 +30,39 @@ from webhook.serving.secured import Secured
 from webhook.serving.settings import Limits, Listener
 from webhook.serving.turns import Turns
 
-_DRAIN = 4 * 1024 * 1024
-"""Maximum number of bytes that are dropped after a last response: a reset could cut off the response."""
+_MOST_DRAINED = 4 * 1024 * 1024
+"""Maximum number of bytes that are read and ignored after the last response of a connection."""
 
 
 class RefusedError(Exception):
-    """A request that is not served, with the HTTP status and the reason for the peer and the log."""
+    """The error for a request that is denied. It has the HTTP status and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(f"{status}: {reason}")
         self.status, self.reason = HTTPStatus(status), reason
 
 
-def connection_reset(why: str) -> ConnectionResetError:
-    """Returns the error that makes gunicorn close a connection without a response."""
-    return ConnectionResetError(errno.ECONNRESET, why)
+def connection_reset(reason: str) -> ConnectionResetError:
+    """Returns the error after which gunicorn closes a connection without a response."""
+    return ConnectionResetError(errno.ECONNRESET, reason)
 
 
 class Peer:
-    """One connection. gunicorn uses it like a socket.
+    """One connection, which gunicorn uses like a socket.
 
     Attributes:
         sock: The TLS or plain socket.
-        listener: The listener that accepted it.
-        since: When the current step began, by ``time.monotonic()``; ``deadline``: when it must have ended.
+        listener: The listener that accepted the connection.
+        since: The time at which the current step began, by ``time.monotonic()``.
+        deadline: The time at which the current step must have ended.
         idle: Whether no byte of a request has arrived yet.
         receiving: Whether a request has begun to arrive and is not complete.
         served: Whether the application is processing the request now.
-        answered: Whether at least one response has been sent on it.
+        answered: Whether at least one response has been sent on the connection.
         ended: Whether the peer has sent its last byte.
-        closed: Whether the server has closed it; its greenlet gets an error at its next wait.
-        request: gunicorn's request object; None until the head has arrived.
-        held: Bytes in memory, first of the request, then of the response.
+        closed: Whether the server has closed the connection. Its greenlet gets an error at its next wait.
+        request: The request object of gunicorn; None until the head has arrived.
+        held: The number of bytes in memory, first of the request, then of the response.
     """
 
     def __init__(self, sock: Any, listener: Listener, peers: "Peers") -> None:  # noqa: ANN401 - gevent's socket
@@ -85,7 +87,7 @@ class Peer:
         self.idle, self.request = True, None
 
     def serve(self) -> None:
-        """Begins to answer the request, unless the connection was closed as the body arrived."""
+        """Begins to answer the request; raises an error if the connection was closed as the body arrived."""
         if self.closed:
             raise connection_reset("closed by the server")
         self._begin(math.inf)
@@ -109,7 +111,7 @@ class Peer:
         data: bytes = self.sock.recv(size)
         self.ended = not data
         if self._turns.count(len(data)):
-            raise RefusedError(400, "it comes in too many small parts; send 256 bytes or more at a time")
+            raise RefusedError(400, "the request has too many small parts: send at least 256 bytes at a time")
         self.expect()
         self._peers.hold(self, len(data))
         if self.request is None and self.held > self._limits.head:
@@ -117,7 +119,7 @@ class Peer:
         return data
 
     def expect(self) -> None:
-        """Begins to receive a request, whose first bytes have arrived."""
+        """Begins to receive a request after its first bytes have arrived."""
         if self.idle:
             self._begin(self._limits.request_seconds)
             self.receiving = True
@@ -127,7 +129,7 @@ class Peer:
         self._out += data
 
     def send(self, data: bytes) -> int:
-        """Sends ``100 Continue`` at once, the only thing that gunicorn sends this way."""
+        """Sends data at once; gunicorn uses this method only for ``100 Continue``."""
         self.sock.sendall(data)
         return len(data)
 
@@ -143,17 +145,17 @@ class Peer:
         self._peers.release(self)
 
     def has_more(self) -> bool:
-        """Returns whether bytes follow the request that is answered, or the peer has ended the connection."""
-        waiting = select.poll()
-        waiting.register(self._raw, select.POLLIN)
-        return bool((isinstance(self.sock, Secured) and self.sock.waiting()) or waiting.poll(0))
+        """Returns whether bytes of the next request have arrived, or the peer has ended the connection."""
+        poll = select.poll()
+        poll.register(self._raw, select.POLLIN)
+        return bool((isinstance(self.sock, Secured) and self.sock.waiting()) or poll.poll(0))
 
     def shutdown(self, how: int) -> None:
         """Shuts the connection down, like the method of a socket."""
         self.sock.shutdown(how)
 
     def close(self) -> None:
-        """Sends what is left and closes, so that the peer can read it."""
+        """Sends the stored part of a response, and closes the connection after the peer has read it."""
         with suppress(OSError):
             if self._out:
                 self.flush()
@@ -162,26 +164,28 @@ class Peer:
         self.drop()
 
     def drop(self) -> None:
-        """Closes at once."""
+        """Closes the connection at once."""
         self.sock.close()
-        # gunicorn's request refers to the peer: this cycle would keep a body until the next collection.
+        # The request refers to this object. The cycle would keep a body in memory until garbage collection.
         self.request = None
 
     def _drain(self) -> None:
-        """Sends no more, and drops what arrives until the peer closes: a reset could cut off the response."""
+        """Reads and ignores data until the peer closes, because a reset could cut off the last response."""
         self._begin(self._limits.linger_seconds)
         self.sock.shutdown(socket.SHUT_WR)
-        dropped = 0
-        while (data := self.sock.recv(64 * 1024)) and dropped < _DRAIN and not self._turns.count(len(data)):
-            dropped += len(data)
+        size = 0
+        while (
+            (data := self.sock.recv(64 * 1024)) and size < _MOST_DRAINED and not self._turns.count(len(data))
+        ):
+            size += len(data)
 
 
 class Peers:
-    """All peers of a worker.
+    """All connections of a worker.
 
     Attributes:
-        limits: The limits on what peers may make this process hold.
-        held: Bytes that all peers hold.
+        limits: The limits on the memory, the connections and the time that peers can use.
+        held: The number of bytes that all connections hold.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -192,7 +196,7 @@ class Peers:
         return len(self._all)
 
     def add(self, peer: Peer) -> None:
-        """Adds a connection; if there is no room, closes the oldest one without an answer yet."""
+        """Adds a connection; if there are too many, closes the oldest connection without any answer."""
         if len(self._all) >= self.limits.connections:
             self._evict(lambda peer: (peer.answered, peer.since))
         self._all.add(peer)
@@ -203,9 +207,9 @@ class Peers:
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Counts bytes in memory; above the limit, closes the connection that costs most.
+        """Counts bytes in memory; above the limit, closes the connection with the most bytes times seconds.
 
-        The measure is bytes times seconds: it is small for a new review, with any other connections.
+        This product is small for a new review.
         """
         peer.held += size
         self.held += size
@@ -214,7 +218,7 @@ class Peers:
             self._evict(lambda peer: peer.held * (peer.since - now))
 
     def release(self, peer: Peer) -> None:
-        """Counts a peer's bytes as released."""
+        """Counts the bytes of a connection as released."""
         self.held -= peer.held
         peer.held = 0
 
@@ -224,8 +228,8 @@ class Peers:
         for peer in [peer for peer in self._all if peer.deadline < now]:
             if peer.receiving:
                 peer.closed, peer.deadline = True, math.inf
-                late = RefusedError(408, "the request did not arrive in time")
-                peer.greenlet.kill(late, block=False)
+                error = RefusedError(408, "the request did not arrive in time")
+                peer.greenlet.kill(error, block=False)
             else:
                 self._close(peer)
 
@@ -234,14 +238,14 @@ class Peers:
         for peer in [peer for peer in self._all if peer.idle and not peer.has_more()]:
             self._close(peer)
 
-    def _evict(self, order: Callable[[Peer], Any]) -> None:
-        """Closes the first connection, in an order, that is not being served."""
-        peer = min((peer for peer in self._all if not peer.served), key=order, default=None)
+    def _evict(self, key: Callable[[Peer], Any]) -> None:
+        """Closes the connection with the smallest key, except those that the application is serving."""
+        peer = min((peer for peer in self._all if not peer.served), key=key, default=None)
         if peer:
             self._close(peer)
 
     def _close(self, peer: Peer) -> None:
-        """Closes a connection without a response, at once or at its next wait."""
+        """Closes a connection without a response, at once or when its greenlet waits."""
         self.discard(peer)
         peer.closed = True
         if peer.greenlet is getcurrent():

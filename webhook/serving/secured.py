@@ -1,4 +1,4 @@
-"""TLS over a socket, in pieces: OpenSSL reads from memory, which holds at most one piece."""
+"""Speaks TLS over a socket, and passes received bytes to OpenSSL in small pieces."""
 
 import ssl
 from typing import Any
@@ -9,17 +9,17 @@ from webhook.serving.turns import Turns
 
 _PIECE = 8 * 1024
 """Maximum number of bytes that OpenSSL handles in one call. It handles 300 key updates in 5 milliseconds."""
-_WITHOUT_DATA = 3 * _PIECE
-"""Maximum number of bytes without any data of theirs; a record has at most 16 KiB and 256 bytes."""
+_MOST_WITHOUT_DATA = 3 * _PIECE
+"""Maximum number of received bytes that contain no data; a record has at most 16 KiB and 256 bytes."""
 _RECORD = 16 * 1024
-_SMALL = "too many small parts"
+_SMALL_PARTS = "too many small parts"
 
 
 class Secured:
-    """A TLS connection over gevent's socket, with the interface of a socket.
+    """A TLS connection over a socket of gevent, with the interface of a socket.
 
-    A socket of Python's ``ssl`` module passes all received bytes to OpenSSL, which handles records without
-    data within one call for as long as they arrive.
+    The ``ssl`` module of Python would pass all received bytes to OpenSSL in one call, which would not return
+    as long as records without data arrive.
     """
 
     def __init__(self, sock: Any, context: ssl.SSLContext, turns: Turns) -> None:  # noqa: ANN401 - gevent's
@@ -29,30 +29,30 @@ class Secured:
         self.settimeout, self.shutdown, self.close = sock.settimeout, sock.shutdown, sock.close
 
     def do_handshake(self) -> None:
-        """Performs the handshake. With the certificate program's key, OpenSSL signs in 0.2 milliseconds.
+        """Performs the handshake. With a key of the certificate program, a signature takes 0.2 milliseconds.
 
         Raises:
-            OSError: The peer speaks no TLS, disconnected, or sends small parts: each costs 50 microseconds.
+            OSError: The peer does not speak TLS, disconnected, or sends small parts, which take 50 µs each.
         """
         while True:
             try:
                 return self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 if self._turns.count(0):
-                    raise ssl.SSLError(_SMALL) from None
+                    raise ssl.SSLError(_SMALL_PARTS) from None
             finally:
                 self._flush()  # also sends an alert
             if not self._feed():
-                raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the peer left during the handshake")
+                raise ssl.SSLEOFError(ssl.SSL_ERROR_EOF, "the peer disconnected during the handshake")
 
     def recv(self, size: int) -> bytes:
-        """Returns data of the peer as soon as there is some, or nothing at the end.
+        """Returns data of the peer as soon as data arrives, or no bytes if the peer disconnected.
 
         Raises:
             OSError: The peer disconnected, violated TLS, or sends records without data or in small parts.
         """
         overhead = 0
-        while overhead <= _WITHOUT_DATA:
+        while overhead <= _MOST_WITHOUT_DATA:
             before = self.waiting()
             try:
                 data = self._tls.read(size)
@@ -67,13 +67,13 @@ class Secured:
             if overhead:
                 gevent.sleep(0)
                 if self._turns.count(0):
-                    raise ssl.SSLError(_SMALL)
+                    raise ssl.SSLError(_SMALL_PARTS)
             if not self._feed():
                 return b""
         raise ssl.SSLError("too many records without data")
 
     def sendall(self, data: bytes | bytearray) -> None:
-        """Sends data, a record at a time.
+        """Sends data, one TLS record at a time.
 
         Raises:
             OSError: The peer disconnected.
@@ -83,7 +83,7 @@ class Secured:
             self._flush()
 
     def waiting(self) -> int:
-        """Returns the number of bytes that have arrived and were not read yet."""
+        """Returns the number of bytes that have arrived and are not read yet."""
         return self._in.pending + self._tls.pending()
 
     def _feed(self) -> int:

@@ -1,4 +1,4 @@
-"""The listeners and the limits on peers, with defaults and their sources."""
+"""The settings of listeners and the limits on peers, with the sources of the defaults."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ from webhook import limits
 API_SERVER_IDLE_SECONDS = 90
 """Time for which the API server keeps an idle connection to a webhook.
 
-client-go builds its transport through apimachinery's ``SetTransportDefaults``, which takes
-``IdleConnTimeout`` from Go's ``http.DefaultTransport``: 90 s (read in client-go 0.36.3, Go 1.25).
+client-go calls ``SetTransportDefaults`` of apimachinery, which copies ``IdleConnTimeout`` of Go's
+``http.DefaultTransport``: 90 s (client-go 0.36.3, Go 1.25).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """One address that the server listens on.
+    """An address on which the server listens.
 
     Attributes:
-        host: Address to bind, IPv4 or IPv6 (without brackets).
-        port: TCP port.
+        host: The IPv4 or IPv6 address, without brackets.
+        port: The TCP port.
         tls: Whether the listener speaks TLS.
     """
 
@@ -28,33 +28,32 @@ class Listener:
 
     @property
     def address(self) -> str:
-        """The address in the form of gunicorn's ``bind``."""
+        """Returns the address in the form of gunicorn's setting ``bind``."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits on what peers can make the server hold, in bytes, counts and seconds.
+    """Limits on the memory, the connections and the time that peers can use.
 
     Attributes:
-        head: Longest request head (request line and headers) in bytes; the API server's is below 1 KiB.
-        body: Longest request body in bytes.
-        buffered: Maximum number of bytes of requests and responses that a worker holds while they are
-            received and sent, counted as they arrive. Above this, the connection with the largest product of
-            bytes and time is closed.
-        connections: Maximum number of open connections of a worker. Above this another one is closed (see
-            `webhook.serving.peers.Peers.add`); 960 stays below the usual limit of 1024 file descriptors.
-        handshake_seconds: From accepting a connection to the end of its TLS handshake (Go's client
-            gives up after 10 s).
-        request_seconds: From the first to the last byte of a request.
-        response_seconds: For the peer to read a response.
-        idle_seconds: How long an idle connection stays open; longer than the API server's
-            `API_SERVER_IDLE_SECONDS`, so that the client closes first and no request meets a closing
-            connection.
-        linger_seconds: How long the server still reads from a closed connection, so that no reset cuts off
-            the last response, and how long a stopping worker keeps idle connections after the last request:
-            another one may be on its way.
-        graceful_seconds: How long a stopping worker waits for requests in flight.
+        head: Maximum number of bytes of a request line with headers; the API server sends less than 1 KiB.
+        body: Maximum number of bytes of a request body.
+        buffered: Maximum number of bytes of requests and responses that a worker holds. Above this number,
+            the worker closes the connection with the largest product of bytes and time.
+        connections: Maximum number of open connections of a worker. Above this number, the worker closes a
+            connection (see `webhook.serving.peers.Peers.add`). 1024 file descriptors are the usual limit.
+        handshake_seconds: Maximum time from accepting a connection to the end of its TLS handshake. Go's
+            client stops after 10 s.
+        request_seconds: Maximum time from the first to the last byte of a request.
+        response_seconds: Maximum time in which the peer reads a response.
+        idle_seconds: Maximum time for which an idle connection is open. It is longer than
+            `API_SERVER_IDLE_SECONDS`, so that the API server closes first and never sends a request to a
+            connection that is being closed.
+        linger_seconds: The time for which the server still reads from a connection that it closes, because a
+            reset could cut off the last response; and for which a stopping worker keeps idle connections
+            after the last request, because another request may arrive.
+        graceful_seconds: Maximum time for which a stopping worker waits for requests in progress.
     """
 
     head: int = 16 * 1024

@@ -1,4 +1,4 @@
-"""The listener's TLS context, replaced when the certificate files hold another valid pair."""
+"""Provides the TLS context of the listeners, and replaces it when the files have a new valid certificate."""
 
 import logging
 import ssl
@@ -14,33 +14,30 @@ from common.times import stamp
 from common.watched import UnusableError, Watched
 
 TLS12_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Forward secret, authenticated ciphers for TLS 1.2; all of TLS 1.3's are suitable."""
+"""The ciphers for TLS 1.2: with forward secrecy and authentication, as all ciphers of TLS 1.3."""
 
 log = logging.getLogger("webhook.tls")
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """A context and the validity of its certificate, in UTC."""
+class Pair:
+    """The TLS context of a certificate and its key, and the validity of the certificate in UTC."""
 
     context: ssl.SSLContext
     begins: datetime
     expires: datetime
 
     def is_valid(self, now: datetime) -> bool:
-        """Returns whether the certificate is valid at that time."""
+        """Returns whether the certificate is valid at the time ``now``."""
         return self.begins <= now < self.expires
 
 
 def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
-    """Returns a server's TLS context.
+    """Returns the TLS context of a server, for TLS 1.2 or later with ALPN ``http/1.1``.
 
     Args:
-        certificate: PEM file with the certificate and its chain.
-        key: PEM file with the private key, not encrypted.
-
-    Returns:
-        TLS 1.2 or later, ALPN ``http/1.1``, session tickets.
+        certificate: The PEM file with the certificate and its chain.
+        key: The PEM file with the private key, not encrypted.
 
     Raises:
         UnusableError: A file cannot be read, or the files do not match.
@@ -58,43 +55,42 @@ def new_context(certificate: Path, key: Path) -> ssl.SSLContext:
 
 
 def _no_password() -> NoReturn:
-    # Without this OpenSSL would ask for a password on the terminal, and the server would wait.
-    raise ValueError("the key is encrypted; write it without a password")
+    # Without this function, OpenSSL would ask for a password on the terminal, and the server would wait.
+    raise ValueError("the key is encrypted: write it without a password")
 
 
 class TlsFiles:
-    """The TLS context of a certificate and a key file, recreated when they change and are valid.
+    """Provides the TLS context of a certificate file and a key file, which may change.
 
-    A pair of which only one half has been written does not match, and a pair that is not valid now does not
-    replace a valid one: the old context stays in use. The new context replaces the old one as a whole, so
-    that no connection uses half of a change.
+    The old context stays in use if the new files do not match, or if the old certificate is valid and the new
+    one is not. A connection uses either the old context or the new one.
 
     Attributes:
-        certificate: PEM file with the certificate and its chain.
-        key: PEM file with the private key.
+        certificate: The PEM file with the certificate and its chain.
+        key: The PEM file with the private key.
     """
 
     def __init__(self, certificate: Path, key: Path) -> None:
-        """Loads the pair for the first time.
+        """Loads the files for the first time.
 
         Raises:
             UnusableError: The files are not usable.
         """
         self.certificate, self.key = certificate, key
-        self._served: Served | None = None
-        what = f"TLS certificate {certificate}"
-        self.watched = Watched(what, lambda: (certificate, key), self._load, log)
+        self._pair: Pair | None = None
+        name = f"TLS certificate {certificate}"
+        self.watched = Watched(name, lambda: (certificate, key), self._load, log)
 
     def context(self) -> ssl.SSLContext:
-        """Returns the context for a new connection, of the newest usable pair."""
+        """Returns the context for a new connection, from the newest files that are usable."""
         return self.watched.refresh().context
 
     @property
     def expires(self) -> datetime:
-        """When the certificate in use ends, UTC."""
+        """Returns the time at which the certificate in use ends, in UTC."""
         return self.watched.value.expires
 
-    def _load(self) -> Served:
+    def _load(self) -> Pair:
         pem = self.certificate.read_bytes()
         context = new_context(self.certificate, self.key)
         if self.certificate.read_bytes() != pem:  # otherwise the dates would be those of another certificate
@@ -103,14 +99,14 @@ class TlsFiles:
             leaf = x509.load_pem_x509_certificate(pem)
         except ValueError as error:
             raise UnusableError(f"{self.certificate} cannot be used: {error}") from error
-        new = Served(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
-        now, served = datetime.now(UTC), self._served
-        if served and served.is_valid(now) and not new.is_valid(now):
-            why = f"is not valid before {stamp(new.begins)}"
+        new = Pair(context, leaf.not_valid_before_utc, leaf.not_valid_after_utc)
+        now, old = datetime.now(UTC), self._pair
+        if old and old.is_valid(now) and not new.is_valid(now):
+            reason = f"is not valid before {stamp(new.begins)}"
             if new.expires <= now:
-                why = f"has expired on {stamp(new.expires)}"
-            again = new.begins if new.begins > now else served.expires
-            message = f"{self.certificate} {why}, and the one in use is valid"
-            raise UnusableError(message, min(again, served.expires).timestamp())
-        self._served = new
+                reason = f"has expired on {stamp(new.expires)}"
+            retry = new.begins if new.begins > now else old.expires
+            message = f"{self.certificate} {reason}, and the certificate in use is valid"
+            raise UnusableError(message, min(retry, old.expires).timestamp())
+        self._pair = new
         return new

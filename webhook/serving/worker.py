@@ -1,9 +1,9 @@
 """gunicorn's gevent worker, with deadlines and limits on connections.
 
-gunicorn reads requests, finds their ends, calls the application and writes responses, each connection in its
-own greenlet. `webhook.serving.peers` has our part; this module connects the two. The test
-``tests/serving/test_gunicorn_parts.py`` lists the parts of gunicorn that it needs, and fails if one is
-missing.
+gunicorn reads requests, calls the application and writes responses, each connection in its own greenlet. This
+module connects gunicorn with the deadlines and limits of `webhook.serving.peers`. The test
+``tests/serving/test_gunicorn_parts.py`` lists the parts of gunicorn that this module uses, and fails if a
+part is missing.
 """
 
 import io
@@ -34,12 +34,12 @@ from webhook.serving.settings import Listener
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """A WSGI application: ``app(environ, start_response)``."""
 
-_TURN_SECONDS = 0.25
-"""Interval of the checks of deadlines, and of gunicorn's heartbeat."""
+_CHECK_SECONDS = 0.25
+"""Time between checks of deadlines, and between gunicorn's heartbeats."""
 _PIPELINED_PAUSE = 0.01
-"""Seconds after a pipelined request, which take turns: no API server sends one before it has its answer."""
-_ACCEPTS_A_TURN = 16
-"""Maximum number of connections that are accepted at a time: a flood leaves time for the existing ones."""
+"""Seconds of pause after a pipelined request, one connection at a time. API servers send no such requests."""
+_MOST_ACCEPTED = 16
+"""Maximum number of connections that are accepted at a time, so that a flood does not delay the others."""
 
 _FAILED: Final = HTTPStatus.INTERNAL_SERVER_ERROR
 _STATUSES: Final = {
@@ -49,7 +49,7 @@ _STATUSES: Final = {
     errors.ExpectationFailed: HTTPStatus.EXPECTATION_FAILED,
     (errors.ParseException, ssl.SSLError): HTTPStatus.BAD_REQUEST,
 }
-"""The status of errors of gunicorn and TLS; the first match is used. Other errors are the application's."""
+"""The HTTP status for each type of error of gunicorn and TLS. Errors of other types have `_FAILED`."""
 
 
 class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
@@ -59,10 +59,10 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     sockets: list[Any]
     wsgi: Any
     last_request: float
-    """When a stopping worker last answered a request, by ``time.monotonic()``."""
+    """The time of a stopping worker's last response, by ``time.monotonic()``."""
 
     def patch(self) -> None:
-        """Replaces the listeners by gevent's; the standard library stays unpatched: nothing waits with it."""
+        """Replaces the listening sockets by gevent's. The standard library is not patched."""
         self.sockets = [
             socket.socket(listener.FAMILY, socket.SOCK_STREAM, fileno=listener.sock.detach())
             for listener in self.sockets
@@ -78,30 +78,30 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
             for sock, listener in zip(self.sockets, self.app.listeners, strict=True)
         ]
         for server in servers:
-            server.max_accept = _ACCEPTS_A_TURN
+            server.max_accept = _MOST_ACCEPTED
             server.start()
         while self.alive and self.ppid == os.getppid():
-            self._turn()
+            self._check()
         self.alive = False  # from now on every response closes the connection
-        gevent.sleep(_TURN_SECONDS)  # for connections that are queued at the listeners
+        gevent.sleep(_CHECK_SECONDS)  # accepts the connections that wait at the listeners
         for server in servers:
             server.close()
-        limits, begun = self.peers.limits, time.monotonic()
-        self.last_request = begun
-        while len(self.peers) and (now := time.monotonic()) - begun < limits.graceful_seconds:
+        limits, start = self.peers.limits, time.monotonic()
+        self.last_request = start
+        while len(self.peers) and (now := time.monotonic()) - start < limits.graceful_seconds:
             # A request may still arrive: an API server with many idle connections reuses the oldest ones.
             if now - self.last_request > limits.linger_seconds:
                 self.peers.end_idle()
-            self._turn()
+            self._check()
 
     def timeout_ctx(self) -> AbstractContextManager[None]:
-        """Disables gunicorn's deadline, which would include the time until the next request's head."""
+        """Disables gunicorn's deadline, which would include the time until the head of the next request."""
         return nullcontext()
 
-    def _turn(self) -> None:
+    def _check(self) -> None:
         self.tmp.notify()
         self.peers.sweep()
-        gevent.sleep(_TURN_SECONDS)
+        gevent.sleep(_CHECK_SECONDS)
 
     def _connected(self, listener: Listener, name: Any, client: Any, addr: Any) -> None:  # noqa: ANN401
         """Serves one connection, from the handshake to its end."""
@@ -110,7 +110,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         try:
             if listener.tls:
                 peer.secure(self.app.tls.context())
-            # gunicorn only needs the listening socket's name, even after it is closed.
+            # gunicorn needs only the name of the listening socket, which may be closed already.
             AsyncWorker.handle(self, SimpleNamespace(getsockname=lambda: name), peer, addr)
         except OSError as error:
             self.log.debug("%s: %s", addr, error)
@@ -122,12 +122,12 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         """Serves one request, whose head has arrived.
 
         Raises:
-            RefusedError: Its body exceeds the limits.
+            RefusedError: The body of the request is too long or chunked.
         """
         if isinstance(req.body.reader, ChunkedReader):
             raise RefusedError(411, reason_of(501))
         if req.body.reader.length > self.peers.limits.body:
-            raise RefusedError(413, f"a body may have {self.peers.limits.body} bytes at most")
+            raise RefusedError(413, f"a body must have at most {self.peers.limits.body} bytes")
         sock.request = req
         sock.expect()
         super().handle_request(listener_name, req, sock, addr)
@@ -142,9 +142,9 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
     def _call(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Calls the application of the listener after the whole body has arrived."""
         peer: Peer = environ["gunicorn.socket"]
-        wanted, body = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"].read()
-        if len(body) < wanted:
-            raise RefusedError(400, f"the body ended after {len(body)} of {wanted} bytes")
+        length, body = int(environ.get("CONTENT_LENGTH") or 0), environ["wsgi.input"].read()
+        if len(body) < length:
+            raise RefusedError(400, f"the body ended after {len(body)} of {length} bytes")
         peer.serve()
         environ["wsgi.input"] = io.BytesIO(body)
         environ["wsgi.url_scheme"] = "https" if peer.listener.tls else "http"
@@ -155,7 +155,7 @@ class Worker(GeventWorker):  # type: ignore[misc]  # gunicorn has no types
         return response
 
     def handle_error(self, req: Any, client: Peer, addr: Any, exc: BaseException) -> None:  # noqa: ANN401
-        """Answers a request that is refused, or for which the application failed."""
+        """Answers a request that is denied, or for which the application failed."""
         status = status_of(exc)
         if status is _FAILED:
             self.log.error("%s failed", getattr(req, "uri", "a request"), exc_info=exc)
@@ -173,7 +173,7 @@ def status_of(error: BaseException) -> HTTPStatus:
 
 
 def last_response(status: HTTPStatus, reason: str) -> bytes:
-    """Returns an error response in the form of the applications', before the connection is closed."""
+    """Returns a response with an error, in the same form as those of the applications."""
     body = json.dumps({"code": code_of(status), "error": reason}) + "\n"
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}",
