@@ -317,7 +317,7 @@ def test_lint_show_and_test_take_a_table_by_f_and_a_short_option_its_value_after
     assert tested.output == run("rules", "test", tmp_path / "cases", "--rules", mine).output
     for command in (("show",), ("test", tmp_path / "cases")):
         result = run("rules", *command, "-f", mine, "-f", mine)
-        assert (result.exit_code, "one table at a time" in result.stderr) == (2, True)
+        assert (result.exit_code, "use one table" in result.stderr) == (2, True)
 
 
 def test_preview_looks_below_directories_with_r_only(tmp_path: Path) -> None:

@@ -64,7 +64,10 @@ def test_only_post_is_taken(client: Client, method: str) -> None:
     answer = getattr(client, method)("/mutate")
     assert answer.status_code == 405
     assert "POST" in answer.headers["Allow"]
-    assert answer.get_json() == {"error": "this path does not allow this method", "code": "method-not-allowed"}
+    assert answer.get_json() == {
+        "error": "this path does not allow this method",
+        "code": "method-not-allowed",
+    }
 
 
 @pytest.mark.parametrize("path", ["/validate", "/preview"])

@@ -122,7 +122,10 @@ def test_aliases_share_nothing() -> None:
         ("a: !!int x", "f:1:4: the tag !!int is not supported"),
         ("a: *x", "f:1:4: found undefined alias: write the anchor before the alias"),
         ("a: &x [*x]", "f:1:4: nested deeper than 100 levels, or an alias within its own anchor"),
-        ("a: &x 1\nb: &x 2", "f:2:4: second occurrence, found duplicate anchor; first occurrence: use another"),
+        (
+            "a: &x 1\nb: &x 2",
+            "f:2:4: second occurrence, found duplicate anchor; first occurrence: use another",
+        ),
         ("a: {b: 1, <<: {b: 2}}", "f:1:11: kubectl merges '<<' here in its own way"),
         ("a: 1\n...\nb: 2", "f:2:1: kubectl ignores the text after '...'"),
         ("--- a", "f:1:4: only a comment may follow '---'"),

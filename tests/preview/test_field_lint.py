@@ -384,7 +384,7 @@ UNFINISHED = {
     "replicas": (WORKER, {"replicas": "$NUM_NODES"}, "envsubst < FILE"),
     "middle of a name": (("metadata",), {"name": "train.${run}.a"}, "envsubst < FILE"),
     "small letters": (WORKER, {"replicas": "$num_nodes"}, "envsubst < FILE"),
-    "placeholder": (WORKER, {"replicas": "<NUM>"}, "looks like a placeholder: write your own value"),
+    "placeholder": (WORKER, {"replicas": "<NUM>"}, "looks like a placeholder: replace it with"),
     "replicas of Jinja": (WORKER, {"replicas": "{{ nodes }}"}, "jinja2 FILE"),
     "image": (CONTAINER, {"image": "{{ .Values.image }}"}, "helm template CHART"),
 }
