@@ -128,7 +128,9 @@ class Case:
         raw_pods = sorted(self.pods, key=_has_ended)
         for raw in raw_pods:
             pod = _pod_of(raw)
-            if pod.place is None and not (self.problem(pod) or self.fleet.belief.claiming(pod).neuron):
+            if pod.place is None and not (
+                self.problem(pod) or self.fleet.belief.with_claims(pod).uses_devices
+            ):
                 continue
             known_numbers = numbers[pod.job]
             if pod.place is None or pod.place.index is None:  # its number is free
@@ -142,7 +144,7 @@ class Case:
 
     def problem(self, pod: Pod) -> str:
         """Returns why a pod cannot be placed, even if its placement annotation is ignored; else empty."""
-        return self.fleet.belief.claiming(pod).problem
+        return self.fleet.belief.with_claims(pod).problem
 
     @cached_property
     def workers_by_job(self) -> Mapping[str, tuple[Pod, ...]]:

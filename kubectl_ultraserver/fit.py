@@ -108,7 +108,7 @@ def _with_claims(fleet: Fleet, pods: Sequence[Pod], templates: Mapping[str, Obje
     }
     inventory = replace(fleet.inventory, claims={**fleet.inventory.claims, **claims})
     belief = replace(fleet, inventory=inventory).belief
-    return tuple(_with_requests(belief.claiming(pod), templates) for pod in pods)
+    return tuple(_with_requests(belief.with_claims(pod), templates) for pod in pods)
 
 
 def _new_claim(pod: Pod, template: Object) -> Claim:

@@ -8,7 +8,7 @@ from typing import Final
 
 from contract.keys import NODE_IDS, ULTRASERVER
 from kubectl_ultraserver.table import Table, read
-from placement.decide.allocation import Taken, taken
+from placement.decide.allocation import Allocation, allocations
 from placement.decide.believe import Belief, Member
 from placement.decide.cluster import shown
 from placement.decide.plan import Tuning
@@ -69,9 +69,9 @@ class Fleet:
         return {node: tuple(sorted(names)) for node, names in by_node.items()}
 
     @cached_property
-    def claimed_devices(self) -> tuple[Taken, ...]:
+    def claimed_devices(self) -> tuple[Allocation, ...]:
         """The devices that are allocated to device claims."""
-        return tuple(taken(self.inventory, self.topology.nodes, self.pods))
+        return tuple(allocations(self.inventory, self.topology.nodes, self.pods))
 
     def is_ultraserver_node(self, node: Node) -> bool:
         """Returns whether a node is an UltraServer node, even if its UltraServer does not work."""
@@ -99,13 +99,13 @@ class Fleet:
         """
         holders: dict[str, dict[str, list[Member]]] = {}
         for pod in self.pods:
-            member = self.belief.of(pod)
-            if pod.node and (member.place is not None or member.neuron):
+            member = self.belief.member_of(pod)
+            if pod.node and (member.place is not None or member.uses_devices):
                 job = self.job_names.get(pod.uid)
                 holder = f"{pod.namespace}/{job}" if job else f"pod {pod.namespace}/{pod.name}"
                 holders.setdefault(pod.node, {}).setdefault(holder, []).append(member)
         for claim in self.claimed_devices:
-            if claim.stranger:
+            if claim.is_orphaned:
                 holders.setdefault(claim.node, {})[shown(claim.claim)] = []
         return holders
 

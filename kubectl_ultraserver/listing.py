@@ -18,7 +18,7 @@ from kubectl_ultraserver.kueue import is_owned
 from kubectl_ultraserver.names import JobReference, is_pod_of, job_of
 from kubectl_ultraserver.objects import NAME, at, maps_at, name_of, text_at
 from kubectl_ultraserver.table import Table, read
-from placement.decide.allocation import offered
+from placement.decide.allocation import with_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import API, READERS, Inventory
 from placement.observe.model import COMPONENT, Ended, Pod
@@ -62,7 +62,7 @@ class Lister:
         """
         inventory, unseen = self._read_claims()
         nodes = {node.name: node for node in map(read_node, self.items("/api/v1/nodes"))}
-        topology = Topology(offered(inventory, nodes).values())
+        topology = Topology(with_devices(inventory, nodes).values())
         fleet = Fleet(topology, (), table=self.table, inventory=inventory, now=datetime.now(UTC))
         node_names = {node.name for node in topology.nodes.values() if fleet.has_unit_or_devices(node)}
         pods_and_jobs, forbidden = self._pods(LIVE, lambda raw: _relevant_pod(raw, node_names))

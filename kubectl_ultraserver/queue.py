@@ -197,7 +197,7 @@ def _help_texts(decision: Decision) -> Iterator[str]:
     if reservation:
         short_jobs = [(job, shortage) for job, shortage in short_jobs if job.key == reservation.job]
     for job, shortage in short_jobs[:1]:
-        if reservation and reservation.own:
+        if reservation and reservation.is_internal:
             yield f"jobs of other namespaces may use the reserved units before {shown(job.key)}"
         for unit, cause in causes(cluster, shortage.ranking, job):
             if cause.kind == "full":

@@ -76,12 +76,12 @@ class Metrics:
         counts = Counts[tuple[int, str]]()  # units of several families may have one size
         for key, kind in decision.cluster.units.kinds.items():
             if kind.usable > 1:
-                states = decision.cluster.states(key)
+                states = decision.cluster.count_states(key)
                 counts.update({(kind.usable, state): count for state, count in states.items()})
         for (size, state), count in counts.items():
             self._units.labels(str(size), state).set(count)
         self._unmet.clear()
-        for guarantee, count in decision.cluster.guarantees.unmet.items():
+        for guarantee, count in decision.cluster.guarantees.unmet_units.items():
             self._unmet.labels(guarantee.team, guarantee.unit).set(count)
 
     def left(self, how: EventReason) -> None:

@@ -17,7 +17,7 @@ from kube.watch import Mirror
 from placement import messages
 from placement.act import write
 from placement.act.events import Reporter
-from placement.decide.allocation import offered
+from placement.decide.allocation import with_devices
 from placement.decide.cluster import shown
 from placement.decide.decide import Scene, assume
 from placement.decide.jobs import Job
@@ -119,7 +119,7 @@ class Passes:
         # Unchanged objects are identical, so this is cheap, except for all devices of a fleet.
         facts = bare, inventory.slices, inventory.classes, lost
         if facts != self._shown:
-            self._topology, self._shown = Topology(offered(inventory, bare).values()), facts
+            self._topology, self._shown = Topology(with_devices(inventory, bare).values()), facts
         uids = {pod.uid for pod in pods.values()}
         self._written = {uid: pod for uid, pod in self._written.items() if uid in uids}
         live = [*assume(pods.values(), self._written.values()), *ended.values()]

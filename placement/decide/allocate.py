@@ -1,4 +1,4 @@
-"""Finds a unit for every block of a job: the one where others of the block are, or a free one."""
+"""Finds a unit for each block of a job: the unit that has workers of the block already, or a free unit."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -17,13 +17,13 @@ from placement.observe.model import Demand, Node
 
 Members = Sequence[Member]
 
-MOST_DEMANDS: Final = 4  # different demands on nodes that the workers of one job may have
-MOST_COMPARED: Final = 1000  # conditions of one namespace's waiting jobs that a decision compares
-OF_A_KIND: Final = 10  # cost of one more demand, in conditions: a demand is compared with every node
+MOST_DEMANDS: Final = 4  # how many demands the workers of one job may have, without repetitions
+MOST_COMPARED: Final = 1000  # maximum number of conditions that a decision compares for one namespace
+DEMAND_COST: Final = 10  # how many conditions a demand counts as: each demand is compared with every node
 
 
 class UnplacedError(Exception):
-    """Some blocks of a job get no unit now; the message has the reason, unless there is a shortage."""
+    """Some blocks of a job get no unit now. The message is empty if ``shortage`` has the reason."""
 
     def __init__(
         self, why: str = "", reason: Reason = Reason.UNITS, shortage: Shortage | None = None
@@ -33,36 +33,36 @@ class UnplacedError(Exception):
 
 
 class Allocator:
-    """Gives units to jobs, one job after the other."""
+    """Chooses units for jobs, one job after the other."""
 
     def __init__(self, cluster: Cluster, doubtful: Collection[str], ends: Ends) -> None:
-        # Nodes that an admitted job did not get, by name: their units are chosen last for every job.
+        # ``doubtful``: the names of nodes that an admitted job did not get. Their units are chosen last.
         self._cluster, self._doubtful, self._ends = cluster, doubtful, ends
         self._rankings: dict[tuple[str, int, tuple[Demand, ...]], Ranking] = {}
-        self._compared: Counter[str] = Counter()
+        self._compared_parts: Counter[str] = Counter()
 
     def open(self, job: Job, failure: Failure | None, *, reserves: bool) -> Opening:
-        """Returns a unit for every block of a job without `Job.obstacle`.
+        """Returns the opening of a job, which must have no `Job.obstacle`.
 
-        Units of an earlier failure are the last that it gets. The first job that may reserve units, and does
-        not fit, gets the reservation.
+        Units of the job's earlier failures are chosen last. With ``reserves``, a job that does not fit gets
+        the reservation if no job has it yet.
 
         Raises:
-            UnplacedError: There is none.
+            UnplacedError: A block gets no unit.
         """
         units, unplaced = dict[int, str](), list(job.blocks.values())
         if not job.all_wait:
             self._check_pins(job)
-            own = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
-            unplaced = [job.blocks[block] for block, unit in own.items() if unit is None]
+            units_by_block = {block: self._rejoin(job, pods) for block, pods in job.blocks.items()}
+            unplaced = [job.blocks[block] for block, unit in units_by_block.items() if unit is None]
             unpinned = {member.block for member in job.unpinned_workers}
-            units = {block: unit for block, unit in own.items() if unit and block in unpinned}
+            units = {block: unit for block, unit in units_by_block.items() if unit and block in unpinned}
         if unplaced:
             units |= self.settle(job, unplaced, failure, reserves=reserves)
         return Opening(job, units)
 
     def _check_pins(self, job: Job) -> None:
-        """Checks that pins of two simultaneous leaders do not contradict each other: pins stay."""
+        """Checks that pins do not contradict each other. Two leaders may have pinned, and pins stay."""
         owners: dict[str, int] = {}
         for block, pods in job.blocks.items():
             units = {member.unit for member in pods if member.unit}
@@ -73,80 +73,81 @@ class Allocator:
                     raise UnplacedError(messages.same_pin(owners[unit], block, unit))
 
     def _rejoin(self, job: Job, pods: Members) -> str | None:
-        """Returns the unit where other workers of the block are; None if there are none."""
+        """Returns the unit that other workers of a block have; None if no worker has a unit."""
         for member in pods:
             pod = member.pod
             if not pod.gated and member.unit is None:
                 raise UnplacedError(messages.by_hand(pod.name, pod.node))
         units = sorted({member.unit for member in pods if member.unit})
-        coming = [member for member in pods if member.pod.gated and member.pod.opened is None]
-        standing = [member for member in pods if not member.pod.gated or member.pod.opened is not None]
+        unpinned = [member for member in pods if member.pod.gated and member.pod.opened is None]
+        admitted = [member for member in pods if not member.pod.gated or member.pod.opened is not None]
         why = None
         for unit in units:
-            present = [member for member in standing if member.unit == unit]
-            why = self._crowded(job, unit, present, coming)
+            present = [member for member in admitted if member.unit == unit]
+            why = self._why_crowded(job, unit, present, unpinned)
             if why is None:
                 return unit
         if why is not None:
             raise UnplacedError(why)
         return None
 
-    def _crowded(self, job: Job, unit_id: str, present: Members, coming: Members) -> str | None:
-        """Returns why the workers of a block without a node cannot all get one in a unit; or None."""
-        unplaced = [member for member in (*present, *coming) if not member.pod.node]
+    def _why_crowded(self, job: Job, unit_id: str, present: Members, unpinned: Members) -> str | None:
+        """Returns why a unit has too few nodes for the unbound workers of a block; None if it has enough."""
+        unplaced = [member for member in (*present, *unpinned) if not member.pod.node]
         unit = self._cluster.topology.unit(job.place.unit, unit_id)
         occupied = {member.pod.node for member in present}
         nodes = [node for node in unit.nodes if node.name not in occupied] if unit else []
-        reasons = [reason for node in nodes if (reason := self._unfit(job, node, unplaced))]
+        reasons = [reason for node in nodes if (reason := self._why_unfit(job, node, unplaced))]
         if len(nodes) - len(reasons) >= len(unplaced):
             return None
         why = reasons[0] if reasons else messages.too_few_nodes(len(nodes))
         return messages.crowded(unplaced[0].pod.name, unit_id, why)
 
-    def _unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
-        """Returns why a node of a job's own unit does not suit its pods; None if it does."""
+    def _why_unfit(self, job: Job, node: Node, pods: Iterable[Member]) -> str | None:
+        """Returns why a node of a unit that a job has does not suit the job's pods; None if it does."""
         demands = tuple(dict.fromkeys(member.demand for member in pods))
         cause = unsuited(node, demands)
-        # Others may share a single node, and what a pod that is pinned to it takes is already counted there.
+        # If the unit is a single node, jobs may share it, and its usage already includes pods that are pinned
+        # to it.
         if cause is None and (job.place.size > 1 or self._cluster.units.of(job.place.unit).divides):
             others = [holder for holder in self._cluster.holders.get(node.name, ()) if holder != job.key]
             if others:
                 return messages.node_held_by(node.name, shown(others[0]))
-            cause = self._cluster.full([node], demands)
-        cause = cause or self._cluster.repelled([node], job)
+            cause = self._cluster.why_full([node], demands)
+        cause = cause or self._cluster.why_repelled([node], job)
         return cause.detail if cause else None
 
     def settle(
         self, job: Job, blocks: Sequence[Members], failure: Failure | None, *, reserves: bool
     ) -> dict[int, str]:
-        """Returns free units for whole blocks, by the numbers of the blocks."""
+        """Returns free units for blocks, by the numbers of the blocks, and holds these units."""
         cluster, ranking = self._cluster, self._ranking(job)
         avoided = failure.units if failure else ()
-        wanted = len(blocks)
-        units = ranking.take(job, wanted, avoided, self._doubtful)
+        needed = len(blocks)
+        units = ranking.take(job, needed, avoided, self._doubtful)
         if not units:
-            possible = len(ranking.possible(wanted))
-            if possible >= wanted and (excess := cluster.guarantees.excess(job)):
+            possible = len(ranking.possible_units(needed))
+            if possible >= needed and (excess := cluster.guarantees.why_never(job)):
                 raise UnplacedError(excess, reason=Reason.NODES)
-            if reserves and cluster.reservation is None and possible >= wanted:
-                cluster.reservation = ranking.reserve(wanted, job, self._ends)
-            reserved = cluster.reservation is not None and cluster.reservation.job == job.key
-            shortage = Shortage(ranking, wanted, possible, reserved)
+            if reserves and cluster.reservation is None and possible >= needed:
+                cluster.reservation = ranking.reserve(needed, job, self._ends)
+            is_reserved = cluster.reservation is not None and cluster.reservation.job == job.key
+            shortage = Shortage(ranking, needed, possible, is_reserved)
             raise UnplacedError(reason=Reason.UNITS if shortage.can_end else Reason.NODES, shortage=shortage)
         by_block: dict[int, str] = {}
         for unit, pods in zip(units, blocks, strict=True):
             by_block[pods[0].block] = unit.id
             cluster.hold_unit(unit, job.key, job.place, pods[0].demand, pods[0].block)
-            whole = cluster.topology.whole(job.place.unit, unit)
-            for other in self._rankings.values():
-                other.touched(whole.nodes)
+            whole_unit = cluster.topology.whole_unit(job.place.unit, unit)
+            for other_ranking in self._rankings.values():
+                other_ranking.update(whole_unit.nodes)
         return by_block
 
     def _ranking(self, job: Job) -> Ranking:
         """Returns the units that suit a job.
 
         Raises:
-            UnplacedError: The conditions of the job, or of its namespace's jobs, cost too much to compare.
+            UnplacedError: The job, or its namespace, has too many conditions to compare.
         """
         place, demands = job.place, job.demands
         if len(demands) > MOST_DEMANDS:
@@ -154,12 +155,12 @@ class Allocator:
         ranking = self._rankings.get((place.unit, place.size, demands))
         if ranking is None:
             namespace = job.key[0]
-            parts = OF_A_KIND + sum(demand.parts for demand in demands)
-            before = self._compared[namespace]
-            if before + parts > MOST_COMPARED:
-                why = messages.many_conditions(namespace, before, parts, MOST_COMPARED)
+            parts = DEMAND_COST + sum(demand.parts for demand in demands)
+            compared = self._compared_parts[namespace]
+            if compared + parts > MOST_COMPARED:
+                why = messages.many_conditions(namespace, compared, parts, MOST_COMPARED)
                 raise UnplacedError(why, reason=Reason.PODS)
-            self._compared[namespace] += parts
+            self._compared_parts[namespace] += parts
             ranking = Ranking(self._cluster, place, demands)
             self._rankings[(place.unit, place.size, demands)] = ranking
         return ranking

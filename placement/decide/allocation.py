@@ -1,4 +1,4 @@
-"""Devices for device claims: those that nodes offer, that pods request, and that are already in use."""
+"""Devices for device claims: which devices nodes offer, pods request, and claims already have."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,90 +12,90 @@ from placement.observe.inventory import Inventory, Slice, key_of
 from placement.observe.model import Ask, Device, JobKey, Node, Pod, are_neuron
 
 CLAIMED: Final = "claimed devices"
-"""A resource of this program: the devices of a node that claims will get but the scheduler has not chosen."""
+"""A resource of this program: the devices of a node that the scheduler has not allocated to claims yet."""
 
 MOST_ASKS: Final = 8
-"""The highest number of requests for Neuron devices in all claims of a pod."""
+"""Maximum number of requests for Neuron devices in all claims of a pod."""
 
 
-class Taken(NamedTuple):
+class Allocation(NamedTuple):
     """Devices of a node that are allocated to a claim."""
 
     claim: JobKey  # the namespace, and ``claim/NAME`` in place of the name of a job
     node: str
-    used: Mapping[str, int]  # thousandths by resource, without the requests of the claim's pods
-    stranger: bool  # whether they are Neuron devices that no existing pod uses
+    amounts: Mapping[str, int]  # by resource, in thousandths, without the requests of the claim's pods
+    is_orphaned: bool  # whether the devices are Neuron devices that no existing pod uses
 
 
 class ClaimError(Exception):
     """The claims of a pod cannot be compared with nodes. The arguments are those of a `Fault`."""
 
 
-def unmet(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int]) -> Ask | None:
-    """Returns a request of a pod for which a node has too few devices left; None if it has enough for all.
+def unmet_request(asks: Sequence[Ask], devices: Sequence[Device], used: Mapping[str, int]) -> Ask | None:
+    """Returns a request of a pod for which a node has too few free devices; None if it has enough for all.
 
-    The request with the most conditions is first, and takes the devices that suit the fewest requests. A
-    request for all devices of the node is met only if none of them is in use.
+    The request with the most conditions chooses first, and chooses devices that suit the fewest requests. A
+    request for all devices of the node is met only if none of the devices is in use.
     """
-    taken_keys = {device.key for device in devices if device.tainted}
+    chosen = {device.key for device in devices if device.tainted}
     suiting = {
-        kind: [device.key for device in devices if kind <= device.attributes]
-        for kind in {ask.conditions for ask in asks}
+        conditions: [device.key for device in devices if conditions <= device.attributes]
+        for conditions in {ask.conditions for ask in asks}
     }
-    wanted = Counter(chain.from_iterable(suiting.values()))
+    request_counts = Counter(chain.from_iterable(suiting.values()))
     for ask in sorted(asks, key=lambda ask: -len(ask.conditions)):
         suitable = suiting[ask.conditions]
-        free = [key for key in suitable if key not in used and key not in taken_keys]
+        free = [key for key in suitable if key not in used and key not in chosen]
         count = ask.count or max(len(suitable), 1)
         if len(free) - used.get(CLAIMED, 0) // 1000 < count:
             return ask
         if len(suiting) > 1:
-            free.sort(key=wanted.__getitem__)
-        taken_keys.update(free[:count])
+            free.sort(key=request_counts.__getitem__)
+        chosen.update(free[:count])
     return None
 
 
-def offered(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
+def with_devices(inventory: Inventory, nodes: Mapping[str, Node]) -> Mapping[str, Node]:
     """Returns the nodes with their devices, and with the extended resources that the devices serve."""
     if inventory.lost:
         return nodes
     by_node: defaultdict[str, list[Device]] = defaultdict(list)
-    # If several classes have the same extendedResourceName, the newest is used. If these are equally old, the
-    # first by name does (API reference).
-    ordered = sorted(sorted(inventory.classes.items(), reverse=True), key=lambda item: item[1].created)
-    newest = {kind.resource: kind for _, kind in ordered if kind.resource}
-    serving = [kind for kind in newest.values() if not kind.fault]
+    # If several classes have the same extendedResourceName, the newest is used; if they are equally old, the
+    # first by name (API reference).
+    by_age = sorted(sorted(inventory.classes.items(), reverse=True), key=lambda item: item[1].created)
+    newest = {kind.resource: kind for _, kind in by_age if kind.resource}
+    classes = [kind for kind in newest.values() if not kind.fault]
     for node, device in _devices(inventory.slices.values()):
-        resources = {kind.resource for kind in serving if kind.conditions <= device.attributes}
-        serves = resources and not device.tainted
-        by_node[node].append(replace(device, resources=tuple(resources)) if serves else device)
-    return {**nodes, **{name: _offering(nodes[name], by_node[name]) for name in by_node if name in nodes}}
+        resources = {kind.resource for kind in classes if kind.conditions <= device.attributes}
+        is_offered = resources and not device.tainted
+        by_node[node].append(replace(device, resources=tuple(resources)) if is_offered else device)
+    return {**nodes, **{name: _with_devices(nodes[name], by_node[name]) for name in by_node if name in nodes}}
 
 
 def _devices(slices: Iterable[Slice]) -> Iterator[tuple[str, Device]]:
     """Yields the devices of each pool whose newest generation is complete, each with the name of its node."""
     pools: defaultdict[tuple[str, str], defaultdict[int, list[Slice]]]
     pools = defaultdict(lambda: defaultdict(list))
-    for piece in slices:
-        pools[piece.pool][piece.generation].append(piece)
+    for part in slices:
+        pools[part.pool][part.generation].append(part)
     for generations in pools.values():
         newest = generations[max(generations)]
-        if all(piece.slices == len(newest) for piece in newest):
-            yield from ((piece.node, device) for piece in newest for device in piece.devices)
+        if all(part.slices == len(newest) for part in newest):
+            yield from ((part.node, device) for part in newest for device in part.devices)
 
 
-def _offering(node: Node, devices: list[Device]) -> Node:
+def _with_devices(node: Node, devices: list[Device]) -> Node:
     counts = Counter(resource for device in devices for resource in device.resources)
-    # A resource that the kubelet itself counts comes from a device plugin, and that amount is right.
-    own = {name: amount for name, amount in node.allocatable.items() if amount}
+    # If the kubelet reports an amount of the resource, a device plugin serves it, and that amount is used.
+    from_plugins = {name: amount for name, amount in node.allocatable.items() if amount}
     return replace(
         node,
         devices=tuple(sorted(devices, key=lambda device: device.key)),
-        allocatable={name: 1000 * count for name, count in counts.items()} | own,
+        allocatable={name: 1000 * count for name, count in counts.items()} | from_plugins,
     )
 
 
-def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Taken]:
+def allocations(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) -> Iterator[Allocation]:
     """Yields for each claim and node the devices of the node that are allocated to the claim."""
     if not inventory.claims:
         return
@@ -105,15 +105,18 @@ def taken(inventory: Inventory, nodes: Mapping[str, Node], pods: Iterable[Pod]) 
         by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for driver, pool, device_name in claim.devices:
             key = key_of(driver, pool, device_name)
-            # If its slice is gone, the node is unknown. Its name is usually that of the pool.
+            # If the slice of the device is gone, the node is unknown: a pool usually has the name of its
+            # node.
             node, device = devices.get(key, (pool, None))
             by_node[node].update(dict.fromkeys((key, *(device.resources if device else ())), 1000))
         users = [by_uid[uid] for uid in claim.users if uid in by_uid]
-        counted = Counter[str]()
+        requested = Counter[str]()
         for pod in users if claim.extended else ():
-            counted.update(pod.demand.requests)
-        for node, used in by_node.items():
-            yield Taken((namespace, f"claim/{name}"), node, used - counted, claim.neuron and not users)
+            requested.update(pod.demand.requests)
+        for node, amounts in by_node.items():
+            yield Allocation(
+                (namespace, f"claim/{name}"), node, amounts - requested, claim.neuron and not users
+            )
 
 
 def requested_devices(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
@@ -124,31 +127,31 @@ def requested_devices(inventory: Inventory, pod: Pod) -> tuple[Ask, ...]:
     """
     if inventory.lost and pod.gated:
         raise ClaimError("lost", inventory.lost)
-    asks = tuple(chain.from_iterable(_asked(inventory, pod, *entry) for entry in pod.claims))
+    asks = tuple(chain.from_iterable(_requests_of(inventory, pod, *entry) for entry in pod.claims))
     if len(asks) > MOST_ASKS:
         raise ClaimError("asks", len(asks), MOST_ASKS)
     return asks
 
 
-def _asked(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator[Ask]:
+def _requests_of(inventory: Inventory, pod: Pod, template: str, name: str) -> Iterator[Ask]:
     """Yields the requests for Neuron devices in one claim of a pod; the scheduler handles other devices."""
-    what, claim = messages.template(template), inventory.claims.get((pod.namespace, name))
+    template_name, claim = messages.template(template), inventory.claims.get((pod.namespace, name))
     if not template:
         raise ClaimError("shared", name)
     if claim is None or claim.owner != pod.uid:
-        raise ClaimError("unmade", what)
+        raise ClaimError("unmade", template_name)
     if claim.fault:
-        raise ClaimError("of", what, claim.fault)
+        raise ClaimError("of", template_name, claim.fault)
     if claim.mode and pod.place and pod.place.placer is Placer.WHOLE_JOB and claim.mode != pod.place.size:
-        raise ClaimError("mode", what, claim.mode, pod.place.size)
+        raise ClaimError("mode", template_name, claim.mode, pod.place.size)
     for request in claim.requests:
-        kind = inventory.classes.get(("", request.device_class))
-        if kind is None:
-            raise ClaimError("class", what, request.device_class)
-        conditions = kind.conditions | request.conditions
+        device_class = inventory.classes.get(("", request.device_class))
+        if device_class is None:
+            raise ClaimError("class", template_name, request.device_class)
+        conditions = device_class.conditions | request.conditions
         if are_neuron(conditions):
-            if kind.fault:
-                raise ClaimError("of", messages.device_class(request.device_class), kind.fault)
+            if device_class.fault:
+                raise ClaimError("of", messages.device_class(request.device_class), device_class.fault)
             if request.fault:
-                raise ClaimError("of", what, request.fault)
-            yield Ask(what, conditions, request.count)
+                raise ClaimError("of", template_name, request.fault)
+            yield Ask(template_name, conditions, request.count)

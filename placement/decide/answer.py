@@ -1,6 +1,6 @@
-"""Whether a job would start if it were created now: a decision with its Pods added to the cluster. Pure.
+"""Answers whether a job would start if it were created now, by a decision that includes its Pods. Pure.
 
-The answer names no object of others, because the preview service gives it to users who may not list Pods.
+The answer names no objects of other users, because its readers may not have the right to list Pods.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +19,13 @@ from placement.observe.coming import coming
 from placement.observe.model import Pod
 
 MOST_PODS: Final = 1024
-"""Maximum number of Pods of a job in a question."""
+"""Maximum number of Pods of the job in a question."""
 LONGEST: Final = 253
-"""Maximum length of a name, as for the API server; those of jobs stay in caches."""
+"""Maximum length of a name, as for the API server: names of jobs stay in caches."""
 MOST_DECISIONS: Final = 30
-"""Maximum number of decisions for the start of a job: the program makes its own ones at the same time."""
+"""Maximum number of decisions that forecast a start: the program needs time for its other decisions."""
 ABSENT: Final = "job that is asked about"
-"""In place of the job's name, so that Pods of a stored job are not among its own: no label has spaces."""
+"""Part of the job's name here, so that an existing job never has the same name: no label has spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class Answer:
     """Whether a job would start now.
 
     Attributes:
-        fits: Whether it would.
-        units: The units that it would get.
-        position: Its position in the queue, from 1; None if it starts, or cannot be admitted at present.
+        fits: Whether the job would start.
+        units: The units that the job would get.
+        position: Its position in the queue, from 1; None if it would start, or cannot be admitted at present.
         waiting: The number of other jobs that wait.
-        start: When it may start; None if that is not known.
-        exact: Whether that depends on time limits only.
-        why: What it would wait for.
-        now: When the program saw this.
+        start: When it may start; None if that is unknown.
+        exact: Whether the start depends on time limits only, and on no assumption.
+        why: Why it would wait; empty if it would start.
+        now: The time of the decision.
     """
 
     fits: bool
@@ -57,13 +57,13 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     """Returns the Pods of a job that the preview service describes.
 
     Raises:
-        ValueError: It describes none that whole-job admission could place.
+        ValueError: Whole-job admission does not place the job, or the question is invalid.
     """
     workers: list[dict[str, Any]] = []
     sets = int(question["sets"])
     for part in question["pods"]:
         count = int(part["count"]) if read(part["pod"]["metadata"]) else 0
-        if (len(workers) + count) * max(sets, 1) > MOST_PODS:  # also of a question that no preview has sent
+        if (len(workers) + count) * max(sets, 1) > MOST_PODS:  # the question may come from another client
             raise ValueError(messages.many_workers(MOST_PODS))
         workers += [part["pod"]] * count
     place = read(workers[0]["metadata"]) if workers else None
@@ -77,39 +77,39 @@ def pods_of(question: Mapping[str, Any], now: datetime) -> list[Pod]:
     pods = coming(*names, workers, place, sets if place.group else 1, {}, now)
     if not pods:
         raise ValueError(messages.EMPTY)
-    # With a node or a pin, the reason would name the jobs that are there.
+    # If the Pods had a node or a pin, the reason would name the jobs on that node or unit.
     return [replace(pod, job=f"{ABSENT} {pod.job}", node="", opened=None, plan="") for pod in pods]
 
 
 def answer_for(scene: Scene, pods: Sequence[Pod], goes_on: Callable[[], bool] = lambda: True) -> Answer:
     """Returns whether a job with these Pods would start if it were created now.
 
-    If ``goes_on`` returns false, the start is unknown.
+    The forecast of the start ends when ``goes_on`` returns false.
     """
     keys = {pod.key for pod in pods}
     tuning = replace(scene.tuning, preempts=False)
     scene = replace(scene, pods=(*scene.pods, *pods), tuning=tuning)
     decision = scene.decision()
-    # A Pod whose annotation is not believed is in a job of its own.
-    own = [waiting for waiting in decision.waiting if waiting.job.pods[0].pod.key in keys]
+    # A Pod whose annotation is not trusted is a job of its own.
+    own_jobs = [waiting for waiting in decision.waiting if waiting.job.pods[0].pod.key in keys]
     openings = {opening.job.key: opening.units for opening in decision.openings}
-    units = tuple(unit for key, own_units in openings.items() if key in keys for unit in own_units)
+    units = tuple(unit for key, job_units in openings.items() if key in keys for unit in job_units)
     queue = [*openings, *(waiting.job.key for waiting in decision.waiting if waiting.reason not in STUCK)]
-    waits = {*openings, *(waiting.job.key for waiting in decision.waiting)}
-    others = len(waits - keys - {waiting.job.key for waiting in own})
-    if not own:
-        return Answer(True, units, None, others, scene.now, True, "", scene.now)  # noqa: FBT003 - its fields
-    key, stuck = own[0].job.key, own[0].reason in STUCK
-    position = None if stuck else queue.index(key) + 1
-    starts = forecast(scene, decision, () if stuck else keys, MOST_DECISIONS, goes_on)
-    known = starts.keys() >= {waiting.job.key for waiting in own}
-    start = max((start.at for start in starts.values()), default=None) if known else None
-    exact = known and all(start.at == start.latest for start in starts.values())
-    return Answer(False, (), position, others, start, exact, _why(own[0]), scene.now)  # noqa: FBT003 - as above
+    waiting_jobs = {*openings, *(waiting.job.key for waiting in decision.waiting)}
+    other_count = len(waiting_jobs - keys - {waiting.job.key for waiting in own_jobs})
+    if not own_jobs:
+        return Answer(True, units, None, other_count, scene.now, True, "", scene.now)  # noqa: FBT003 - its fields
+    key, is_stuck = own_jobs[0].job.key, own_jobs[0].reason in STUCK
+    position = None if is_stuck else queue.index(key) + 1
+    starts = forecast(scene, decision, () if is_stuck else keys, MOST_DECISIONS, goes_on)
+    is_known = starts.keys() >= {waiting.job.key for waiting in own_jobs}
+    start = max((start.at for start in starts.values()), default=None) if is_known else None
+    is_exact = is_known and all(start.at == start.latest for start in starts.values())
+    return Answer(False, (), position, other_count, start, is_exact, _why(own_jobs[0]), scene.now)  # noqa: FBT003 - as above
 
 
 def _why(waiting: Waiting) -> str:
-    """Returns what a job would wait for, without the parts that name objects of others."""
+    """Returns why a job would wait, without the parts that name objects of other users."""
     if not waiting.shortage:
         return WITHOUT_NAMES.get(waiting.reason, waiting.why)
     if waiting.reason in (Reason.GUARANTEE, Reason.RESERVED):

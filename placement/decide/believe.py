@@ -1,7 +1,7 @@
 """Decides which placement annotations are trusted: anyone who can write a pod can write its annotation.
 
-A pod whose annotation is not believed holds only what it really has: its node and its devices. It is part of
-no job, and the commands show why.
+A pod whose annotation is not trusted belongs to no job. It holds only its node and its devices, and the
+commands show why.
 """
 
 import re
@@ -24,46 +24,46 @@ PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A pod with the facts that the decision accepts: a member of its job, or a job of its own."""
+    """A pod with the facts that decisions trust: a member of its job, or a job of its own."""
 
     pod: Pod  # as it was read
     key: JobKey  # its job; for a pod that belongs to no job, the pod itself
-    place: Place | None  # where it takes a node for a job; None where it does not, or is not believed
-    demand: Demand  # what it asks of a node, with what it claims
-    claimed: bool  # whether claims give it Neuron devices of its node
-    neuron: bool  # whether it requests or claims devices of a family
-    pin: str | None  # the unit of its pin, or the one that an unfinished admission plans for it
-    problem: str  # why it cannot be placed, or is not believed; else empty
-    unit: str | None = (
-        None  # for a worker, the unit of its node, whose label may change; else that of its pin
-    )
-    alone: bool = field(init=False)  # whether it is a job of its own
+    place: Place | None  # its placement annotation; None if it has none, or if the annotation is not trusted
+    demand: Demand  # its demand on a node, including its device claims
+    has_claim: bool  # whether its claims have, or will get, Neuron devices of its node
+    uses_devices: bool  # whether it requests or claims devices of a family
+    pin: str | None  # the unit of its pin, or the unit that an unfinished admission plans for it
+    problem: str = ""  # why it cannot be placed, or why its annotation is not trusted; empty otherwise
+    unit: str | None = None  # for a worker with a node, the unit of the node; otherwise, the unit of its pin
+    is_own_job: bool = field(init=False)  # whether it is a job of its own
 
     def __post_init__(self) -> None:
-        """Computes what each decision asks."""
-        self.alone = is_pod(self.key)
+        """Computes once what every decision needs."""
+        self.is_own_job = is_pod(self.key)
 
     @property
     def block(self) -> int:
-        """The number of the job's unit that it belongs to: consecutive pods share one."""
+        """The number of the block to which the pod belongs: pods with consecutive numbers share a block."""
         return self.pod.number // self.place.size if self.place else 0
 
 
-def unjudged(pod: Pod, units: Units) -> Member:
-    """Returns a pod that cannot be examined. It is treated as if it had everything that it names."""
-    neuron = pod.demand.uses(units.devices) or bool(pod.claims)
-    return Member(pod, pod.key, pod.place, pod.demand, claimed=False, neuron=neuron, pin=pod.pin, problem="")
+def unexamined(pod: Pod, units: Units) -> Member:
+    """Returns a pod that cannot be examined, as if it had all devices that it requests and claims."""
+    uses_devices = pod.demand.uses(units.devices) or bool(pod.claims)
+    return Member(
+        pod, pod.key, pod.place, pod.demand, has_claim=False, uses_devices=uses_devices, pin=pod.pin
+    )
 
 
-def _doubt(pod: Pod, topology: Topology, units: Units, *, neuron: bool) -> str:
-    """Returns why a worker's placement annotation is not believed; empty if it is."""
-    place = pod.place
+def _distrust_reason(member: Member, topology: Topology, units: Units) -> str:
+    """Returns why the placement annotation of a pod is not trusted; empty if it is."""
+    pod, place = member.pod, member.pod.place
     if place is None:
         return ""
     kind = units.kinds.get(place.unit)
     if kind is None or not kind.takes(place.size):
         return messages.fault("units", place.size, place.unit[:80])
-    if not (neuron or pod.claims) and place.placer is Placer.WHOLE_JOB:
+    if not (member.uses_devices or pod.claims) and place.placer is Placer.WHOLE_JOB:
         return messages.fault("devices", kind.resource)
     node = topology.nodes.get(pod.node) if pod.node else None
     if node is not None and place.unit not in node.labels:
@@ -75,10 +75,11 @@ class Belief:
     """Decides which annotations of pods are trusted, from what the watches show.
 
     Args:
-        bound: The time after its admission for which a pod counts as having the devices that it claims: the
-            watch of pods may be ahead of the watch of claims. After that, only allocated devices are used.
-        known: The members of the last decision, by the uids of pods, if units were the same, and nodes for
-            those that have one. A pod without claims that has not changed is the same member.
+        bound: The time after a pod's admission in which the pod is assumed to have the devices that it
+            claims, because the watch of pods may be ahead of the watch of claims. Later, only allocated
+            devices count.
+        known_members: Members of the last decision that are still right, by the pod's uid. A member is used
+            again if its pod has not changed and no pod has claims.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - all inputs of the decision
@@ -89,64 +90,67 @@ class Belief:
         units: Units,
         now: datetime,
         bound: timedelta,
-        known: Mapping[str, Member] | None = None,
+        known_members: Mapping[str, Member] | None = None,
     ) -> None:
         self._inventory, self._topology, self._units = inventory, topology, units
         self._now, self._bound = now, bound
         claims = inventory.claims.items()
-        self._having = {(there, uid) for (there, _), claim in claims if claim.neuron for uid in claim.users}
-        self._planned = self._plans(pods)
-        self._uses = cache(lambda demand: demand.uses(units.devices))  # many pods have one demand
-        self._known = {} if self._having or known is None else known
+        users = ((key[0], claim.users) for key, claim in claims if claim.neuron)
+        self._claim_users = {(namespace, uid) for namespace, uids in users for uid in uids}
+        self._planned_units = self._read_plans(pods)
+        # Many pods have the same demand.
+        self._uses_devices = cache(lambda demand: demand.uses(units.devices))
+        self._known_members = {} if self._claim_users or known_members is None else known_members
         self.members: dict[str, Member] = {}
 
-    def of(self, pod: Pod) -> Member:
-        """Returns a pod with those facts that are believed."""
-        member = self._known.get(pod.uid)
+    def member_of(self, pod: Pod) -> Member:
+        """Returns a pod with the facts that decisions trust."""
+        member = self._known_members.get(pod.uid)
         if member is None or member.pod is not pod:
-            member = self._judged(pod)
-        if not (pod.claims or self._having):
+            member = self._examine(pod)
+        if not (pod.claims or self._claim_users):
             self.members[pod.uid] = member
-        if self._planned and pod.gated and member.place and member.pin is None and (unit := self._due(pod)):
-            return replace(member, pin=unit, unit=unit)
+        if self._planned_units and pod.gated and member.place and member.pin is None:
+            unit = self._planned_unit(pod)
+            return replace(member, pin=unit, unit=unit) if unit else member
         return member
 
-    def _judged(self, pod: Pod) -> Member:
-        member = self.claiming(pod)
-        if pod.place and (why := _doubt(pod, self._topology, self._units, neuron=member.neuron)):
+    def _examine(self, pod: Pod) -> Member:
+        member = self.with_claims(pod)
+        if pod.place and (why := _distrust_reason(member, self._topology, self._units)):
             key = pod.namespace, f"pod/{pod.name}"
             return replace(member, key=key, place=None, pin=None, problem=why, unit=None)
         return member
 
-    def claiming(self, pod: Pod) -> Member:
-        """Returns a pod with the devices that it claims and has; its annotation need not be believed."""
+    def with_claims(self, pod: Pod) -> Member:
+        """Returns a pod with the devices that it claims and has, whether or not its annotation is trusted."""
         demand, problem = pod.demand, messages.fault(*pod.fault) if pod.fault else ""
-        claimed = (pod.namespace, pod.uid) in self._having
-        if pod.claims and not claimed and (not pod.node or self._is_new(pod)):
-            asks, why = self._asks(pod)
+        has_claim = (pod.namespace, pod.uid) in self._claim_users
+        if pod.claims and not has_claim and (not pod.node or self._is_new(pod)):
+            requests, why = self._claim_requests(pod)
             problem = problem or why
-            # If it has a node, its claims list the devices that it takes there, or will list them.
-            claimed = bool(pod.node and asks)
-            if asks and not claimed:
-                demand = shared(replace(demand, claims=asks))
-        uses = claimed or self._uses(demand)
+            # If the pod has a node, its claims list its devices on this node, or soon will.
+            has_claim = bool(pod.node and requests)
+            if requests and not has_claim:
+                demand = shared(replace(demand, claims=requests))
+        uses_devices = has_claim or self._uses_devices(demand)
         node = self._topology.nodes.get(pod.node) if pod.place else None
         unit = (node.unit(pod.place.unit) if node and pod.place else None) or pod.pin
-        return Member(pod, pod.key, pod.place, demand, claimed, uses, pod.pin, problem, unit)
+        return Member(pod, pod.key, pod.place, demand, has_claim, uses_devices, pod.pin, problem, unit)
 
     def _is_new(self, pod: Pod) -> bool:
         return pod.opened is not None and abs(self._now - pod.opened) < self._bound
 
-    def _asks(self, pod: Pod) -> tuple[tuple[Ask, ...], str]:
-        """Returns the requests of a pod's claims, and the reason if they cannot be determined."""
+    def _claim_requests(self, pod: Pod) -> tuple[tuple[Ask, ...], str]:
+        """Returns the requests of a pod's claims, and the reason if they cannot be read; otherwise empty."""
         try:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
-            # After its admission it holds the unit to which it is pinned, even if its claims are gone.
+            # An admitted pod holds the unit of its pin, even if its claims are gone.
             return ((Ask(messages.ALL_CLAIMS, OURS, 0),) if pod.opened else ()), messages.fault(*error.args)
 
-    def _plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
-        """Returns the units, and the times, that unfinished admissions plan for blocks without pods."""
+    def _read_plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
+        """Returns the planned unit, with the time of the plan, of each block that has no admitted worker."""
         plans: dict[tuple[JobKey, int], tuple[str, datetime]] = {}
         for pod in pods:
             if pod.opened is not None and pod.plan and not pod.deleting and self._is_new(pod):
@@ -158,7 +162,7 @@ class Belief:
                     plans.pop((pod.key, pod.block), None)
         return plans
 
-    def _due(self, pod: Pod) -> str | None:
-        """Returns the planned unit of a pod that existed then; a recreated pod may need another unit."""
-        unit, since = self._planned.get((pod.key, pod.block), (None, self._now))
+    def _planned_unit(self, pod: Pod) -> str | None:
+        """Returns the planned unit of a pod; None for a pod that was created after the plan."""
+        unit, since = self._planned_units.get((pod.key, pod.block), (None, self._now))
         return unit if pod.created <= since else None

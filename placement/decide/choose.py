@@ -1,7 +1,7 @@
-"""Chooses the free units for a job: those whose loss costs larger jobs least.
+"""Chooses free units for a job, so that as many large units as possible stay free for larger jobs.
 
-Smaller jobs fill UltraServers that are already in use, so that whole ones stay free. Among equal units the
-first by name is chosen, so that a decision always has the same result.
+Small jobs get units on UltraServers that are already in use. Among equally good units the first by name is
+chosen, so that a decision always has the same result.
 """
 
 from collections import defaultdict
@@ -22,201 +22,212 @@ from placement.observe.model import Demand, Guarantee, JobKey, Node
 
 Rank = tuple[tuple[bool, ...], int, int]
 Entry = tuple[Rank, tuple[str, ...]]
-"""The rank; then the ids of the larger units that contain the unit, and its own: neighbours come together."""
+"""The rank of a unit; then the ids of the larger units that contain the unit, and its own id.
+
+In this order, units of the same larger unit come together.
+"""
 
 
 class Ranking:
-    """The units that suit pods with equal demands, those with the least loss first.
+    """The units that suit pods with equal demands, sorted by rank.
 
-    This is a heap with entries that can be outdated: `take` drops an entry whose rank is no longer the
-    unit's, because `touched` has added a new one.
+    The units are in a heap, whose entries can be outdated. If the rank of a unit changes, `update` adds a new
+    entry, and `take` drops the old entry.
     """
 
     def __init__(self, cluster: Cluster, place: Place, demands: tuple[Demand, ...]) -> None:
         self._cluster, self.place, self.demands = cluster, place, demands
-        # Every unit that suits the pods, held or not, by id; and why the others do not suit them.
+        # The units that suit the pods, by id, whether or not they have holders; and why other units do not.
         self._kind = kind = cluster.units.kind(place)
-        self.parts = kind.divides  # whether a job may have fewer nodes of a unit than there are
-        self.fitting, self.unfit = cluster.topology.suited(place.unit, place.size, kind.nodes, demands)
-        self.broken = {unit: cause for unit, cause in self.unfit.items() if cause.kind != "not selected"}
-        self._possible: list[Unit] = []
-        can = cluster.can_become_free
-        self._unexamined = (unit for unit in self.fitting.values() if can(unit, place, kind, demands))
-        # The rank depends on what is left in wider units, and in the unit itself if jobs share it.
-        shared = [place.unit] if kind.shared else []
+        self.parts = kind.divides  # whether a job may have fewer nodes than the unit has
+        self.units, self.causes = cluster.topology.units_for(place.unit, place.size, kind.nodes, demands)
+        self.broken = {unit: cause for unit, cause in self.causes.items() if cause.kind != "not selected"}
+        self._examined: list[Unit] = []
+        is_possible = cluster.can_become_free
+        self._unexamined = (unit for unit in self.units.values() if is_possible(unit, place, kind, demands))
+        # The rank depends on the free nodes of larger units, and of the unit itself if jobs share the unit.
+        own_label = [place.unit] if kind.shared else []
         kinds = cluster.units.kinds
         labels = cluster.units.labels
-        wider = [*shared, *(key for key in labels if kinds[key].nodes > kind.nodes)]
-        self._wider = [(labels.index(key), key, kinds[key].usable) for key in wider]
+        larger_labels = [*own_label, *(key for key in labels if kinds[key].nodes > kind.nodes)]
+        self._larger_labels = [(labels.index(key), key, kinds[key].usable) for key in larger_labels]
         self._unit_ids = cluster.topology.unit_ids(labels)
-        self._single = place.size == 1 and not kind.divides
-        # Nothing becomes free during a decision, so full units are not ranked.
-        self._states = {unit.id: (unit, self.taken(unit)) for unit in self.fitting.values()}
-        self._touched: set[str] = set()  # names of nodes that jobs got since then
-        free = [unit for unit, cause in self._states.values() if cause is None]
+        self._is_single_node = place.size == 1 and not kind.divides
+        # No unit becomes free during a decision, so only units that are free now are ranked.
+        self._unit_states = {unit.id: (unit, self.why_not_free(unit)) for unit in self.units.values()}
+        self._changed_nodes: set[str] = set()  # names of nodes that jobs got after that
+        free = [unit for unit, cause in self._unit_states.values() if cause is None]
         self._heap: list[Entry] = [self._entry(unit) for unit in free]
-        # Units that are reserved or kept against the last job; the next one may use them.
-        self._aside: list[Entry] = []
-        # With guarantees, a search examines all units: how many a job can have at most, by the guarantees of
-        # its namespace, and whether units are reserved against it.
-        self._most: dict[tuple[tuple[Guarantee | None, ...], bool], int] = {}
-        self._inside: defaultdict[str, list[Unit]] = defaultdict(list)
+        # Entries of units that the last job could not use, because of a reservation or a guarantee.
+        self._set_aside: list[Entry] = []
+        # With guarantees, a search examines all units, so its result is stored: the maximum number of units
+        # that a job can have, by the guarantees of its namespace and whether nodes are reserved for another
+        # job.
+        self._maximum: dict[tuple[tuple[Guarantee | None, ...], bool], int] = {}
+        self._units_by_server: defaultdict[str, list[Unit]] = defaultdict(list)
         for unit in free:
-            self._inside[self._server(unit.nodes[0])].append(unit)
+            self._units_by_server[self._largest_unit_id(unit.nodes[0])].append(unit)
         heapify(self._heap)
 
     def take(
         self, job: Job, count: int, avoided: Collection[str] = (), doubtful: Collection[str] = ()
     ) -> list[Unit]:
-        """Returns the best units for a job that needs a number of them; none if there are too few.
+        """Returns the best ``count`` units for a job; an empty list if there are too few.
 
-        Units with doubtful nodes (given by name), and unclear units, come after all others; avoided units
-        (given by id) come last.
+        Avoided units come last. Before them come units with doubtful nodes, and units for which too many
+        anti-affinity terms exist.
+
+        Args:
+            job: The job.
+            count: The number of units.
+            avoided: The ids of units at which the job failed before.
+            doubtful: The names of nodes that an admitted job did not get.
         """
-        reserved, guarantees = self._cluster.reserved_from(job), self._cluster.guarantees
-        rooms, alike = guarantees.rooms(job), (guarantees.teams(job.key[0]), bool(reserved))
-        if self._most.get(alike, count) < count:
+        reserved, guarantees = self._cluster.nodes_closed_to(job), self._cluster.guarantees
+        rooms, team_key = guarantees.rooms(job), (guarantees.guarantees_of(job.key[0]), bool(reserved))
+        if self._maximum.get(team_key, count) < count:
             return []
-        if self._aside and (rooms or not reserved):
-            for entry in self._aside:
+        if self._set_aside and (rooms or not reserved):
+            for entry in self._set_aside:
                 heappush(self._heap, entry)
-            self._aside.clear()
+            self._set_aside.clear()
         best, last, repelled = self._search(job, count, reserved, rooms, avoided, doubtful)
         last.sort(key=lambda entry: entry[1][-1] in avoided)
-        others = (entry for entry in last if book(rooms, self.fitting[entry[1][-1]]))
-        both = best + list(islice(others, count - len(best)))
+        others = (entry for entry in last if book(rooms, self.units[entry[1][-1]]))
+        entries = best + list(islice(others, count - len(best)))
         for entry in chain(best, last, repelled):
             heappush(self._heap, entry)
-        # With units that come last for this job, another one might get more.
-        if rooms and not last and len(both) + len(repelled) < count:
-            self._most[alike] = len(both) + len(repelled)
-        return [self.fitting[names[-1]] for _, names in both] if len(both) == count else []
+        # If some units come last for this job only, another job may get more units than this job.
+        if rooms and not last and len(entries) + len(repelled) < count:
+            self._maximum[team_key] = len(entries) + len(repelled)
+        return [self.units[names[-1]] for _, names in entries] if len(entries) == count else []
 
     def _search(  # noqa: PLR0913, PLR0917 - all that a search depends on
         self,
         job: Job,
         count: int,
-        reserved: frozenset[str],
+        reserved_nodes: frozenset[str],
         rooms: list[Room],
         avoided: Collection[str],
         doubtful: Collection[str],
     ) -> tuple[list[Entry], list[Entry], list[Entry]]:
-        """Takes entries from the heap until enough are best; returns these, uncertain and repelled ones."""
-        best: list[Entry] = []
-        last: list[Entry] = []
+        """Takes entries from the heap until enough are best; returns best, last and repelled entries."""
+        best_entries: list[Entry] = []
+        last_entries: list[Entry] = []
         repelled: list[Entry] = []
         for entry, unit in self._ranked():
-            if self._cluster.repelled(unit.nodes, job):
+            if self._cluster.why_repelled(unit.nodes, job):
                 repelled.append(entry)
-            elif not reserved.isdisjoint(unit.names):
-                self._aside.append(entry)
+            elif not reserved_nodes.isdisjoint(unit.names):
+                self._set_aside.append(entry)
             elif (
                 unit.id in avoided
                 or not unit.names.isdisjoint(doubtful)
-                or self._cluster.repelling.unclear(unit.nodes, job.key[0])
+                or self._cluster.repelling.is_unclear(unit.nodes, job.key[0])
             ):
-                last.append(entry)
+                last_entries.append(entry)
             elif book(rooms, unit):
-                best.append(entry)
+                best_entries.append(entry)
             else:
-                self._aside.append(entry)
-            if len(best) == count:
+                self._set_aside.append(entry)
+            if len(best_entries) == count:
                 break
-        return best, last, repelled
+        return best_entries, last_entries, repelled
 
     def _ranked(self) -> Iterator[tuple[Entry, Unit]]:
-        """Removes entries from the heap, and yields those whose unit is free, the best first."""
-        seen: set[str] = set()
+        """Removes entries from the heap, and yields those of free units, each with its unit, best first."""
+        unit_ids: set[str] = set()
         while self._heap:
             entry = heappop(self._heap)
-            unit = self.fitting[entry[1][-1]]
-            if unit.id not in seen and entry[0] == self._rank(unit) and self.taken(unit) is None:
-                seen.add(unit.id)
+            unit = self.units[entry[1][-1]]
+            if unit.id not in unit_ids and entry[0] == self._rank(unit) and self.why_not_free(unit) is None:
+                unit_ids.add(unit.id)
                 yield entry, unit
 
-    def taken(self, unit: Unit) -> Cause | None:
+    def why_not_free(self, unit: Unit) -> Cause | None:
         """Returns why too few nodes of a unit are free; None if a job can have it."""
-        return self._cluster.taken(unit, self.place, self._kind, self.demands)
+        return self._cluster.why_not_free(unit, self.place, self._kind, self.demands)
 
-    def holders(self, unit: Unit, able: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
-        """Returns the jobs that must end before a block can have a unit, or None.
+    def holders(self, unit: Unit, can_end: AbstractSet[JobKey]) -> frozenset[JobKey] | None:
+        """Returns the jobs that must end before a block can have a unit; None if there are too few nodes.
 
-        If jobs share the unit, takes the nodes with the fewest holders, all of them in ``able``.
+        If jobs share the unit, chooses the nodes with the fewest holders, and only nodes whose holders are
+        all in ``can_end``.
         """
-        holders, shared = self._cluster.holders, self._kind.shared
-        whole = unit if shared else self._cluster.topology.whole(self.place.unit, unit)
-        by_node = [frozenset(holders.get(name, ())) for name in sorted(whole.names)]
-        if shared:
-            by_node = sorted((jobs for jobs in by_node if jobs <= able), key=len)[: self.place.size]
+        holders, is_shared = self._cluster.holders, self._kind.shared
+        whole_unit = unit if is_shared else self._cluster.topology.whole_unit(self.place.unit, unit)
+        by_node = [frozenset(holders.get(name, ())) for name in sorted(whole_unit.names)]
+        if is_shared:
+            by_node = sorted((jobs for jobs in by_node if jobs <= can_end), key=len)[: self.place.size]
         return frozenset[JobKey]().union(*by_node) if len(by_node) >= self.place.size else None
 
     @property
-    def states(self) -> Collection[tuple[Unit, Cause | None]]:
-        """The units that suit the pods, each with the cause if too few of its nodes are free."""
+    def unit_states(self) -> Collection[tuple[Unit, Cause | None]]:
+        """The units that suit the pods, each with the cause if too few of its nodes are free, or None."""
         key, nodes = self.place.unit, self._cluster.topology.nodes
-        for unit_id in {nodes[name].unit(key) or "" for name in self._touched} & self._states.keys():
-            unit, _ = self._states[unit_id]
-            self._states[unit_id] = unit, self.taken(unit)
-        self._touched.clear()
-        return self._states.values()
+        unit_ids = {nodes[name].unit(key) or "" for name in self._changed_nodes}
+        for unit_id in unit_ids & self._unit_states.keys():
+            unit, _ = self._unit_states[unit_id]
+            self._unit_states[unit_id] = unit, self.why_not_free(unit)
+        self._changed_nodes.clear()
+        return self._unit_states.values()
 
-    def touched(self, nodes: Collection[Node]) -> None:
+    def update(self, nodes: Collection[Node]) -> None:
         """Ranks the units on the UltraServers of these nodes again, after a job has got the nodes."""
-        self._most.clear()
-        self._touched.update(node.name for node in nodes)
-        for server in {self._server(node) for node in nodes}:
-            for unit in self._inside.get(server, ()):
-                if self.taken(unit) is None:
+        self._maximum.clear()
+        self._changed_nodes.update(node.name for node in nodes)
+        for server in {self._largest_unit_id(node) for node in nodes}:
+            for unit in self._units_by_server.get(server, ()):
+                if self.why_not_free(unit) is None:
                     heappush(self._heap, self._entry(unit))
 
-    def possible(self, count: int | None = None) -> Sequence[Unit]:
-        """Returns the units that a job could have after other jobs have ended, and stops after ``count``."""
-        more = None if count is None else max(count - len(self._possible), 0)
-        self._possible.extend(islice(self._unexamined, more))
-        return self._possible
+    def possible_units(self, count: int | None = None) -> Sequence[Unit]:
+        """Returns the units that a job could have if all other jobs had ended; up to ``count`` or more."""
+        missing_count = None if count is None else max(count - len(self._examined), 0)
+        self._examined.extend(islice(self._unexamined, missing_count))
+        return self._examined
 
     def reserve(self, count: int, job: Job, ends: Ends) -> Reservation | None:
-        """Reserves for a job the units that become free first; None if too few have a known time.
+        """Returns a reservation of the units that become free first; None if too few have a known end.
 
-        Units that jobs of the same namespace hold without a limit, or that its other pods fill, come last.
+        Units come last if a job of the same namespace without a time limit holds them, or if pods of the
+        namespace that belong to no job fill them.
         """
         cluster, namespace = self._cluster, job.key[0]
         jobless_nodes = cluster.jobless_nodes.get(namespace, frozenset[str]())
         rooms = cluster.guarantees.rooms(job)
-        ranked: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
-        for unit in self.possible():
+        entries: list[tuple[tuple[bool, bool, bool, int, End, str], Unit]] = []
+        for unit in self.possible_units():
             if (end := self._end(unit, ends)) is None:
                 continue
             holders = [holder for name in unit.names for holder in cluster.holders.get(name, ())]
-            if cluster.repelled(unit.nodes, job, ending=holders):
+            if cluster.why_repelled(unit.nodes, job, ending_jobs=holders):
                 continue
-            own = end.assumed and any(holder[0] == namespace for holder in holders)
-            fills = (
-                not jobless_nodes.isdisjoint(unit.names)
-                and cluster.full(unit.nodes, self.demands) is not None
-            )
+            is_last = end.is_assumed and any(holder[0] == namespace for holder in holders)
+            if not is_last and not jobless_nodes.isdisjoint(unit.names):
+                is_last = cluster.why_full(unit.nodes, self.demands) is not None
             # If ends are assumed, units with fewer nodes in use come first.
-            in_use = len(holders) if end.assumed else 0
-            ranked.append(((own or fills, end.late, end.assumed, in_use, end, unit.id), unit))
-        # As many units as other teams are owed stay free, even when the reservation begins; if fewer are free
-        # now, those that become free first are kept for them as well.
-        ordered = (each for each in sorted(ranked, key=itemgetter(0)) if book(rooms, each[1]))
-        first = list(islice(ordered, count + cluster.guarantees.lacking(job)))
-        if len(first) < count:
+            in_use = len(holders) if end.is_assumed else 0
+            entries.append(((is_last, end.is_late, end.is_assumed, in_use, end, unit.id), unit))
+        # When the reservation begins, the units that are owed to other teams must still be free. If fewer
+        # units are free now, the reservation also includes units that become free for these teams.
+        bookable = (entry for entry in sorted(entries, key=itemgetter(0)) if book(rooms, entry[1]))
+        chosen = list(islice(bookable, count + cluster.guarantees.missing_units(job)))
+        if len(chosen) < count:
             return None
-        names = frozenset[str]().union(*(unit.names for _, unit in first))
-        begin = max(end.at for (*_, end, _), _ in first)
-        own_only, assumed = (any(key[part] for key, _ in first) for part in (0, 2))
-        units = tuple(sorted(unit.id for _, unit in first[:count]))
-        return Reservation(job.key, units, names, begin, assumed=assumed, own=own_only, ends=ends)
+        node_names = frozenset[str]().union(*(unit.names for _, unit in chosen))
+        begin = max(end.at for (*_, end, _), _ in chosen)
+        is_internal, is_assumed = (any(key[part] for key, _ in chosen) for part in (0, 2))
+        units = tuple(sorted(unit.id for _, unit in chosen[:count]))
+        return Reservation(job.key, units, node_names, begin, is_assumed, is_internal, ends)
 
     def _end(self, unit: Unit, ends: Ends) -> End | None:
         """Returns when a unit has enough free nodes for a block of a job; None if that is unknown."""
         holders = self._cluster.holders
         if not self._kind.shared:
-            whole = self._cluster.topology.whole(self.place.unit, unit)
-            return ends.last({holder for name in whole.names for holder in holders.get(name, ())})
-        by_node = (ends.last(holders.get(name, ())) for name in unit.names)
+            whole_unit = self._cluster.topology.whole_unit(self.place.unit, unit)
+            return ends.last_end({holder for name in whole_unit.names for holder in holders.get(name, ())})
+        by_node = (ends.last_end(holders.get(name, ())) for name in unit.names)
         ends_of_nodes = sorted(end for end in by_node if end)
         return ends_of_nodes[self.place.size - 1] if self.place.size <= len(ends_of_nodes) else None
 
@@ -224,18 +235,18 @@ class Ranking:
         return self._rank(unit), (*self._unit_ids[unit.nodes[0].name], unit.id)
 
     def _rank(self, unit: Unit) -> Rank:
-        """Returns the rank: units in large units that are already in use come first, the fullest before."""
+        """Returns the rank: units within larger units that are in use come first, the fullest first."""
         node, cluster = unit.nodes[0], self._cluster
         unit_ids = self._unit_ids[node.name]
-        whole, first = [], None
-        for index, key, usable in self._wider:
+        are_whole, smallest_free = [], None
+        for index, key, usable in self._larger_labels:
             unit_id = unit_ids[index]
-            free = cluster.free(key, unit_id)
-            whole.append(free >= usable)
-            if first is None and unit_id:
-                first = free
-        return tuple(whole), first or 0, cluster.neuron_left(node) if self._single else 0
+            free = cluster.free_count(key, unit_id)
+            are_whole.append(free >= usable)
+            if smallest_free is None and unit_id:
+                smallest_free = free
+        return tuple(are_whole), smallest_free or 0, cluster.free_devices(node) if self._is_single_node else 0
 
-    def _server(self, node: Node) -> str:
-        """Returns the id of the largest unit that contains a node; a node in no unit counts as its own."""
+    def _largest_unit_id(self, node: Node) -> str:
+        """Returns the id of the largest unit that contains a node; for a node in no unit, the node's name."""
         return next(filter(None, self._unit_ids[node.name]), node.name)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from contract.place import Place
 from placement import messages
-from placement.decide.allocation import CLAIMED, Taken
+from placement.decide.allocation import CLAIMED, Allocation
 from placement.decide.believe import Member
-from placement.decide.fit import Cause, lacking
+from placement.decide.fit import Cause, lacking_resource
 from placement.decide.guarantee import Guarantees
 from placement.decide.jobs import Job
 from placement.decide.repel import Repelling
@@ -20,83 +20,87 @@ from placement.observe.model import UNITS, Demand, JobKey, Kind, Node, Pod, Unit
 if TYPE_CHECKING:
     from placement.decide.reserve import Reservation
 
-# The states of a unit: too few nodes are Ready and not cordoned; reserved; all nodes, some or none are free.
+# The states of a unit. It is sick if too few of its nodes are Ready and not cordoned. If it is neither sick
+# nor reserved, all, some or none of its nodes are free.
 STATES: Final = ("sick", "reserved", "free", "part", "used")
-# More devices than a node has.
+# A number of devices that is larger than that of any node.
 MOST: Final = 10_000
 
 
 @dataclass(slots=True)
 class Part:
-    """The part of a block in a unit that several jobs share."""
+    """The nodes of one block in a unit that several jobs share."""
 
-    size: int
-    demand: Demand  # the demand of its pods on a node
-    nodes: set[str]  # the nodes of its pods
+    size: int  # the number of the block's pods
+    demand: Demand  # the demand of each of these pods on a node
+    nodes: set[str]  # the names of the nodes of these pods
 
     @property
-    def due(self) -> int:
-        """The number of its pods without a node: not bound yet, or to be recreated."""
+    def unbound_count(self) -> int:
+        """The number of pods of the block that have no node: unbound pods, and pods that do not exist yet."""
         return max(self.size - len(self.nodes), 0)
 
 
 class Cluster:
-    """The nodes and their holders; a decision adds the jobs that it admits."""
+    """The nodes and their holders. A decision adds each job that it admits."""
 
-    def __init__(self, topology: Topology, resting: Container[JobKey], units: Units = UNITS) -> None:
+    def __init__(self, topology: Topology, refused_jobs: Container[JobKey], units: Units = UNITS) -> None:
         self.topology, self.units = topology, units
-        # By label and id of a unit that jobs share: the blocks that have a part of it.
+        # For each unit that jobs share, by node label and id: its parts, by job and number of the block.
         self.parts: defaultdict[tuple[str, str], dict[tuple[JobKey, int], Part]] = defaultdict(dict)
-        # For each node with holders: the jobs (or the pods without a job), and the size of the unit that each
-        # needs for itself.
+        # For each node that has holders: the jobs and the pods without a job, each with the size of the unit
+        # that it needs for itself.
         self.holders: dict[str, dict[JobKey, int]] = {}
-        # The amounts that the pods on a node use, in thousandths, by resource; and those of pods without a
-        # job, which may stay.
-        self.used: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        self.permanent_use: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        # Nodes that a pod without a job, or a claim, holds: it may stay.
-        self._permanently_held: set[str] = set()
-        # By namespace, the nodes with pods of no job, or whose placement annotation is not trusted.
+        # The amounts that pods on a node use, by resource, in thousandths: of all pods, and of the pods
+        # without a job. It is unknown whether pods without a job ever end.
+        self.usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self.lasting_usage: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        # The nodes whose holder is a pod without a job, or a claim.
+        self._lasting_nodes: set[str] = set()
+        # By namespace, the nodes with pods that belong to no job, or whose placement annotation is not
+        # trusted.
         self.jobless_nodes: defaultdict[str, set[str]] = defaultdict(set)
         self.reservation: Reservation | None = None
-        # Jobs whose pods the API server refused to change: a unit to which gated pods are pinned is not held.
-        self.resting = resting
+        # Jobs whose pods the API server refused to change. Their gated pods do not hold the unit of their
+        # pin.
+        self.refused_jobs = refused_jobs
         self._held_units: set[tuple[JobKey, str]] = set()
         self.repelling = Repelling(topology)
         self.guarantees = Guarantees(topology, units, self.holders, self.parts)
 
     def add_pod(self, member: Member) -> None:
         """Adds a pod to the node that it has, or to the unit to which it is pinned."""
-        pod, key, place, demand, neuron = member.pod, member.key, member.place, member.demand, member.neuron
+        pod, key, place, demand = member.pod, member.key, member.place, member.demand
+        uses_devices = member.uses_devices
         if node := pod.node:
-            _add(self.used, node, demand)
-            self.repelling.there[node].append(member)
+            _add_usage(self.usage, node, demand)
+            self.repelling.pods_by_node[node].append(member)
             if pod.apart:
-                # A job that holds a whole unit needs no anti-affinity there: no other job can get the unit.
-                whole = place and place.size > 1 and neuron and not pod.deleting
-                if not (place and whole and all(term.key == place.unit for term in pod.apart)):
+                # If a job holds a whole unit, its anti-affinity there is not needed: no other job gets the
+                # unit.
+                has_unit = place and place.size > 1 and uses_devices and not pod.deleting
+                if not (place and has_unit and all(term.key == place.unit for term in pod.apart)):
                     self.repelling.add_pod(member)
-            if member.alone:
-                _add(self.permanent_use, node, demand)
-            if place is None or not neuron:
+            if member.is_own_job:
+                _add_usage(self.lasting_usage, node, demand)
+            if place is None or not uses_devices:
                 self.jobless_nodes[pod.namespace].add(node)
-            if neuron and (place is not None or member.claimed or self._has_devices(pod)):
+            if uses_devices and (place is not None or member.has_claim or self._has_devices(pod)):
                 self.hold(node, key, self.units.of(place.unit).needed(place.size) if place else 1)
-                if member.alone:
-                    self._permanently_held.add(node)
-        # Most waiting pods have neither node nor pin. A pod without devices holds no unit.
-        holds = pod.node or (member.pin and not (pod.gated and key in self.resting))
-        if place is not None and holds and neuron and not pod.deleting:
+                if member.is_own_job:
+                    self._lasting_nodes.add(node)
+        is_placed = pod.node or (member.pin and not (pod.gated and key in self.refused_jobs))
+        if place is not None and is_placed and uses_devices and not pod.deleting:
             self._hold_unit_of(member, place)
 
     def _hold_unit_of(self, member: Member, place: Place) -> None:
-        """Holds the unit of a worker while the worker exists: others of its block may be recreated there."""
+        """Holds the unit of a worker: other workers of the block may be recreated there."""
         pod, key, kind = member.pod, member.key, self.units.of(place.unit)
-        alone = place.size == 1 and not kind.divides
-        if alone and pod.node:
+        is_shared_node = place.size == 1 and not kind.divides
+        if is_shared_node and pod.node:
             return
-        known = not alone and (key, member.unit) in self._held_units
-        unit = None if known else self.topology.unit(place.unit, member.unit)
+        is_held = not is_shared_node and (key, member.unit) in self._held_units
+        unit = None if is_held else self.topology.unit(place.unit, member.unit)
         if unit is None:
             return
         self.hold_unit(unit, key, place, member.demand, member.block)
@@ -105,34 +109,35 @@ class Cluster:
         elif pod.node:
             self.parts[place.unit, unit.id][key, member.block].nodes.add(pod.node)
 
-    def add_claim(self, taken: Taken) -> None:
-        """Adds the devices that are allocated to a claim."""
-        for counts in (self.used, self.permanent_use) if taken.stranger else (self.used,):
-            used = counts[taken.node]
-            used.update((name, used.get(name, 0) + amount) for name, amount in taken.used.items())
-        if taken.stranger:
-            self.hold(taken.node, taken.claim, 1)
-            self._permanently_held.add(taken.node)
+    def add_claim(self, allocation: Allocation) -> None:
+        """Adds the devices of a node that are allocated to a claim."""
+        for counts in (self.usage, self.lasting_usage) if allocation.is_orphaned else (self.usage,):
+            used = counts[allocation.node]
+            used.update((name, used.get(name, 0) + amount) for name, amount in allocation.amounts.items())
+        if allocation.is_orphaned:
+            self.hold(allocation.node, allocation.claim, 1)
+            self._lasting_nodes.add(allocation.node)
 
     def hold(self, node: str, job: JobKey, size: int = MOST) -> None:
-        """Holds a node for a job that needs units of a size for itself; by default, of any size."""
+        """Holds a node for a job, which needs units of ``size`` nodes for itself; by default, of any size."""
         jobs = self.holders.setdefault(node, {})
-        if size > jobs.get(job, 0):  # if its pods name different sizes, the largest is used
+        if size > jobs.get(job, 0):  # if pods of one job have different sizes, the largest is used
             jobs[job] = size
 
     def hold_unexamined(self, member: Member) -> None:
-        """Holds the node and the pin of a pod with devices that cannot be examined further."""
+        """Holds the node and the pinned unit of a pod with devices that cannot be examined."""
         place, pinned = member.place, None
         if place and self.units.of(place.unit).takes(place.size):
             pinned = self.topology.unit(place.unit, member.pin)
-        for name in {member.pod.node, *(pinned.names if pinned else ())} - {""} if member.neuron else ():
+        names = {member.pod.node, *(pinned.names if pinned else ())} - {""}
+        for name in names if member.uses_devices else ():
             self.hold(name, member.key)
-            if member.alone:
-                self._permanently_held.add(name)
+            if member.is_own_job:
+                self._lasting_nodes.add(name)
 
     def hold_unit(self, unit: Unit, job: JobKey, place: Place, demand: Demand, block: int) -> None:
-        """Gives a unit to a block of a job, or the resources of a single node, which jobs may share."""
-        kind, whole = self.units.of(place.unit), self.topology.whole(place.unit, unit)
+        """Holds a unit for a block of a job. If the unit is a single node, jobs may share it."""
+        kind, whole = self.units.of(place.unit), self.topology.whole_unit(place.unit, unit)
         if kind.shared:
             part = Part(place.size, demand, set())
             self.parts[place.unit, unit.id].setdefault((job, block), part)
@@ -140,53 +145,53 @@ class Cluster:
             for name in whole.names:
                 self.hold(name, job, kind.needed(place.size))
             if is_pod(job):
-                self._permanently_held |= whole.names
+                self._lasting_nodes |= whole.names
             if place.size == 1 and not kind.divides:
-                _add(self.used, unit.nodes[0].name, demand)
-        self.guarantees.changed(whole.nodes)
+                _add_usage(self.usage, unit.nodes[0].name, demand)
+        self.guarantees.recount(whole.nodes)
 
-    def taken(self, unit: Unit, place: Place, kind: Kind, demands: tuple[Demand, ...]) -> Cause | None:
-        """Returns why too few nodes of a unit that suits pods are free for a block of their job."""
+    def why_not_free(self, unit: Unit, place: Place, kind: Kind, demands: tuple[Demand, ...]) -> Cause | None:
+        """Returns why too few nodes of a unit are free for a block of a job; None if enough are free."""
         if kind.shared:
-            return self._crowded(unit, place, demands)
+            return self._why_no_part(unit, place, demands)
         size, whole = place.size, unit
         if kind.most:
-            size, whole = kind.needed(size), self.topology.whole(place.unit, unit)
+            size, whole = kind.needed(size), self.topology.whole_unit(place.unit, unit)
         if holder := self.holder(whole, size):
-            return _held_by(holder)
-        full = self.full(unit.nodes, demands)
-        if full and kind.most and len(self._open(unit.nodes, demands)) >= place.size:
+            return _held_cause(holder)
+        cause = self.why_full(unit.nodes, demands)
+        if cause and kind.most and len(self._free_nodes(unit.nodes, demands)) >= place.size:
             return None
-        return full
+        return cause
 
-    def _crowded(self, unit: Unit, place: Place, demands: tuple[Demand, ...]) -> Cause | None:
-        """Returns why a shared unit has no part for one more block; None if it has one.
+    def _why_no_part(self, unit: Unit, place: Place, demands: tuple[Demand, ...]) -> Cause | None:
+        """Returns why a shared unit has too few free nodes for one more block; None if it has enough.
 
-        The scheduler may bind each pod without a node to any node that suits it, so there must be enough
-        nodes for all of these pods, whichever pods are bound first.
+        The scheduler may bind each pod without a node to any node that suits the pod. So there must be enough
+        nodes for all such pods, in whichever order they are bound.
         """
         parts = self.parts.get((place.unit, unit.id), {})
-        due = Counter[Demand]()
+        unbound = Counter[Demand]()
         for part in parts.values():
-            due[part.demand] += part.due
-        wanted = place.size + due.total()
-        whole = self.topology.whole(place.unit, unit)
-        for demand in (None, *+due):
+            unbound[part.demand] += part.unbound_count
+        needed = place.size + unbound.total()
+        whole = self.topology.whole_unit(place.unit, unit)
+        for demand in (None, *+unbound):
             nodes = unit.nodes if demand is None else [n for n in whole.nodes if not unsuited(n, (demand,))]
-            free_nodes = len(self._open(nodes, demands if demand is None else (demand,)))
-            if free_nodes < wanted:
-                others = sorted({shown(job) for job, _ in parts})
-                free = max(free_nodes - wanted + place.size, 0)
-                return Cause("held", messages.crowded_unit(free, others[:2]))
+            free_nodes = len(self._free_nodes(nodes, demands if demand is None else (demand,)))
+            if free_nodes < needed:
+                other_jobs = sorted({shown(job) for job, _ in parts})
+                free_count = max(free_nodes - needed + place.size, 0)
+                return Cause("held", messages.crowded_unit(free_count, other_jobs[:2]))
         return None
 
-    def _open(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> list[Node]:
-        """Returns the nodes without a holder that have enough resources left."""
-        free = (node for node in nodes if node.name not in self.holders)
-        return [node for node in free if _short((node,), demands, self.used) is None]
+    def _free_nodes(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> list[Node]:
+        """Returns the nodes that have no holder and have enough resources left."""
+        unheld = (node for node in nodes if node.name not in self.holders)
+        return [node for node in unheld if _shortage((node,), demands, self.usage) is None]
 
     def holder(self, unit: Unit, size: int) -> JobKey | None:
-        """Returns a job that holds a unit; jobs that need a single node may share it."""
+        """Returns a job that holds a node of a unit; None if there is none. Jobs may share a single node."""
         for node in unit.nodes:
             if jobs := self.holders.get(node.name):
                 for holder, needed in jobs.items():
@@ -194,95 +199,96 @@ class Cluster:
                         return holder
         return None
 
-    def repelled(
-        self, nodes: Collection[Node], job: Job, ending: Collection[JobKey] | None = None
+    def why_repelled(
+        self, nodes: Collection[Node], job: Job, ending_jobs: Collection[JobKey] | None = None
     ) -> Cause | None:
-        """Returns the cause if anti-affinity keeps workers of the job off the nodes; otherwise None.
+        """Returns the cause if anti-affinity keeps the job's workers off the nodes; otherwise None.
 
-        With ``ending``, the jobs that will have ended, only by anti-affinity that may stay: of pods without a
-        job, and of other jobs of its namespace.
+        With ``ending_jobs``, returns it only if it may remain after these jobs have ended: because of a pod
+        without a job, or of a job in the same namespace that is not among ``ending_jobs``.
         """
         if not (self.repelling.namespaces or job.anti_affinity):
             return None
-        for whose in self.repelling.off(nodes, job):
-            if ending is None or is_pod(whose) or (whose[0] == job.key[0] and whose not in ending):
-                return Cause("repelled", messages.repelled(shown(whose)))
+        for owner in self.repelling.repelling_jobs(nodes, job):
+            if ending_jobs is None or is_pod(owner) or (owner[0] == job.key[0] and owner not in ending_jobs):
+                return Cause("repelled", messages.repelled(shown(owner)))
         return None
 
     def repelled_at_home(self, unit: Unit, job: Job) -> bool:
-        """Returns whether pods of a job's own namespace keep it off a unit without a holder."""
-        free = self.holder(unit, job.place.size) is None
-        return free and any(whose[0] == job.key[0] for whose in self.repelling.others(unit.nodes, job))
+        """Returns whether a unit has no holder, but anti-affinity of the job's own namespace keeps it off."""
+        is_free = self.holder(unit, job.place.size) is None
+        owners = self.repelling.term_owners(unit.nodes, job)
+        return is_free and any(owner[0] == job.key[0] for owner in owners)
 
     def can_become_free(self, unit: Unit, place: Place, kind: Kind, demands: Iterable[Demand]) -> bool:
-        """Returns whether a job could have a unit that suits its pods, after other jobs have ended."""
+        """Returns whether a job could have a unit that suits its pods if all other jobs had ended."""
         if not kind.divides:
-            free = place.size == 1 or self._permanently_held.isdisjoint(unit.names)
-            return free and _short(unit.nodes, demands, self.permanent_use) is None
-        whole = self.topology.whole(place.unit, unit)
-        if not (kind.shared or self._permanently_held.isdisjoint(whole.names)):
+            is_free = place.size == 1 or self._lasting_nodes.isdisjoint(unit.names)
+            return is_free and _shortage(unit.nodes, demands, self.lasting_usage) is None
+        whole = self.topology.whole_unit(place.unit, unit)
+        if not (kind.shared or self._lasting_nodes.isdisjoint(whole.names)):
             return False
-        nodes = (node for node in unit.nodes if node.name not in self._permanently_held)
-        return sum(_short((node,), demands, self.permanent_use) is None for node in nodes) >= place.size
+        nodes = (node for node in unit.nodes if node.name not in self._lasting_nodes)
+        return sum(_shortage((node,), demands, self.lasting_usage) is None for node in nodes) >= place.size
 
-    def full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
-        """Returns the cause if pods do not fit on the nodes: the resource that is short; None if they fit."""
-        short = _short(nodes, demands, self.used)
+    def why_full(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Cause | None:
+        """Returns the cause if a node has too little of a resource for the pods; None if the pods fit."""
+        short = _shortage(nodes, demands, self.usage)
         return Cause("full", messages.full(*short)) if short else None
 
-    def reserved_from(self, job: Job) -> frozenset[str]:
-        """Returns the nodes that a job may not use, because they are reserved for another one."""
+    def nodes_closed_to(self, job: Job) -> frozenset[str]:
+        """Returns the names of the nodes that a job may not use because they are reserved for another job."""
         reservation = self.reservation
         if reservation is None or not reservation.excludes(job):
             return frozenset()
         return frozenset() if self.guarantees.covers(job) else reservation.nodes
 
-    def filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
-        """Returns the pod without devices that uses most of what is short on the first full node; or None."""
-        if (short := _short(nodes, demands, self.used)) is None:
+    def largest_filler(self, nodes: Iterable[Node], demands: Iterable[Demand]) -> Pod | None:
+        """Returns the pod without devices that uses most of the resource that is short on a node; or None."""
+        if (short := _shortage(nodes, demands, self.usage)) is None:
             return None
         name, resource = short
-        members = (member for member in self.repelling.there.get(name, ()) if not member.neuron)
+        members = (member for member in self.repelling.pods_by_node.get(name, ()) if not member.uses_devices)
         amounts = (
             (member.demand.requests.get(resource, 0), member.pod.uid, member.pod) for member in members
         )
-        most, _, pod = max(amounts, default=(0, "", None))
-        return pod if most else None
+        amount, _, pod = max(amounts, default=(0, "", None))
+        return pod if amount else None
 
-    def reserved(self, unit: Unit, job: Job) -> Cause | None:
-        """Returns the cause if the unit is reserved for another job; None if the job may use it."""
-        if self.reservation and not self.reserved_from(job).isdisjoint(unit.names):
+    def why_reserved(self, unit: Unit, job: Job) -> Cause | None:
+        """Returns the cause if a unit is reserved for another job; None if the job may use the unit."""
+        if self.reservation and not self.nodes_closed_to(job).isdisjoint(unit.names):
             return Cause("reserved", messages.reserved_for(shown(self.reservation.job)))
         return None
 
-    def neuron_left(self, node: Node) -> int:
-        """Returns how many devices of a node are not in use, in thousandths of a device."""
-        used, devices = self.used.get(node.name, {}), self.units.devices
+    def free_devices(self, node: Node) -> int:
+        """Returns the number of free devices of a node, in thousandths of a device."""
+        used, devices = self.usage.get(node.name, {}), self.units.devices
         return sum(amount - used.get(name, 0) for name, amount in node.allocatable.items() if name in devices)
 
-    def free(self, key: str, unit_id: str | None) -> int:
-        """Returns how many usable nodes of a unit no job or pod holds, or will hold as a part of a job."""
+    def free_count(self, key: str, unit_id: str | None) -> int:
+        """Returns how many usable nodes of a unit have no holder and are not needed for unbound pods."""
         unit = self.topology.unit(key, unit_id)
-        free = len((unit.names & self.topology.usable).difference(self.holders)) if unit else 0
+        count = len((unit.names & self.topology.usable_nodes).difference(self.holders)) if unit else 0
         parts = self.parts.get((key, unit_id)) if unit_id else None
-        return max(free - sum(part.due for part in parts.values()), 0) if parts else free
+        return max(count - sum(part.unbound_count for part in parts.values()), 0) if parts else count
 
-    def states(self, key: str) -> Counter[str]:
+    def count_states(self, key: str) -> Counter[str]:
         """Returns how many units of a node label are in each state of `STATES`."""
         usable, counts = self.units.of(key).usable, Counter(dict.fromkeys(STATES, 0))
         reserved = self.reservation.nodes if self.reservation else frozenset[str]()
         for unit in self.topology.units_by(key).values():
-            free = self.free(key, unit.id)
-            if len(unit.names & self.topology.usable) < usable:
+            free_count = self.free_count(key, unit.id)
+            if len(unit.names & self.topology.usable_nodes) < usable:
                 counts["sick"] += 1
             elif not reserved.isdisjoint(unit.names):
                 counts["reserved"] += 1
             else:
-                counts["free" if free >= usable else "part" if free else "used"] += 1
+                counts["free" if free_count >= usable else "part" if free_count else "used"] += 1
         return counts
 
     def _has_devices(self, pod: Pod) -> bool:
-        """Returns whether a pod's node offers the requested devices, which may have gone while it runs."""
+        """Returns whether a pod's node has the requested devices: a node may lose them while the pod runs."""
         node = self.topology.nodes.get(pod.node)
         requests = pod.demand.requests
         return node is not None and any(
@@ -290,20 +296,20 @@ class Cluster:
         )
 
 
-def _short(
+def _shortage(
     nodes: Iterable[Node], demands: Iterable[Demand], used: Mapping[str, Mapping[str, int]]
 ) -> tuple[str, str] | None:
-    """Returns the name of a node with too little of a resource, and the resource; None if there is none."""
+    """Returns the first node, by name, that lacks a resource, and the resource; None if there is none."""
     for node in nodes:
         amounts = used.get(node.name, {})
         for demand in demands:
-            if resource := lacking(demand, node, amounts):
+            if resource := lacking_resource(demand, node, amounts):
                 return node.name, resource
     return None
 
 
-def _add(counts: defaultdict[str, dict[str, int]], node: str, demand: Demand) -> None:
-    """Adds the amounts of one more pod on a node."""
+def _add_usage(counts: defaultdict[str, dict[str, int]], node: str, demand: Demand) -> None:
+    """Adds the amounts that one more pod uses on a node."""
     if node not in counts and not demand.claims:
         counts[node] = {"pods": 1000, **demand.requests}
         return
@@ -316,13 +322,13 @@ def _add(counts: defaultdict[str, dict[str, int]], node: str, demand: Demand) ->
 
 
 @lru_cache(maxsize=4096)
-def _held_by(job: JobKey) -> Cause:
+def _held_cause(job: JobKey) -> Cause:
     return Cause("held", messages.held_by(shown(job)))
 
 
 @lru_cache(maxsize=4096)
 def shown(job: JobKey) -> str:
-    """Returns the name of a job, pod or claim: ``namespace/name`` if the label has the name."""
+    """Returns the name of a job, pod or claim for people, such as ``namespace/name``."""
     namespace, label = job
     if label.startswith("claim/"):
         return f"claim {namespace}/{label.removeprefix('claim/')}"

@@ -15,8 +15,8 @@ from functools import partial
 
 from placement import messages
 from placement.decide.allocate import Allocator, UnplacedError
-from placement.decide.allocation import taken
-from placement.decide.believe import Belief, Member, unjudged
+from placement.decide.allocation import allocations
+from placement.decide.believe import Belief, Member, unexamined
 from placement.decide.cluster import Cluster, shown
 from placement.decide.jobs import Job, jobs_of
 from placement.decide.lost import Loss, Losses, elsewhere
@@ -213,7 +213,7 @@ class _DecisionMaker:
         bugs: set[JobKey] = set()
         for pod in live_pods:
             try:
-                member = belief.of(pod)
+                member = belief.member_of(pod)
                 if pod.on_failure:
                     self._losses.add(member)
                 if pod.node or member.pin is not None:  # most waiting pods have neither
@@ -221,12 +221,12 @@ class _DecisionMaker:
                 if member.place or pod.gated or member.problem:  # other pods belong to no job
                     members.append(member)
             except Exception as error:  # noqa: BLE001 - a bug in this program about one pod
-                member = unjudged(pod, units)
+                member = unexamined(pod, units)
                 self._cluster.hold_unexamined(member)
                 if member.key not in bugs:
                     self._report_bug(Job(member.key, (member,)), error)
                 bugs.add(member.key)
-        for claim in taken(inventory, topology.nodes, live_pods):
+        for claim in allocations(inventory, topology.nodes, live_pods):
             self._cluster.add_claim(claim)
         for job, number in ended_workers:
             self._ended_numbers[job].add(number)
@@ -290,7 +290,7 @@ class _DecisionMaker:
                     shortage = self._with_victims(job, shortage)
                 self._waiting.append(Waiting(job, str(error), error.reason, shortage))
                 can_repel = job.key[0] in self._cluster.repelling.namespaces
-                fitting = shortage.ranking.fitting.values() if shortage and can_repel else ()
+                fitting = shortage.ranking.units.values() if shortage and can_repel else ()
                 if any(self._cluster.repelled_at_home(unit, job) for unit in fitting):
                     self._pause_age(job, stuck=True)  # its author can remove this obstacle at any time
 
@@ -336,7 +336,7 @@ class _DecisionMaker:
             self._end_launchers(job, loss)
             return
         moves = [(loss.blocks[block][0].unit, unit) for block, unit in units.items()]
-        nodes = cluster.topology.names(job.place.unit, units.values()) if units else frozenset[str]()
+        nodes = cluster.topology.node_names(job.place.unit, units.values()) if units else frozenset[str]()
         began = self._ends.admissions[job.key].since if loss.preemptor else None
         self._losses.leave(job, nodes, began)
         pods, why = tuple(member.pod for member in loss.pods), messages.leaves(moves, loss.why)
@@ -347,7 +347,7 @@ class _DecisionMaker:
         topology = self._cluster.topology
         pods = (member.pod for member in loss.launchers)
         # A launcher that is being deleted on a Ready node ends without another deletion.
-        pods_to_delete = tuple(pod for pod in pods if not pod.deleting or topology.dead(pod.node))
+        pods_to_delete = tuple(pod for pod in pods if not pod.deleting or topology.why_dead(pod.node))
         keep_reason = self._losses.keeps_launcher(job) if pods_to_delete else ""
         why = f"{loss.why}; {keep_reason or messages.LAUNCHER_FIRST}"
         self._waiting.append(Waiting(job, why, Reason.BACKOFF if keep_reason else Reason.PODS))
@@ -388,11 +388,11 @@ class _DecisionMaker:
         )  # if not, a refused deletion is repeated
         if is_new_failure or failure.refused:
             pins = [member.pin for member in pods if member.pin and not member.pod.node]
-            nodes = topology.names(job.place.unit, pins)
+            nodes = topology.node_names(job.place.unit, pins)
             # If there are too many anti-affinity terms to examine, the first failure on these nodes is
             # ignored.
             new_nodes = [topology.nodes[name] for name in nodes - self._next_memory.doubtful_nodes.keys()]
-            is_at_fault = not self._cluster.repelling.unclear(new_nodes, job.key[0])
+            is_at_fault = not self._cluster.repelling.is_unclear(new_nodes, job.key[0])
             self._next_memory.doubtful_nodes.update(dict.fromkeys(nodes, self._now))
             if is_at_fault:
                 self._next_memory.failed_namespaces[job.key[0]] = self._now
@@ -466,5 +466,5 @@ class _DecisionMaker:
     def _was_refused(self, job: Job) -> bool:
         """Returns whether a write to a job's pods was refused just now; then the job is not evicted."""
         failure = self._memory.failures.get(job.key)
-        is_resting = job.key in self._cluster.resting
+        is_resting = job.key in self._cluster.refused_jobs
         return is_resting and failure is not None and self._now - failure.at < self._tuning.bound

@@ -54,7 +54,7 @@ def forecast(
             if opening.job.key in unknown_jobs:
                 starts[opening.job.key] = Start(scene.now, after=tuple(sorted(ended_jobs)))
                 unknown_jobs.remove(opening.job.key)
-            ends[opening.job.key] = decision.ends.over(opening.job) - scene.tuning.bound
+            ends[opening.job.key] = decision.ends.latest_end(opening.job) - scene.tuning.bound
         later_times = [time for time in (*ends.values(), *pauses) if time > scene.now]
         if not unknown_jobs or not later_times or not goes_on():
             break
@@ -94,9 +94,9 @@ def _reserved_start(scene: Scene, decision: Decision) -> Iterator[tuple[JobKey, 
     end: then something else, such as a Pod without a job, keeps the job from starting.
     """
     if (reservation := decision.cluster.reservation) and reservation.begin > scene.now:
-        jobs = decision.ends.order(reservation.nodes, decision.cluster.holders)
+        jobs = decision.ends.jobs_by_end(reservation.nodes, decision.cluster.holders)
         last_job = tuple(key for key in jobs if key != reservation.job)[:1]
-        latest = None if reservation.assumed or reservation.own else reservation.begin
+        latest = None if reservation.is_assumed or reservation.is_internal else reservation.begin
         yield reservation.job, Start(reservation.begin, latest, last_job)
 
 

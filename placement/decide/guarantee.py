@@ -1,8 +1,9 @@
-"""Guarantees: whole units that namespaces of a team always get, because other jobs leave them free.
+"""Guarantees: a number of whole units that the jobs of a team's namespaces can always get.
 
-Units that only the team's jobs use count as met. The rest of `count` is owed: a job of other
-namespaces, or one beyond its own guarantee, takes a free unit only if as many stay free as all are owed.
-Nothing is evicted for it, so a new guarantee is met as jobs end.
+A unit that only jobs of the team use meets a part of the guarantee. The number of units that are still
+missing is owed to the team. Jobs of other namespaces, and jobs beyond the guarantee of their own team, get a
+free unit only if enough units stay free for all teams to which units are owed. No job is evicted for a
+guarantee: a new guarantee is met when jobs end.
 """
 
 from collections import defaultdict
@@ -19,15 +20,15 @@ from placement.decide.topology import Topology, Unit
 from placement.observe.model import Demand, Guarantee, Holders, JobKey, Node, Units
 
 Parts = Mapping[tuple[str, str], Mapping[tuple[JobKey, int], Any]]
-"""The blocks that have a part of a unit, as in `Cluster.parts`."""
+"""For each shared unit, by label and id, the blocks that have a part of it (`Cluster.parts`)."""
 
 
 class Use(NamedTuple):
-    """How far a guarantee is used."""
+    """The use of a guarantee by its team."""
 
     guarantee: Guarantee
-    nodes: frozenset[str]  # nodes of the units that the team uses alone, of at most `guarantee.count` units
-    owed: int  # guaranteed units that the team does not use yet
+    nodes: frozenset[str]  # the nodes of up to `guarantee.count` units that only the team uses
+    owed: int  # the number of guaranteed units that the team does not use yet
 
 
 @dataclass
@@ -35,17 +36,17 @@ class Level:
     """The units of one node label.
 
     Attributes:
-        total: The number of units with enough usable nodes.
-        free: For each node of a unit without a holder, the unit's id.
-        units: The number of these units.
-        own: By guarantee, the units that only its namespaces use, by id: each with its place in the order.
-        uses: The use of each guarantee; None after a change.
+        total: The number of units that have enough usable nodes.
+        free_nodes: For each node of a unit without a holder, the unit's id.
+        free_units: The number of units without a holder.
+        team_units: By guarantee and unit id, the units that only the team's namespaces use, with a sort key.
+        uses: The use of each guarantee; None if it must be computed again.
     """
 
     total: int
-    free: dict[str, str]
-    units: int
-    own: defaultdict[Guarantee, dict[str, tuple[bool, int, str, Unit]]]
+    free_nodes: dict[str, str]
+    free_units: int
+    team_units: defaultdict[Guarantee, dict[str, tuple[bool, int, str, Unit]]]
     uses: tuple[Use, ...] | None
 
 
@@ -54,33 +55,33 @@ class Room:
     """The units of one node label that the guarantees of other teams leave to a job.
 
     Attributes:
-        closed: For each node of a unit that another team uses, the guarantee.
-        free: For each node of a unit without a holder, the unit's id.
-        spare: How many of these units the job may take.
-        names: The namespaces of the teams for which others are kept, for messages; empty if none are.
-        opened: The units that the job takes.
+        closed_nodes: For each node of a unit that another team uses, the guarantee of that team.
+        free_nodes: For each node of a unit without a holder, the unit's id.
+        spare_units: The number of units without a holder that the job may take.
+        team_names: The teams to which units are owed, for messages; empty if no units are owed.
+        chosen_units: The ids of the units that the job has chosen so far.
     """
 
-    closed: Mapping[str, Guarantee]
-    free: Mapping[str, str]
-    spare: int
-    names: str
-    opened: set[str]
+    closed_nodes: Mapping[str, Guarantee]
+    free_nodes: Mapping[str, str]
+    spare_units: int
+    team_names: str
+    chosen_units: set[str]
 
     def admits(self, unit: Unit) -> bool:
-        """Returns whether the job may take a unit as well."""
-        if not self.closed.keys().isdisjoint(unit.names):
+        """Returns whether the job may also take this unit."""
+        if not self.closed_nodes.keys().isdisjoint(unit.names):
             return False
-        new = {self.free[name] for name in unit.names if name in self.free} - self.opened
-        return not new or len(self.opened) + len(new) <= self.spare
+        added = {self.free_nodes[name] for name in unit.names if name in self.free_nodes} - self.chosen_units
+        return not added or len(self.chosen_units) + len(added) <= self.spare_units
 
 
 def book(rooms: Sequence[Room], unit: Unit) -> bool:
-    """Returns whether a job may take a unit; if so, it counts as taken."""
+    """Returns whether a job may take a unit, and if so, adds the unit to those that the job has chosen."""
     if not all(room.admits(unit) for room in rooms):
         return False
     for room in rooms:
-        room.opened.update(room.free[name] for name in unit.names if name in room.free)
+        room.chosen_units.update(room.free_nodes[name] for name in unit.names if name in room.free_nodes)
     return True
 
 
@@ -93,10 +94,10 @@ class Guarantees:
         self.labels = tuple(dict.fromkeys(row.unit for row in self._rows))
         self._levels: dict[str, Level] = {}
         self._rooms: dict[tuple[str, Guarantee | None], Room] = {}
-        self._firsts: dict[tuple[str, str], Guarantee | None] = {}
-        self._suited: dict[tuple[str, int, tuple[Demand, ...]], Sequence[str]] = {}
+        self._guarantee_cache: dict[tuple[str, str], Guarantee | None] = {}
+        self._labels: dict[tuple[str, int, tuple[Demand, ...]], Sequence[str]] = {}
 
-    def changed(self, nodes: Iterable[Node]) -> None:
+    def recount(self, nodes: Iterable[Node]) -> None:
         """Counts the units of the nodes again, because the holders of the nodes have changed."""
         self._rooms.clear()
         for label, level in self._levels.items():
@@ -104,33 +105,34 @@ class Guarantees:
                 if unit := self._topology.unit(label, unit_id):
                     self._count(level, label, unit)
 
-    def teams(self, namespace: str) -> tuple[Guarantee | None, ...]:
-        """Returns the guarantees of a namespace, for each label: jobs of equal ones have equal rooms."""
-        return tuple(self._team(namespace, label) for label in self.labels)
+    def guarantees_of(self, namespace: str) -> tuple[Guarantee | None, ...]:
+        """Returns the guarantee of a namespace for each label; if all are equal, rooms are equal, too."""
+        return tuple(self._guarantee(namespace, label) for label in self.labels)
 
     def rooms(self, job: Job) -> list[Room]:
-        """Returns what a job may take, for each label with guarantees."""
-        teams = zip(self.labels, self.teams(job.key[0]), strict=True)
-        return [replace(self._room(label, team), opened=set()) for label, team in teams]
+        """Returns the units that a job may take, for each label that has guarantees."""
+        teams = zip(self.labels, self.guarantees_of(job.key[0]), strict=True)
+        return [replace(self._room(label, team), chosen_units=set()) for label, team in teams]
 
     def covers(self, job: Job) -> bool:
-        """Returns whether all units that a job needs are guaranteed to its team, and not used yet."""
-        labels = self._suiting(job.place, job.demands)
-        teams = ((label, self._team(job.key[0], label)) for label in labels)
+        """Returns whether all units that a job needs are owed to its team."""
+        labels = self._suitable_labels(job.place, job.demands)
+        teams = ((label, self._guarantee(job.key[0], label)) for label in labels)
         return any(team and self._needed(job, label) <= self._use(team).owed for label, team in teams)
 
-    def lacking(self, job: Job) -> int:
-        """Returns how many units must become free for other teams before a job gets its own."""
+    def missing_units(self, job: Job) -> int:
+        """Returns how many units must become free for other teams before a job can get units."""
         label = job.place.unit
         if label not in self.labels or self.covers(job):
             return 0
-        others = (use for use in self._uses(label) if use.guarantee is not self._team(job.key[0], label))
-        return max(sum(use.owed for use in others) - self._level(label).units, 0)
+        others = (use for use in self._uses(label) if use.guarantee is not self._guarantee(job.key[0], label))
+        return max(sum(use.owed for use in others) - self._level(label).free_units, 0)
 
-    def excess(self, job: Job) -> str | None:
-        """Returns why a job can never have its units, because too many are guaranteed to others; or None."""
-        for label in self._suiting(job.place, job.demands):
-            level, team, needed = self._level(label), self._team(job.key[0], label), self._needed(job, label)
+    def why_never(self, job: Job) -> str | None:
+        """Returns why guarantees of other teams always leave a job too few units; None if they do not."""
+        for label in self._suitable_labels(job.place, job.demands):
+            level, team = self._level(label), self._guarantee(job.key[0], label)
+            needed = self._needed(job, label)
             others = [use.guarantee for use in self._uses(label) if use.guarantee is not team]
             kept = sum(guarantee.count for guarantee in others)
             if kept and needed > max(level.total - kept, team.count if team else 0):
@@ -139,75 +141,78 @@ class Guarantees:
                 return messages.guaranteed_to_others(needs, teams, kept, level.total)
         return None
 
-    def cause(self, unit: Unit, job: Job) -> Cause | None:
+    def why_kept(self, unit: Unit, job: Job) -> Cause | None:
         """Returns the cause if a guarantee keeps a unit for another team; None if the job may take it."""
         for label in self.labels:
-            room = self._room(label, self._team(job.key[0], label))
-            is_short = room.names and room.spare < self._needed(job, label) <= self._level(label).units
+            room = self._room(label, self._guarantee(job.key[0], label))
+            free_units, needed = self._level(label).free_units, self._needed(job, label)
+            is_short = room.team_names and room.spare_units < needed <= free_units
             for name in sorted(unit.names):
-                if guarantee := room.closed.get(name):
+                if guarantee := room.closed_nodes.get(name):
                     return Cause("guaranteed", messages.kept_for(guarantee.team))
-                if is_short and name in room.free:
-                    return Cause("guaranteed", messages.kept_free_for(room.names))
+                if is_short and name in room.free_nodes:
+                    return Cause("guaranteed", messages.kept_free_for(room.team_names))
         return None
 
     def protects(self, job: Job) -> bool:
-        """Returns whether a running job has units that count towards its team's guarantee."""
+        """Returns whether a running job uses units that meet the guarantee of its team."""
         names = {member.pod.node for member in job.workers}
-        teams = filter(None, self.teams(job.key[0]))
-        return any(not self._use(team).nodes.isdisjoint(names) for team in teams)
+        guarantees = filter(None, self.guarantees_of(job.key[0]))
+        return any(not self._use(team).nodes.isdisjoint(names) for team in guarantees)
 
     @property
-    def unmet(self) -> Mapping[Guarantee, int]:
-        """By guarantee, the units that are owed and not free."""
-        result = {}
+    def unmet_units(self) -> Mapping[Guarantee, int]:
+        """By guarantee, the number of owed units that are not free."""
+        unmet = {}
         for label in self.labels:
             level = self._level(label)
-            free = level.units
+            free = level.free_units
             for use in self._uses(label):
-                result[use.guarantee] = max(use.owed - free, 0)
+                unmet[use.guarantee] = max(use.owed - free, 0)
                 free = max(free - use.owed, 0)
-        return result
+        return unmet
 
-    def _suiting(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
-        """Returns the unit labels that have guarantees and are on nodes that suit the job."""
+    def _suitable_labels(self, place: Place, demands: tuple[Demand, ...]) -> Sequence[str]:
+        """Returns the unit labels that have guarantees and that nodes which suit the job have."""
         if not self.labels:
             return ()
         key = place.unit, place.size, demands
-        if key not in self._suited:
-            fitting, _ = self._topology.suited(place.unit, place.size, self._units.kind(place).nodes, demands)
+        if key not in self._labels:
+            size = self._units.kind(place).nodes
+            fitting, _ = self._topology.units_for(place.unit, place.size, size, demands)
             nodes = [node for unit in fitting.values() for node in unit.nodes]
-            self._suited[key] = [label for label in self.labels if any(node.unit(label) for node in nodes)]
-        return self._suited[key]
+            self._labels[key] = [label for label in self.labels if any(node.unit(label) for node in nodes)]
+        return self._labels[key]
 
     def _needed(self, job: Job, label: str) -> int:
-        """Returns the minimum number of units of a label that the blocks without a unit need."""
+        """Returns how many units of a label the blocks that have no unit need at least."""
         blocks, size = len({member.block for member in job.unpinned_workers}), job.place.size
         nodes = max(self._units.of(label).nodes, 1)
         return ceil(blocks / (nodes // size)) if size <= nodes else blocks * ceil(size / nodes)
 
-    def _team(self, namespace: str, label: str) -> Guarantee | None:
+    def _guarantee(self, namespace: str, label: str) -> Guarantee | None:
         """Returns the first guarantee of units of a label that applies to a namespace."""
         key = namespace, label
-        if key not in self._firsts:
+        if key not in self._guarantee_cache:
             own = (row for row in self._rows if row.unit == label and row.includes(namespace))
-            self._firsts[key] = next(own, None)
-        return self._firsts[key]
+            self._guarantee_cache[key] = next(own, None)
+        return self._guarantee_cache[key]
 
     def _use(self, team: Guarantee) -> Use:
         return next(use for use in self._uses(team.unit) if use.guarantee is team)
 
     def _room(self, label: str, team: Guarantee | None) -> Room:
-        """Returns what jobs of a team may take; with None, jobs of namespaces without a guarantee."""
+        """Returns the units that jobs of a team may take; None stands for namespaces without a guarantee."""
         key = label, team
         if key not in self._rooms:
             level = self._level(label)
             others = [use for use in self._uses(label) if use.guarantee is not team]
-            owed = sum(use.owed for use in others)
-            own = self._use(team).owed if team else 0
+            owed_to_others = sum(use.owed for use in others)
+            owed_to_team = self._use(team).owed if team else 0
             closed = {name: use.guarantee for use in others for name in use.nodes}
             names = ", ".join(use.guarantee.team for use in others if use.owed)
-            self._rooms[key] = Room(closed, level.free, max(own, level.units - owed, 0), names, set())
+            spare = max(owed_to_team, level.free_units - owed_to_others, 0)
+            self._rooms[key] = Room(closed, level.free_nodes, spare, names, set())
         return self._rooms[key]
 
     def _level(self, label: str) -> Level:
@@ -222,35 +227,35 @@ class Guarantees:
         level = self._level(label)
         if level.uses is None:
             level.uses = tuple(
-                _use_of(row, level.own[row].values()) for row in self._rows if row.unit == label
+                _use_of(row, level.team_units[row].values()) for row in self._rows if row.unit == label
             )
         return level.uses
 
     def _is_healthy(self, label: str, unit: Unit) -> bool:
-        return len(unit.names & self._topology.usable) >= self._units.of(label).usable
+        return len(unit.names & self._topology.usable_nodes) >= self._units.of(label).usable
 
     def _count(self, level: Level, label: str, unit: Unit) -> None:
-        """Counts a unit, again after a change: as free, as the units of a team, or as neither."""
-        before = level.free.keys() & unit.names
-        for name in before:
-            del level.free[name]
-        level.units -= bool(before)
-        for units in level.own.values():
-            if units.pop(unit.id, None):
+        """Counts a unit, or counts it again after a change: as free, as a unit of a team, or as neither."""
+        free_before = level.free_nodes.keys() & unit.names
+        for name in free_before:
+            del level.free_nodes[name]
+        level.free_units -= bool(free_before)
+        for team_units in level.team_units.values():
+            if team_units.pop(unit.id, None):
                 level.uses = None
         holders = [jobs for name in unit.names if (jobs := self._holders.get(name))]
-        teams = {self._team(job[0], label) for jobs in holders for job in jobs}
-        teams |= {self._team(job[0], label) for job, _ in self._parts.get((label, unit.id), ())}
-        healthy = self._is_healthy(label, unit)
-        if not teams and healthy:
-            level.free |= dict.fromkeys(unit.names, unit.id)
-            level.units += 1
-        elif len(teams) == 1 and (team := teams.pop()):
-            level.own[team][unit.id] = not healthy, -len(holders), unit.id, unit
+        guarantees = {self._guarantee(job[0], label) for jobs in holders for job in jobs}
+        guarantees |= {self._guarantee(job[0], label) for job, _ in self._parts.get((label, unit.id), ())}
+        is_healthy = self._is_healthy(label, unit)
+        if not guarantees and is_healthy:
+            level.free_nodes |= dict.fromkeys(unit.names, unit.id)
+            level.free_units += 1
+        elif len(guarantees) == 1 and (team := guarantees.pop()):
+            level.team_units[team][unit.id] = not is_healthy, -len(holders), unit.id, unit
             level.uses = None
 
 
-def _use_of(guarantee: Guarantee, own: Iterable[tuple[bool, int, str, Unit]]) -> Use:
-    first = sorted(own)[: guarantee.count]
-    nodes = frozenset[str]().union(*(unit.names for *_, unit in first))
-    return Use(guarantee, nodes, guarantee.count - sum(not sick for sick, *_ in first))
+def _use_of(guarantee: Guarantee, team_units: Iterable[tuple[bool, int, str, Unit]]) -> Use:
+    used_units = sorted(team_units)[: guarantee.count]
+    nodes = frozenset[str]().union(*(unit.names for *_, unit in used_units))
+    return Use(guarantee, nodes, guarantee.count - sum(not is_sick for is_sick, *_ in used_units))

@@ -1,4 +1,4 @@
-"""Jobs: the pods that have the same job label in a namespace."""
+"""A job: the pods of a namespace that have the same job label."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -18,8 +18,8 @@ from placement.decide.fit import ANY_LABEL, selects
 from placement.observe.model import Apart, Demand, JobKey, is_pod
 
 BY_NAME: Final = attrgetter("pod.name")
-MOST_OWN: Final = 16
-"""Different terms of anti-affinity that the workers of a job may have; terms on the host name are ignored."""
+MOST_TERMS: Final = 16
+"""Maximum number of different anti-affinity terms of a job's workers. Terms on the host name are ignored."""
 
 
 Layout = tuple[int, int, str]
@@ -32,8 +32,8 @@ class Job:
 
     key: JobKey
     pods: tuple[Member, ...]  # sorted by name
-    # The numbers of workers that have ended and are not recreated: a Job does not replace a pod that
-    # succeeded, so a failed one is recreated alone.
+    # The numbers of workers that have ended and are not recreated. A batch/v1 Job does not replace a pod that
+    # succeeded: if another pod fails, only the failed pod is recreated.
     ended_numbers: Collection[int] = ()
 
     @cached_property
@@ -43,7 +43,7 @@ class Job:
 
     @cached_property
     def gated_pods(self) -> tuple[Member, ...]:
-        """The pods that wait."""
+        """The pods that have the scheduling gate."""
         return tuple(member for member in self.pods if member.pod.gated)
 
     @cached_property
@@ -63,47 +63,47 @@ class Job:
 
     @cached_property
     def anti_affinity(self) -> tuple[Apart, ...]:
-        """The terms of their anti-affinity."""
-        kinds = dict.fromkeys(member.pod.apart for member in self.unbound_workers)
-        return tuple(dict.fromkeys(chain.from_iterable(kinds)))
+        """The anti-affinity terms of the workers that have no node yet."""
+        lists = dict.fromkeys(member.pod.apart for member in self.unbound_workers)
+        return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
     @cached_property
     def label_pairs(self) -> frozenset[tuple[str, str]]:
-        """The labels of its workers without a node, for terms whose selector has one label or none."""
+        """The labels of the workers that have no node yet, each with its value; and `ANY_LABEL`."""
         return frozenset({ANY_LABEL}.union(*(member.pod.labels.items() for member in self.unbound_workers)))
 
     @cached_property
     def admitted_workers(self) -> tuple[Member, ...]:
-        """The workers that were admitted; a worker whose gate was removed by hand is ignored."""
+        """The workers that this program admitted, without workers whose gate a person removed."""
         return tuple(member for member in self.workers if member.pod.opened)
 
     @cached_property
     def was_admitted(self) -> bool:
-        """Whether a part of it was admitted."""
-        return any(member.neuron for member in self.admitted_workers)
+        """Whether at least one worker with devices was admitted."""
+        return any(member.uses_devices for member in self.admitted_workers)
 
     @cached_property
     def all_wait(self) -> bool:
-        """Whether all its workers have the gate, and none has a node or a pin."""
+        """Whether all workers have the gate, and no worker has a node or a pin."""
         return all(member.pod.gated and not member.pod.node and member.pin is None for member in self.workers)
 
     @property
     def limit(self) -> timedelta | None:
-        """How long it runs at most, by its deadline or its author's estimate."""
+        """The time limit of the job, by its deadline or by its annotation; None if it has none."""
         return self.workers[0].pod.limit if self.workers else None
 
     @cached_property
     def admitted_at(self) -> datetime | None:
-        """When the first of its workers that have units was admitted; None if none has."""
+        """When the first worker that has a unit was admitted; None if no worker has a unit."""
         pods = (member.pod for member in self.workers if member.pod.node or member.pin)
         return min((pod.opened or pod.created for pod in pods), default=None)
 
     @cached_property
     def is_returning(self) -> bool:
-        """Whether it was admitted and all gated workers have units: by the stored plan, or by their block."""
+        """Whether the job was admitted, and each gated worker belongs to a block that has a unit."""
         if not self.was_admitted:
             return False
-        blocks = {member.block for member in self.workers if member.neuron and member.pin is not None}
+        blocks = {member.block for member in self.workers if member.uses_devices and member.pin is not None}
         return all(member.block in blocks for member in self.gated_pods if member.place)
 
     @cached_property
@@ -113,7 +113,7 @@ class Job:
 
     @cached_property
     def created(self) -> datetime:
-        """When the last of its gated workers was created: the job could not have been admitted before."""
+        """When the last gated worker was created: the job could not have been admitted before."""
         waiting = [member for member in self.workers if member.pod.gated]
         return max(member.pod.created for member in waiting or self.pods)
 
@@ -125,10 +125,10 @@ class Job:
 
     @cached_property
     def place(self) -> Place:
-        """The placement annotation of its workers, which is valid only if `trouble` returns None.
+        """The placement annotation of the first worker. Other workers may differ if `obstacle` is not None.
 
         Raises:
-            LookupError: It has no workers.
+            LookupError: The job has no workers.
         """
         for member in self.workers:
             if member.place is not None:
@@ -137,7 +137,7 @@ class Job:
 
     @cached_property
     def blocks(self) -> Mapping[int, tuple[Member, ...]]:
-        """The workers of each unit, by the block's number."""
+        """The workers of each block, by the block's number."""
         blocks: defaultdict[int, list[Member]] = defaultdict(list)
         for member in self.workers:
             blocks[member.block].append(member)
@@ -145,7 +145,7 @@ class Job:
 
     @cached_property
     def incomplete_reason(self) -> str | None:
-        """Why its workers, with those that have ended, are incomplete; None if each number exists once."""
+        """Why workers are missing; None if each number has one worker, which exists or has ended."""
         if self.mismatch:
             return self.mismatch
         total = self.place.workers
@@ -154,18 +154,18 @@ class Job:
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
-        """The numbers of its workers that exist."""
+        """The numbers of the workers that exist."""
         return frozenset([member.pod.number for member in self.workers])
 
     @cached_property
     def layouts(self) -> AbstractSet[Layout]:
-        """The layouts in the placement annotations of its workers: one if they agree."""
+        """The layouts in the workers' placement annotations: more than one if annotations differ."""
         places = {member.place for member in self.workers if member.place}
         return {(place.workers, place.size, place.unit) for place in places}
 
     @cached_property
     def mismatch(self) -> str | None:
-        """Why its workers cannot be those of one job; None if they can."""
+        """Why the workers cannot belong to one job; None if they can."""
         if not self.layouts:
             return messages.NO_WORKERS
         if len(self.layouts) > 1:
@@ -182,10 +182,10 @@ class Job:
 
     @property
     def can_continue(self) -> bool:
-        """Whether it runs, and all gated workers return to its units, even if other workers are missing.
+        """Whether the job runs and its gated workers return to its units, even if other workers are missing.
 
-        It is unknown whether a missing worker will be recreated: a Job does not recreate a worker that
-        succeeded, and the Pod of such a worker is deleted with its node.
+        It is unknown whether a missing worker will be recreated: a batch/v1 Job does not recreate a worker
+        that succeeded, and the Pod of that worker is deleted together with its node.
         """
         if self.mismatch or not any(member.pod.opened and member.pod.started for member in self.workers):
             return False
@@ -195,7 +195,7 @@ class Job:
 
     @cached_property
     def obstacle(self) -> str | None:
-        """Why it cannot be admitted even to free units; None if it can."""
+        """Why the job cannot be admitted even to free units; None if it can."""
         for member in self.pods:
             if member.problem:
                 return messages.about(member.pod.name, member.problem)
@@ -205,9 +205,9 @@ class Job:
             pod, place = member.pod, member.place
             if place and place.placer is not Placer.WHOLE_JOB:
                 return messages.other_placer(pod.name, str(place).split()[0])
-            if len(pod.gates) > 1 and (others := [gate for gate in pod.gates if gate != GATE]):
-                return messages.other_gate(pod.name, others[0])
-            if place and not member.neuron:
+            if len(pod.gates) > 1 and (other_gates := [gate for gate in pod.gates if gate != GATE]):
+                return messages.other_gate(pod.name, other_gates[0])
+            if place and not member.uses_devices:
                 return messages.no_devices(pod.name)
         if self.incomplete_reason and not self.can_continue:
             return self.incomplete_reason
@@ -217,43 +217,51 @@ class Job:
         return self._repels_itself()
 
     def _repels_itself(self) -> str | None:
-        """Returns the anti-affinity by which its workers keep each other off nodes; None if none does.
+        """Returns a message if the workers' own anti-affinity keeps them off their nodes; otherwise None.
 
-        Each worker has its own node, and each block its own unit. Wider labels are not checked.
+        Each worker has its own node, and each block has its own unit. Labels of larger areas are not checked.
         """
-        own, terms = self.key[0], [term for term in self.anti_affinity if term.key != HOSTNAME]
-        if len(terms) > MOST_OWN:
-            return messages.many_terms(len(terms), MOST_OWN)
+        namespace, terms = self.key[0], [term for term in self.anti_affinity if term.key != HOSTNAME]
+        if len(terms) > MOST_TERMS:
+            return messages.many_terms(len(terms), MOST_TERMS)
         for term in terms:
-            # The labels of workers mostly differ in a number only: one of several equal workers is examined.
+            # Most labels are equal on all workers. One worker is examined for each combination of the values.
             names = [item.key for item in term.labels or ()]
-            kinds = {tuple(map(member.pod.labels.get, names)): member.pod.labels for member in self.workers}
-            selected = {kind for kind, labels in kinds.items() if selects(term, own, own, labels)}
+            by_values = {
+                tuple(map(member.pod.labels.get, names)): member.pod.labels for member in self.workers
+            }
+            selected = {
+                key for key, labels in by_values.items() if selects(term, namespace, namespace, labels)
+            }
             if not selected:
                 continue
             for pods in self.blocks.values() if term.key == self.place.unit else (self.workers,):
-                met = [member for member in pods if tuple(map(member.pod.labels.get, names)) in selected]
-                if met and any(term in member.pod.apart and met != [member] for member in pods):
+                selected_pods = [
+                    member for member in pods if tuple(map(member.pod.labels.get, names)) in selected
+                ]
+                if selected_pods and any(
+                    term in member.pod.apart and selected_pods != [member] for member in pods
+                ):
                     return messages.repels_itself(term.key)
         return None
 
 
-# Jobs by their keys, each with its pods in the order in which they were seen.
+# By key: the pods of the job in the order in which they were read, and the job.
 Jobs = dict[JobKey, tuple[list[Member], Job]]
 
 
-def jobs_of(pods: Iterable[Member], known: Jobs | None = None) -> Jobs:
-    """Returns the jobs with a pod that waits or takes a node, among pods that have not ended.
+def jobs_of(pods: Iterable[Member], known_jobs: Jobs | None = None) -> Jobs:
+    """Returns the jobs of pods that have not ended. A job has at least one gated pod or one worker.
 
-    A known job whose pods are the same is used again, with all that was found out about it.
+    If the pods of a known job are the same, its object is used again, with the properties that it has cached.
     """
     by_key: defaultdict[JobKey, list[Member]] = defaultdict(list)
     for member in pods:
         if not member.pod.deleting and (member.place is not None or member.pod.gated):
             by_key[member.key].append(member)
     jobs: Jobs = {}
-    for key, own in by_key.items():
-        before = known.get(key) if known else None
-        same = before and before[0] == own
-        jobs[key] = before if before and same else (own, Job(key, tuple(sorted(own, key=BY_NAME))))
+    for key, members in by_key.items():
+        known = known_jobs.get(key) if known_jobs else None
+        is_same = known and known[0] == members
+        jobs[key] = known if known and is_same else (members, Job(key, tuple(sorted(members, key=BY_NAME))))
     return jobs

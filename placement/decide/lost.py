@@ -60,7 +60,7 @@ class Losses:
 
     def follow(self, jobs: Mapping[JobKey, Job], before: Memory) -> Iterator[tuple[Job, Exception]]:
         """Finds losses, and holds the new nodes of jobs that move; yields each job with a bug."""
-        cut_off = self._cluster.topology.cut_off(self._cluster.units.labels)
+        cut_off = self._cluster.topology.is_cut_off(self._cluster.units.labels)
         self.cut_off = self._now if cut_off else before.cut_off_at
         for key in self._pods.keys() & jobs.keys():
             try:
@@ -183,7 +183,8 @@ def loss_of(job: Job, pods: Iterable[Member], cluster: Cluster) -> Loss | None:
     }
     restarts = any(member.pod.on_failure == RESTART for member in workers)
     launchers = _launchers(pods)
-    dead = {member.pod.uid for member in pods if member.pod.node and cluster.topology.dead(member.pod.node)}
+    bound = (member.pod for member in pods if member.pod.node)
+    dead = {pod.uid for pod in bound if cluster.topology.why_dead(pod.node)}
     leaving_pods = [
         member
         for member in present
@@ -220,7 +221,7 @@ def _waiting(member: Member, since: datetime) -> Member:
     pod = replace(
         member.pod, gates=(GATE,), opened=None, plan="", node="", started=False, deleting=False, created=since
     )
-    return Member(pod, member.key, member.place, demand, claimed=False, neuron=True, pin=None, problem="")
+    return Member(pod, member.key, member.place, demand, has_claim=False, uses_devices=True, pin=None)
 
 
 def _node_names(job: Job) -> Mapping[int, str]:
@@ -242,7 +243,7 @@ def _block_cause(
 ) -> str | None:
     """Returns why a block cannot run on its unit: the state of a node; None if it can run there."""
     for member in members:
-        if member.pod.node and (why := cluster.topology.dead(member.pod.node)):
+        if member.pod.node and (why := cluster.topology.why_dead(member.pod.node)):
             return why
     place, topology = job.place, cluster.topology
     first_member = max(members, key=lambda member: not member.pod.deleting)

@@ -131,7 +131,7 @@ class Preemptions:
         if not victims or opening is None:
             self.memory.failed_preemptions[job.key] = self.now
             return ()
-        nodes = self.cluster.topology.names(job.place.unit, opening.units)
+        nodes = self.cluster.topology.node_names(job.place.unit, opening.units)
         pods = frozenset[str]().union(*map(self.losses.running, victims))
         workers, units = _uids(job.workers), opening.units
         self.current = Preemption(job.key, workers, job.priority, self.now, victims, pods, units, nodes)
@@ -147,7 +147,7 @@ class Preemptions:
             return ()
         units, nodes, begin = self.current.units, self.current.nodes, self.now + self.tuning.bound
         self.cluster.reservation = Reservation(
-            job.key, units, nodes, begin, assumed=True, own=False, ends=self.ends
+            job.key, units, nodes, begin, is_assumed=True, is_internal=False, ends=self.ends
         )
         return tuple(sorted(map(shown, self.current.victims)))
 
@@ -159,7 +159,9 @@ class Preemptions:
             and not job.gated_pods
             and job.key not in self.memory.spared_until
             and len(self.memory.launcher_deletions.get(job.key, ())) < MOST_DEPARTURES
-            and all(member.pod.opened and member.pod.on_failure and member.neuron for member in job.workers)
+            and all(
+                member.pod.opened and member.pod.on_failure and member.uses_devices for member in job.workers
+            )
             and job.key not in self.losses.lasting
             and self.losses.pause(job) is None
             and not self.cluster.guarantees.protects(job)
@@ -175,9 +177,9 @@ class Preemptions:
         ending_jobs = _ending_jobs(self._pods)
         can_end = candidates | ending_jobs
         holders_by_unit: dict[str, frozenset[JobKey]] = {}
-        for unit in ranking.possible():
+        for unit in ranking.possible_units():
             holders = ranking.holders(unit, can_end)
-            if holders is not None and holders <= can_end and not self.cluster.guarantees.cause(unit, job):
+            if holders is not None and holders <= can_end and not self.cluster.guarantees.why_kept(unit, job):
                 holders_by_unit[unit.id] = holders - ending_jobs
         victims, remaining, needed = frozenset[JobKey](), dict(holders_by_unit), len(job.blocks)
         if len(holders_by_unit) < needed:

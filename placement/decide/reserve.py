@@ -1,4 +1,4 @@
-"""The order of waiting jobs, when units become free, and the reservation of units."""
+"""The urgency of waiting jobs, the ends of running jobs, and the reservation of units."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -10,59 +10,60 @@ from typing import Final, NamedTuple
 from placement.decide.jobs import Job
 from placement.observe.model import Holders, JobKey, is_pod
 
-# Added to the share of the nodes that a namespace has: a job of a namespace without nodes waits about a tenth
-# as long as one of a namespace with nearly all.
+# This is added to the share of a namespace. So a job of a namespace without nodes waits about a tenth as long
+# as a job of a namespace that has nearly all nodes.
 LEAST_SHARE: Final = 0.1
-# A younger job gets no reservation: of jobs that arrive together, those that fit start. It is also added to
-# each age, so that the shares of new jobs matter.
+# A younger job gets no reservation. So if jobs arrive together, the jobs that fit start first. The time is
+# also added to each age, so that shares matter for new jobs, too.
 YOUNG: Final = timedelta(minutes=10)
-# How long the limits of a namespace's jobs are ignored after one of these jobs exceeded its limit.
+# After a job has exceeded its time limit, the limits of all jobs of its namespace are ignored for this time.
 DISTRUST: Final = timedelta(days=1)
 
 
 class Shares:
-    """The share of the nodes that each namespace has."""
+    """The part of all nodes that each namespace has."""
 
-    def __init__(self, holders: Holders, total: int) -> None:
+    def __init__(self, holders: Holders, node_count: int) -> None:
         nodes = Counter(chain.from_iterable({name for name, _ in jobs} for jobs in holders.values()))
-        self.by_namespace = {name: count / max(total, 1) for name, count in nodes.items()}
+        self.by_namespace = {name: count / max(node_count, 1) for name, count in nodes.items()}
 
     def urgency(self, namespace: str, age: timedelta) -> float:
-        """Returns the age of a job, divided by the share of its namespace; the largest comes first."""
+        """Returns the age of a job divided by the share of its namespace. The most urgent job comes first."""
         share = LEAST_SHARE + self.by_namespace.get(namespace, 0.0)
         return (max(age, timedelta()) + YOUNG).total_seconds() / share
 
 
 class End(NamedTuple):
-    """When a job ends, or a unit becomes free.
+    """The time at which a job ends or a unit becomes free.
 
-    Known times sort before assumed times. A known time beyond the default limit sorts last: otherwise one
-    unit with a limit of years would leave all other units to other jobs.
+    A known time sorts before an assumed time. A known time later than the default time limit sorts last:
+    otherwise a reservation could include a unit that becomes free only after years.
     """
 
-    late: bool
-    assumed: bool
+    is_late: bool
+    is_assumed: bool
     at: datetime
 
 
 class Admission(NamedTuple):
-    """When a job got its units, and its limit then: later changes, and new Pods, have no effect."""
+    """The time when a job got its units, and its time limit then: later changes have no effect."""
 
     since: datetime
     limit: timedelta | None
 
 
 class Ends:
-    """When the admitted jobs end.
+    """The times at which the admitted jobs end.
 
-    The time limit of a job runs from its admission. A job without a limit, or beyond it, is assumed to run
-    for as long again as it has run. If that is longer than the default limit, its end is unknown.
+    The time limit of a job begins with its admission. A job that has no limit, or has exceeded it, is assumed
+    to run for as long again as it has run. If that is longer than the default limit, its end is unknown.
 
     Args:
-        exceeded: By namespace, when a job last exceeded its limit: the limits of its jobs are then ignored.
-        admitted: The jobs that have units.
-        default: The limit of a job that has none.
-        bound: How long an admission may take.
+        now: The time.
+        exceeded: By namespace, when a job last exceeded its time limit.
+        admitted: The admissions of the jobs that have units.
+        default: The time limit of a job that has none.
+        bound: The maximum duration of an admission (`Tuning.bound`).
     """
 
     def __init__(
@@ -77,18 +78,18 @@ class Ends:
         self.exceeded_limits = {name: at for name, at in exceeded.items() if now - at < DISTRUST}
         self.admissions = dict(admitted)
         self._jobs: Mapping[JobKey, Job] = {}
-        self._known: dict[JobKey, End | None] = {}
+        self._end_cache: dict[JobKey, End | None] = {}
 
     def add(self, jobs: Iterable[Job]) -> None:
-        """Adds all jobs, and looks for those that have exceeded their limits."""
+        """Adds all jobs, and records the namespaces of jobs that have exceeded their time limits."""
         self._jobs = {job.key: job for job in jobs}
-        before, self.admissions = self.admissions, {}
+        known, self.admissions = self.admissions, {}
         for key, job in self._jobs.items():
             if (since := job.admitted_at) is None:
                 continue
-            first = before.get(key) or Admission(since, job.limit)
-            limit = first.limit
-            self.admissions[key] = Admission(min(first.since, since), limit)
+            admission = known.get(key) or Admission(since, job.limit)
+            limit = admission.limit
+            self.admissions[key] = Admission(min(admission.since, since), limit)
             if limit and self._now - self.admissions[key].since > limit + self._bound:
                 self.exceeded_limits[key[0]] = self._now
 
@@ -96,38 +97,38 @@ class Ends:
         """Adds a job that is admitted now."""
         self.admissions.setdefault(job.key, Admission(self._now, job.limit))
 
-    def last(self, holders: Iterable[JobKey]) -> End | None:
-        """Returns when the last of the holders ends; None if that is unknown.
+    def last_end(self, holders: Iterable[JobKey]) -> End | None:
+        """Returns when the last of the holders ends; None if the end of one is unknown.
 
-        Pods without a job are ignored, because they leave room (`Cluster.can_become_free`).
+        Pods without a job are ignored, because units to which they leave too little room are not considered.
         """
-        last = End(late=False, assumed=False, at=self._now)
+        latest = End(is_late=False, is_assumed=False, at=self._now)
         for holder in holders:
-            end = last if is_pod(holder) else self.end(holder)
+            end = latest if is_pod(holder) else self.end(holder)
             if end is None:
                 return None
-            last = max(last, end)
-        return last
+            latest = max(latest, end)
+        return latest
 
-    def over(self, job: Job) -> datetime:
-        """Returns when a job that is admitted now has ended."""
+    def latest_end(self, job: Job) -> datetime:
+        """Returns the time at which a job that is admitted now will have ended."""
         return self._now + self._bound + (self._limit(job.key, job.limit) or self._default)
 
     def end(self, key: JobKey) -> End | None:
         """Returns when a job ends; None if that is unknown."""
-        if key not in self._known:
-            self._known[key] = self._end(key) if key in self._jobs else None
-        return self._known[key]
+        if key not in self._end_cache:
+            self._end_cache[key] = self._end(key) if key in self._jobs else None
+        return self._end_cache[key]
 
     def _end(self, key: JobKey) -> End | None:
         since, first_limit = self.admissions.get(key) or Admission(self._now, None)
         age, limit = self._now - since, self._limit(key, first_limit)
         if limit and limit > age:
-            return End(late=limit - age > self._default, assumed=False, at=since + limit)
-        return End(late=False, assumed=True, at=self._now + age) if age < self._default else None
+            return End(is_late=limit - age > self._default, is_assumed=False, at=since + limit)
+        return End(is_late=False, is_assumed=True, at=self._now + age) if age < self._default else None
 
-    def order(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
-        """Returns the jobs on the nodes, in the order of their ends, the latest first."""
+    def jobs_by_end(self, nodes: Iterable[str], holders: Holders) -> tuple[JobKey, ...]:
+        """Returns the jobs on the nodes that have a known end, the latest end first."""
         jobs = {key for node in nodes for key in holders.get(node, ())}
         ends = {key: end.at for key in sorted(jobs) if (end := self.end(key))}
         return tuple(sorted(ends, key=ends.__getitem__, reverse=True))
@@ -138,17 +139,17 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The units that are held free for the first job that does not fit."""
+    """Units that are held free for the first job that does not fit."""
 
     job: JobKey
     units: tuple[str, ...]
     nodes: frozenset[str]
     begin: datetime  # when the last of the units becomes free
-    assumed: bool  # whether this time depends on a job without a time limit
-    own: bool  # whether only jobs of its own namespace are kept off them
+    is_assumed: bool  # whether this time depends on a job without a time limit
+    is_internal: bool  # whether it excludes only other jobs of the same namespace
     ends: Ends
 
     def excludes(self, job: Job) -> bool:
-        """Returns whether a job may not use the units, because it may run after the reservation begins."""
-        other = job.key != self.job and (job.key[0] == self.job[0] or not self.own)
-        return other and self.ends.over(job) > self.begin
+        """Returns whether a job may not use the units, because it may end after the reservation begins."""
+        is_closed = job.key != self.job and (job.key[0] == self.job[0] or not self.is_internal)
+        return is_closed and self.ends.latest_end(job) > self.begin

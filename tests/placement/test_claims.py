@@ -7,8 +7,8 @@ import pytest
 
 from contract.keys import DRIVER, HOSTNAME, NEURON, PLACE
 from kube.api import Object
-from placement.decide.allocation import unmet
-from placement.decide.fit import lacking
+from placement.decide.allocation import unmet_request
+from placement.decide.fit import lacking_resource
 from placement.observe.inventory import API, read_claim, read_class, read_slice
 from placement.observe.model import Ask, Device
 from tests.kube.fake import FakeApi
@@ -231,8 +231,8 @@ def test_what_claims_take_of_an_extended_resource_is_missing_there(api: FakeApi)
     ) == (None, 1000)
     cluster = program.run._decide().cluster  # noqa: SLF001 - as above
     demand = next(iter(program.pods.items().values())).demand
-    assert lacking(demand, nodes["n2-3"], cluster.used["n2-3"]) == "example.com/node"
-    assert lacking(demand, nodes["n2-2"], cluster.used["n2-2"]) is None
+    assert lacking_resource(demand, nodes["n2-3"], cluster.usage["n2-3"]) == "example.com/node"
+    assert lacking_resource(demand, nodes["n2-2"], cluster.usage["n2-2"]) is None
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_requests_of_a_pod_are_met_together_or_not_at_all(asks: list[tuple[str, 
     devices = [Device("one", frozenset({("a", 1), ("b", 1)})), Device("two", frozenset({("a", 1)}))]
     devices.append(Device("three", frozenset({("c", 1)}), tainted=True))
     wanted = [Ask("x", frozenset({(name, 1)} if name else ()), count) for name, count in asks]
-    assert (unmet(wanted, devices, {}) is None) is fits
+    assert (unmet_request(wanted, devices, {}) is None) is fits
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def test_devices_that_are_had_by_another_resource_of_theirs_are_taken(
     put(api, "resourceslices", f"n2-3-{DRIVER}", spec=spec)
     program = Program(api)
     cluster = program.run._decide().cluster  # noqa: SLF001 - what counts as used
-    assert cluster.used["n2-3"]["example.com/node"] == 1000 * len(results)
+    assert cluster.usage["n2-3"]["example.com/node"] == 1000 * len(results)
     assert "n2-3" in cluster.holders
 
 

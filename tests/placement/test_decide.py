@@ -731,9 +731,9 @@ def test_a_unit_that_was_given_away_is_not_given_twice() -> None:
 
 def test_an_ultraserver_that_gave_a_pair_away_has_the_other_pair_left() -> None:
     cluster = ask(ONE, job("a", 2)).cluster
-    assert cluster.free(SERVER_4, "us-01") == 2
-    assert +cluster.states(SERVER_4) == {"part": 1}
-    assert +cluster.states(SERVER_2) == {"free": 1, "used": 1}
+    assert cluster.free_count(SERVER_4, "us-01") == 2
+    assert +cluster.count_states(SERVER_4) == {"part": 1}
+    assert +cluster.count_states(SERVER_2) == {"free": 1, "used": 1}
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from placement.decide.fit import lacking, misfit, tolerates, unusable
+from placement.decide.fit import lacking_resource, misfit, tolerates, unusable
 from placement.observe.model import Demand, Expression, Node, Taint, Term, Toleration
 
 NODE = Node(
@@ -125,10 +125,10 @@ def test_a_node_that_is_cordoned_or_not_ready_suits_no_pod() -> None:
     ],
 )
 def test_resources(requests: dict[str, int], used: dict[str, int], short: str | None) -> None:
-    assert lacking(Demand(requests=requests), NODE, used) == short
+    assert lacking_resource(Demand(requests=requests), NODE, used) == short
 
 
 def test_a_node_takes_at_most_its_allocatable_pods() -> None:
     node = Node("n", {}, allocatable={"pods": 2000})
-    assert lacking(Demand(), node, {"pods": 1000}) is None
-    assert lacking(Demand(), node, {"pods": 2000}) == "pods"
+    assert lacking_resource(Demand(), node, {"pods": 1000}) is None
+    assert lacking_resource(Demand(), node, {"pods": 2000}) == "pods"

@@ -133,7 +133,7 @@ def test_a_guarantee_is_unmet_as_far_as_no_free_unit_is_left_for_it() -> None:
     others = [*running("other", *(f"n1-{place}" for place in range(4))), *running("one", "n2-0")]
     decision = ask(others, guarantees=TWO_FOR_VISION)
     assert decision.cluster.guarantees is not None
-    assert decision.cluster.guarantees.unmet == {TWO_FOR_VISION[0]: 1}
+    assert decision.cluster.guarantees.unmet_units == {TWO_FOR_VISION[0]: 1}
 
 
 def test_units_of_an_unknown_label_are_not_kept() -> None:
@@ -270,7 +270,7 @@ def test_a_team_within_its_guarantee_never_waits(seed: int) -> None:
         decision = ask(pods, guarantees=rows, nodes=nodes, memory=memory, now=now)
         assert not decision.errors
         guarantees = decision.cluster.guarantees
-        assert set(guarantees.unmet.values()) == {0}
+        assert set(guarantees.unmet_units.values()) == {0}
         assert not [each for each in decision.waiting if guarantees.covers(each.job)]
         _assert_counted(decision)
         memory = decision.memory
@@ -282,7 +282,7 @@ def _assert_counted(decision: Decision) -> None:
     cluster, counted = decision.cluster, decision.cluster.guarantees
     parts = cluster.topology, cluster.units, cluster.holders, cluster.parts
     afresh = Guarantees(*parts)
-    assert counted.unmet == afresh.unmet
+    assert counted.unmet_units == afresh.unmet_units
     for each in decision.waiting:
         assert counted.rooms(each.job) == afresh.rooms(each.job)
 

@@ -121,7 +121,7 @@ def test_a_unit_is_in_one_state() -> None:
     there = [replace(pod, opened=NOW - HOUR, limit=2 * HOUR) for pod in there]
     pair = bound(job("p", 2), on(nodes, "n4-0", "n4-1"), started=True)
     units = decide(Topology(nodes.values()), [*there, *pair], NOW).cluster
-    assert units.states(SERVER_4) == {"sick": 2, "used": 1, "part": 1, "free": 2, "reserved": 0}
-    assert units.states(SERVER_2) == {"sick": 2, "used": 3, "part": 0, "free": 7, "reserved": 0}
+    assert units.count_states(SERVER_4) == {"sick": 2, "used": 1, "part": 1, "free": 2, "reserved": 0}
+    assert units.count_states(SERVER_2) == {"sick": 2, "used": 3, "part": 0, "free": 7, "reserved": 0}
     units = decide(Topology(nodes.values()), [*there, *pair, *job("first", 12, age=HOUR)], NOW).cluster
-    assert units.states(SERVER_4) == {"sick": 2, "used": 0, "part": 1, "free": 0, "reserved": 3}
+    assert units.count_states(SERVER_4) == {"sick": 2, "used": 0, "part": 1, "free": 0, "reserved": 3}

@@ -15,7 +15,7 @@ from contract.keys import DRIVER, GATE, HOSTNAME, JOB, SERVER_4
 from contract.place import Index, Term
 from placement import messages
 from placement.__main__ import main
-from placement.decide.allocation import offered
+from placement.decide.allocation import with_devices
 from placement.decide.plan import Decision, Tuning
 from placement.decide.topology import Topology
 from placement.observe.inventory import Claim, DeviceClass, Inventory, Request, Slice, key_of
@@ -80,7 +80,7 @@ def outcome(decision: Decision, snapshot: Snapshot) -> Any:
         [(position[each.job.pods[0].pod.uid], each.reason) for each in decision.waiting],
         [[position[pod.uid] for pod in each.pods] for each in decision.deletions],
         [position[each.job.pods[0].pod.uid] for each in decision.untrusted],
-        held and ([ids.index(unit) for unit in held.units], held.begin, held.assumed, held.own),
+        held and ([ids.index(unit) for unit in held.units], held.begin, held.is_assumed, held.is_internal),
     )
 
 
@@ -173,7 +173,7 @@ def claimed() -> Snapshot:
         ("", name): Slice(name, (DRIVER, name), 1, 1, (Device(key_of(DRIVER, name, "all"), whole),))
         for name in THREE
     }
-    nodes = offered(Inventory(slices), {**THREE, "n3-3": node(3, 3, ready=False)})
+    nodes = with_devices(Inventory(slices), {**THREE, "n3-3": node(3, 3, ready=False)})
     claiming = Demand(DEMAND.selector, requests={"cpu": 1000})
     pods = job("train", 4, demand=claiming, limit=HOUR)
     pods = [replace(pod, claims=((f"{pod.name}-t", f"{pod.name}-c"),)) for pod in pods]

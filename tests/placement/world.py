@@ -9,7 +9,7 @@ from contract.keys import GATE, HOSTNAME, NODE_IDS, SERVER_2, SERVER_4
 from contract.place import Place, Placer
 from placement import messages
 from placement.act.write import noted
-from placement.decide.believe import unjudged
+from placement.decide.believe import unexamined
 from placement.decide.cluster import shown
 from placement.decide.decide import Scene
 from placement.decide.jobs import Job, jobs_of
@@ -184,7 +184,7 @@ def problem(pod: Pod) -> str:
 
 def jobs(pods: Iterable[Pod]) -> list[Job]:
     """Returns the jobs of pods that are believed."""
-    return [job for _, job in jobs_of(unjudged(pod, UNITS) for pod in pods).values()]
+    return [job for _, job in jobs_of(unexamined(pod, UNITS) for pod in pods).values()]
 
 
 def carry_out(pods: Iterable[Pod], decision: Decision, now: datetime = NOW, writes: int = 10**9) -> list[Pod]:
