@@ -138,7 +138,7 @@ def put_back_of(mine: Json, *fragments: Json) -> tuple[Json, Json]:
     merge, stored = Merge(()), mine
     for one in fragments:
         stored = merge.apply(stored, one)
-    stored = write(stored, Record(added=merge.additions))
+    stored = write(stored, Record(additions=merge.additions))
     return stored, put_back(stored, mine, (), Budget(mine))
 
 

@@ -193,8 +193,10 @@ def _conflict_messages(rule: Rule, merge: Merge) -> Iterator[Message]:
 
 def _describe_conflict(conflict: Conflict) -> str:
     """Describes how the user's value differs from the rule's. For two maps, only the keys are named."""
-    user, rule = conflict.user_value, conflict.rule_value
-    if isinstance(user, dict) and isinstance(rule, dict):
-        keys = sorted(k for k in user.keys() | rule.keys() if not same(user.get(k), rule.get(k)))
+    user_value, rule_value = conflict.user_value, conflict.rule_value
+    if isinstance(user_value, dict) and isinstance(rule_value, dict):
+        keys = sorted(
+            k for k in user_value.keys() | rule_value.keys() if not same(user_value.get(k), rule_value.get(k))
+        )
         return f"{conflict.path} differs from the webhook's in {join_names(keys, MOST_KEYS)}"
-    return f"{conflict.path} is {shown(user, 40)}, not {shown(rule, 40)}"
+    return f"{conflict.path} is {shown(user_value, 40)}, not {shown(rule_value, 40)}"

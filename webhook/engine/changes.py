@@ -11,12 +11,12 @@ LONGEST_PATH = 500
 """Length of a path from which all differences below it are one change, so that long keys cost little."""
 
 
-def changes(received: Json, after: Json, setters: Mapping[Path, str] | None) -> tuple[Change, ...]:
+def changes(received: Json, new_object: Json, setters: Mapping[Path, str] | None) -> tuple[Change, ...]:
     """Returns the fields in which an object differs from the received one. `Progress` describes setters."""
     if setters is None:
         return ()
     parents = {path[:end] for path in setters for end in range(len(path))}
-    return tuple(_Comparison(setters, parents).compare(received, after, (), (), None))
+    return tuple(_Comparison(setters, parents).compare(received, new_object, (), (), None))
 
 
 class _Comparison:

@@ -35,19 +35,21 @@ def evaluate(table: Table, request: Request) -> Outcome:
     """
     ruling = table.find_ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
-    note = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
+    policy_note = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
     outcome = _evaluate_with(table, modes.served, request)
     if modes.has_shadow:
-        outcome = _add_shadow(outcome, _evaluate_with(table, modes.if_enforced, request), modes.table, note)
+        outcome = _add_shadow(
+            outcome, _evaluate_with(table, modes.if_enforced, request), modes.table, policy_note
+        )
     if ruling and outcome.default_kind is not OutcomeKind.NO_WORKLOAD:
-        reason = cut(outcome.reason + note) if modes.table is Mode.OFF else outcome.reason
+        reason = cut(outcome.reason + policy_note) if modes.table is Mode.OFF else outcome.reason
         outcome = replace(outcome, reason=reason, facts={**outcome.facts, "policy": ruling.policy.reason})
     return outcome
 
 
 def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Outcome:
     """Returns the outcome of an evaluation that leaves out the excluded rules."""
-    kind, progress, after = kind_of(request.object), Progress(), request.object
+    kind, progress, new_object = kind_of(request.object), Progress(), request.object
     operations: list[Operation] = []
     try:
         if not table.workloads_of(kind):
@@ -60,13 +62,13 @@ def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Ou
         if not progress.denials:
             if kind == "v1/Pod":
                 progress.templates = add_script(request.object, progress.templates, table.script)
-            after, operations = compute_patch(request.object, progress.templates)
+            new_object, operations = compute_patch(request.object, progress.templates)
     except (JobError, WrongTypeError) as error:
         progress = Progress(reason="invalid job", denials=[message("invalid-job", error)])
     return Outcome(
         revision=table.revision,
         reason=progress.reason,
-        after=after,
+        after=new_object,
         operations=tuple(operations),
         rules=tuple(progress.rules),
         warnings=limit_messages(progress.warnings),
@@ -80,17 +82,17 @@ def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Ou
     )
 
 
-def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, note: str) -> Outcome:
-    """Returns the served outcome with the enforced one added. ``mode`` is that of the table or a policy."""
+def _add_shadow(served: Outcome, enforced: Outcome, mode: Mode, policy_note: str) -> Outcome:
+    """Returns the served outcome, and adds the enforced outcome. The mode is set by the table or a policy."""
     if mode is Mode.SHADOW:
         served = replace(
             served,
-            reason=cut(f"the whole rule table only reports{note.rstrip('.')}; {enforced.reason}"),
+            reason=cut(f"the whole rule table only reports{policy_note.rstrip('.')}; {enforced.reason}"),
             facts=enforced.facts,
             default_kind=enforced.default_kind,
             rules=tuple(row._replace(state=State.SKIPPED) for row in enforced.rules),
         )
-    # There are no enforced rules if a rule in shadow cannot read the object.
+    # If a rule in shadow cannot read the object, the enforced outcome has no rules.
     rules = tuple(map(_shadow_outcome, served.rules, enforced.rules)) if enforced.rules else served.rules
     return replace(served, rules=rules, enforced=enforced)
 
@@ -179,12 +181,12 @@ def _find_first_uid(job: Job, request: Request) -> str:
 
 def _write_records(job: Job, progress: Progress) -> None:
     for group in job.groups:
-        if added := progress.additions.get(group.path):
+        if additions := progress.additions.get(group.path):
             # The uid is recorded only if a rule sets the job label, whose value depends on the uid.
-            has_label = pointer(record.JOB_LABEL) in added
-            written = record.Record(job.table.revision, job.uid if has_label else "", added)
+            has_label = pointer(record.JOB_LABEL) in additions
+            new_record = record.Record(job.table.revision, job.uid if has_label else "", additions)
             progress.templates[group.path] = record.write(
-                progress.templates[group.path], written, group.record_key
+                progress.templates[group.path], new_record, group.record_key
             )
 
 

@@ -136,11 +136,11 @@ def _find_resource(job: Job) -> Faults:
     if not unknown:
         return
     full_names = {name.rpartition("/")[2]: name for name in known_names}
-    full_names = {short: name for short, name in full_names.items() if len(short) >= SHORTEST_NAME}
+    full_names = {suffix: name for suffix, name in full_names.items() if len(suffix) >= SHORTEST_NAME}
     for group, name in unknown[:MOST_NAMES]:
-        is_similar = any(short in name for short in full_names)
-        short = nearest(name.rpartition("/")[2], (*full_names,)) if is_similar else None
-        if nearest_name := nearest(name, known_names) or (short and full_names[short]):
+        is_similar = any(suffix in name for suffix in full_names)
+        suffix = nearest(name.rpartition("/")[2], (*full_names,)) if is_similar else None
+        if nearest_name := nearest(name, known_names) or (suffix and full_names[suffix]):
             yield Fault(group.find_request(name)[0], name, nearest_name)
 
 

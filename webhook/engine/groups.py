@@ -42,7 +42,7 @@ class Claim(NamedTuple):
     path: Path
     name: str
     row: Claimed | None
-    shared: bool = False
+    is_shared: bool = False
 
 
 @dataclass(eq=False)
@@ -144,12 +144,12 @@ class Group:
                 matching_rows = (row for pattern, row in rows.items() if matches(name, (pattern,)))
                 yield Claim((*path, "resourceClaimTemplateName"), name, next(matching_rows, None))
             elif isinstance(shared_name, str) and shared_name:
-                yield Claim((*path, "resourceClaimName"), shared_name, None, shared=True)
+                yield Claim((*path, "resourceClaimName"), shared_name, None, is_shared=True)
 
     @computed
     def shared_claim(self) -> Claim | None:
         """The first claim that all pods share."""
-        return next((claim for claim in self.claims if claim.shared), None)
+        return next((claim for claim in self.claims if claim.is_shared), None)
 
     @computed
     def requested_resource(self) -> str | None:
@@ -189,7 +189,7 @@ class Group:
             if is_requested(self.amounts, name, amount_range.at_least, amount_range.at_most):
                 return f"ask for {name}"
         claims = self.claims_of(family)
-        for claim in () if any(claim.shared for claim in claims) else claims:
+        for claim in () if any(claim.is_shared for claim in claims) else claims:
             amount = claim.row.takes if claim.row else 0
             if amount == NODE or (amount and amount >= family.device[1]):
                 return f"claim a node by the template {cut(claim.name)}"
@@ -217,7 +217,7 @@ class Group:
         elif any(claim.row and claim.row.node_config for claim in self.claims):
             devices = "configured"
         else:
-            devices = "claimed" if any(not claim.shared for claim in self.claims) else "none"
+            devices = "claimed" if any(not claim.is_shared for claim in self.claims) else "none"
         if self.shared_claim:
             # Whole-job admission cannot know the node of a claim that several pods share.
             return "unknown" if devices == "none" else "shared"

@@ -121,9 +121,11 @@ def _why_not(rule: Rule, job: Job) -> str | None:
         return "it is a candidate" if job.is_candidate else "it is not a candidate"
     if not job.by_role[match.role]:
         return f"the job has no {match.owner_name} template"
-    missing = None if match.has_late_conditions else rule.required_placeholders & job.missing_placeholders
+    placeholders = (
+        None if match.has_late_conditions else rule.required_placeholders & job.missing_placeholders
+    )
     failures = (condition.failure(job) for condition in match.job_conditions)
-    return next(filter(None, failures), None) or (_explain_no_value(missing) if missing else None)
+    return next(filter(None, failures), None) or (_explain_no_value(placeholders) if placeholders else None)
 
 
 def needs_not_met(rule: Rule) -> str:
@@ -142,9 +144,9 @@ def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
     known_values: Mapping[str, Json] = {}
     if match.template and match.template.placeholders:
         known_values = {**values.by_name, **unit_labels(job)}
-        if missing := match.template.placeholders.difference(known_values):
-            return _explain_no_value(missing)
-        match = replace(match, template=match.template.filled(known_values))
+        if placeholders := match.template.placeholders.difference(known_values):
+            return _explain_no_value(placeholders)
+        match = replace(match, template=match.template.fill(known_values))
     groups = _matching_groups(match, job) if match.has_late_conditions else job.by_role[match.role]
     if isinstance(groups, str):
         return groups
@@ -153,8 +155,8 @@ def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
         known_values = {**known_values, **groups[0].unsupported(match.unsupported_count.value)}
     if match.fault:
         known_values = {**known_values, **_fault_values(job.faults[match.fault][0])}
-    if missing := rule.required_placeholders.difference(known_values):
-        return _explain_no_value(missing)
+    if placeholders := rule.required_placeholders.difference(known_values):
+        return _explain_no_value(placeholders)
     matching_rule = MatchingRule(rule, job, groups, known_values)
     if match.mount_free and match.mount_free.exists:
         name = matching_rule.mount["name"]

@@ -8,36 +8,37 @@ from webhook.objects.tree import Json, get, map_at, maps_at
 from webhook.rows.workloads import WORKER, Factor
 
 
-def pods_of(job: Job, stored: Json) -> Iterator[tuple[str, int, int, Json]]:
+def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json]]:
     """Yields the Pods of a job, in the order of admission.
 
-    If groups of the object count as jobs of their own, these are the Pods of the first such job. A group has
-    at most as many Pods as a candidate may have. The templates are those of the stored object, with the
-    webhook's additions. Names and labels that the operator writes, and that the table does not name, are
-    missing.
+    If groups of the object count as jobs of their own, only the Pods of the first such job are yielded. A
+    group has at most as many Pods as a candidate may have. The templates are those of the stored object, with
+    the webhook's additions. The Pods have no names or labels of the operator that the table does not name.
 
     Yields:
         The group's key, a Pod's number in the group, the group's size, and the Pod.
     """
-    first = earlier_pods = 0
+    first_number = earlier_pods = 0
     for group in job.groups:
         row = group.row
-        is_in_next_group = row.replicas == (Factor(None, 0),)  # its only pod is the first one of that group
+        is_in_next_group = row.replicas == (
+            Factor(None, 0),
+        )  # its only pod is also the first pod of the next group
         count = 1 if is_in_next_group else min(group.replicas, MOST_WORKERS)
-        template, key = get(stored, group.path), row.key(job.object, group.path)
-        for number in range(first, count):
+        template, key = get(stored_object, group.path), row.key(job.object, group.path)
+        for number in range(first_number, count):
             labels = job.peers("") if group.role == WORKER else {}
             values = {LABEL + key: text for key, text in labels.items()}
             if group.takes_nodes and group.index:
                 offset = 0 if row.number and row.number.continues else earlier_pods
-                values |= _numbers(group.index.terms, offset + number)
-            yield key, number, count, _pod(job, template, values)
-        first = 1 if is_in_next_group else 0
+                values |= _source_values(group.index.terms, offset + number)
+            yield key, number, count, _make_pod(job, template, values)
+        first_number = 1 if is_in_next_group else 0
         earlier_pods += count if group.takes_nodes and not is_in_next_group else 0
 
 
-def _numbers(terms: Sequence[Term], number: int) -> dict[str, str]:
-    """Returns the value of each source of an index for a number; the largest factor is divided first."""
+def _source_values(terms: Sequence[Term], number: int) -> dict[str, str]:
+    """Returns the value of each source of an index for a number, which is divided by the factors in turn."""
     values = {}
     for term in sorted(terms, key=lambda term: -term.factor):
         value, number = divmod(number, max(1, term.factor))
@@ -45,7 +46,7 @@ def _numbers(terms: Sequence[Term], number: int) -> dict[str, str]:
     return values
 
 
-def _pod(job: Job, template: Json, values: Mapping[str, str]) -> Json:
+def _make_pod(job: Job, template: Json, values: Mapping[str, str]) -> Json:
     """Returns a Pod of a template, with the operator's labels, variables and name."""
     template_metadata = {kind: map_at(template, ("metadata", kind)) for kind in ("labels", "annotations")}
     labels, variables = (

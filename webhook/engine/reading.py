@@ -39,9 +39,11 @@ def read_job(table: Table, request: Request) -> Job | None:
         obj, groups = request.object, groups_of(table, workload, request.object)
         for group in groups:
             template, key = group.template, group.record_key
-            entry = record.read(template, key)
-            group.template, valid, group.user_marks = record.strip(template, entry, budget, key)
-            group.record, group.is_record_ignored = (entry, False) if valid else (None, entry is not None)
+            old_record = record.read(template, key)
+            group.template, is_valid, group.user_marks = record.strip(template, old_record, budget, key)
+            group.record, group.is_record_ignored = (
+                (old_record, False) if is_valid else (None, old_record is not None)
+            )
             if group.template is not template:
                 obj = put(obj, group.path, group.template)
         if not workload.mismatch(obj):
@@ -69,7 +71,7 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     )
     node_counts = {False: 0, True: 0}
     for group in groups:
-        _read_numbers(group, obj, node_counts, takes_devices=group in node_groups)
+        _read_numbers(group, obj, node_counts, takes_node=group in node_groups)
     metadata = map_at(request.object, ("metadata",))
     name, generate_name = metadata.get("name"), metadata.get("generateName")
     name = name if isinstance(name, str) else ""
@@ -100,15 +102,15 @@ def _groups_with_devices(groups: Sequence[Group], *, opt_in: bool) -> Sequence[G
     return result or ([group for group in groups if group.requested_resource] or groups if opt_in else ())
 
 
-def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, takes_devices: bool) -> None:
+def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, takes_node: bool) -> None:
     """Reads the numbers of a group, and adds its pods that take nodes to ``node_counts[starts_later]``."""
     row = group.row
     group.role = row.role
     if isinstance(row.takes_nodes, ObjectPath):
         group.takes_nodes = row.takes_nodes.value(obj) is True
     elif row.takes_nodes == BY_DEVICES:
-        group.takes_nodes = takes_devices
-        group.role = row.role if takes_devices else HELPER
+        group.takes_nodes = takes_node
+        group.role = row.role if takes_node else HELPER
     else:
         group.takes_nodes = row.takes_nodes is True
     group.replicas = _product(row.replicas, obj, group.path)
@@ -116,7 +118,7 @@ def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, take
     mode = row.number and row.number.completion_mode
     mode_name = mode and (mode.path.value(obj, group.path) or mode.default)
     if (number := row.number) and mode_name != "NonIndexed":
-        terms = [Term(source, _product(times, obj, group.path)) for source, times in number.terms]
+        terms = [Term(source, _product(factors, obj, group.path)) for source, factors in number.terms]
         group.index = Index(tuple(terms), node_counts[group.starts_later] if number.continues else 0)
         group.is_numbered = not number.count or _product(number.count, obj, group.path) in {0, group.replicas}
     node_counts[group.starts_later] += group.replicas if group.takes_nodes else 0
@@ -142,7 +144,7 @@ def _whole_number(path: ObjectPath, obj: Json, template: Path) -> int | None:
 
 
 def find_mark(obj: Json, key: str) -> tuple[str, str] | None:
-    """Returns field and value of a key of the webhook in an object, as an annotation or else as a label."""
+    """Returns the field and the value of an annotation or, if there is none, of a label with this key."""
     metadata = map_at(obj, ("metadata",))
     for kind in ("annotations", "labels"):
         values = metadata.get(kind)

@@ -30,9 +30,9 @@ def cluster_labels(job: Job) -> str:
     selections = [group.selection for group in groups if not group.chosen_types]
     candidates = job.table.candidates
     units = (unit.label for unit in job.family.units)
-    known = (*candidates.instance_type_labels, *job.family.node_labels, *units, *candidates.other_labels)
+    names = (*candidates.instance_type_labels, *job.family.node_labels, *units, *candidates.other_labels)
     labels = chain.from_iterable(chain(item.selector, *(item.terms or ())) for item in selections)
-    return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, known)), 5))
+    return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, names)), 5))
 
 
 def contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[str]:

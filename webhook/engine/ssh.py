@@ -10,7 +10,9 @@ from webhook.objects.tree import Json, maps_at, shown
 from webhook.rows.placeholders import ABSENT
 
 OPTIONS: Final = {
-    **{f"plm_{of}_{what}": f"OMPI_MCA_plm_rsh_{what}" for of in ("rsh", "ssh") for what in ("args", "agent")},
+    **{
+        f"plm_{name}_{key}": f"OMPI_MCA_plm_rsh_{key}" for name in ("rsh", "ssh") for key in ("args", "agent")
+    },
     "launcher-exec": "HYDRA_LAUNCHER_EXEC",
     "bootstrap-exec": "I_MPI_HYDRA_BOOTSTRAP_EXEC",
     "bootstrap-exec-args": "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",

@@ -38,28 +38,28 @@ SUSPENDED_CONDITION: Final = parse_path("/status/conditions[type=Suspended]/stat
 """The condition that the operator sets when it has deleted the pods of a job that a user suspended."""
 
 
-def is_suspended(updates: Suspending, stored: Json) -> bool:
+def is_suspended(updates: Suspending, obj: Json) -> bool:
     """Returns whether a stored job is suspended and has no pods, by its status."""
-    if updates.suspend.value(stored) is not True:
+    if updates.suspend.value(obj) is not True:
         return False
-    statuses = get(stored, ("status", "replicaStatuses"))
+    statuses = get(obj, ("status", "replicaStatuses"))
     has_active_pods = isinstance(statuses, dict) and any(
         get(status, ("active",)) for status in statuses.values()
     )
     if has_active_pods or (statuses and not isinstance(statuses, dict)):
         return False
-    return get(stored, START_TIME) is None or SUSPENDED_CONDITION.value(stored) == "True"
+    return get(obj, START_TIME) is None or SUSPENDED_CONDITION.value(obj) == "True"
 
 
-def has_no_pods(updates: Suspending, stored: Json) -> bool:
+def has_no_pods(updates: Suspending, obj: Json) -> bool:
     """Returns whether the pods of a stored job are not created yet: it is suspended, or has no status."""
-    may_have_started = updates.suspend.value(stored) is True or get(stored, START_TIME) is not None
-    return not may_have_started or is_suspended(updates, stored)
+    may_have_started = updates.suspend.value(obj) is True or get(obj, START_TIME) is not None
+    return not may_have_started or is_suspended(updates, obj)
 
 
-def admit(table: Table, request: Request, stored: Json = None) -> Outcome:
+def admit(table: Table, request: Request, stored_object: Json = None) -> Outcome:
     """Returns the outcome for the creation of an object or, if there is a stored object, for its update."""
-    outcome = evaluate(table, request) if stored is None else update(table, request, stored)
+    outcome = evaluate(table, request) if stored_object is None else update(table, request, stored_object)
     return Outcome(table.revision, outcome, request.object) if isinstance(outcome, str) else outcome
 
 
@@ -116,7 +116,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
             return _resize(table, request, templates, updates.keeps)
         warnings.append(message("size-kept"))
     budget = Budget(new)
-    after, patch = compute_patch(
+    result, patch = compute_patch(
         new, {path: put_back(template, get(new, path), path, budget) for _, path, template in templates}
     )
     reason = "put back what the update removed" if patch else "the update removes no addition"
@@ -126,14 +126,16 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
         if _changes_copies(table, workload, template, get(new, path))
     )
     warnings += messages_of("copies-kept", fields)
-    outcome = Outcome(table.revision, reason, after, tuple(patch), warnings=limit_messages(warnings))
+    outcome = Outcome(table.revision, reason, result, tuple(patch), warnings=limit_messages(warnings))
     return replace(outcome, facts={"workload": workload.name}, setters={} if request.explain else None)
 
 
 def _changes_copies(table: Table, workload: Workload, stored: Json, new: Json) -> bool:
     """Returns whether an update changes a field that containers of a rule may have copied from a template."""
-    entry = record.read(stored)
-    if not entry or entry.added.keys().isdisjoint(("/spec/initContainers", "/spec/containers")):
+    stored_record = record.read(stored)
+    if not stored_record or stored_record.additions.keys().isdisjoint(
+        ("/spec/initContainers", "/spec/containers")
+    ):
         return False
     signs, resources = workload.main_container, table.resources
     old_main, new_main = (main_container(template, signs, resources) for template in (stored, new))
@@ -148,14 +150,14 @@ def _resize(table: Table, request: Request, templates: list[_Template], kept_rol
         old_record = record.read(template)
         # If the API server calls the webhook again, there is a new record, which `evaluate` removes.
         if old_record and old_record != record.read(get(new, path)):
-            bare_object = put(bare_object, path, take_back(get(new, path), old_record.added, budget))
+            bare_object = put(bare_object, path, take_back(get(new, path), old_record.additions, budget))
     outcome = evaluate(table, replace(request, object=bare_object))
     if outcome.denials:
         return replace(outcome, after=new)
-    after, operations = compute_patch(new, {path: get(outcome.after, path) for _, path, _ in templates})
+    result, operations = compute_patch(new, {path: get(outcome.after, path) for _, path, _ in templates})
     spec = ("spec",)
     launcher_is_outdated = any(
-        role == kept_role and not same(get(template, spec), get(after, (*path, *spec)))
+        role == kept_role and not same(get(template, spec), get(result, (*path, *spec)))
         for role, path, template in templates
     )
     launcher = f"{get(new, ('metadata', 'name'))}-{kept_role}"
@@ -163,7 +165,7 @@ def _resize(table: Table, request: Request, templates: list[_Template], kept_rol
     return replace(
         outcome,
         reason=f"its size changed while it was suspended; {outcome.reason}",
-        after=after,
+        after=result,
         operations=tuple(operations),
         warnings=limit_messages([*outcome.warnings, *warnings]),
     )

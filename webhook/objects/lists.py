@@ -108,9 +108,11 @@ def pair(items: list[Json], old_items: list[Json], path: Sequence[str | int]) ->
     shorter = min(len(items), len(old_items))
     start = next((i for i in range(shorter) if items[i] is not old_items[i]), shorter)
     end = next((i for i in range(shorter - start) if items[-1 - i] is not old_items[-1 - i]), shorter - start)
-    free: dict[tuple[str, ...], deque[int]] = {}
+    indices: dict[tuple[str, ...], deque[int]] = {}
     for index in range(start, len(old_items) - end):
-        free.setdefault(identity(old_items[index], path), deque()).append(index)
-    queues = (free.get(identity(item, path)) if free else None for item in items[start : len(items) - end])
+        indices.setdefault(identity(old_items[index], path), deque()).append(index)
+    queues = (
+        indices.get(identity(item, path)) if indices else None for item in items[start : len(items) - end]
+    )
     middle = (queue.popleft() if queue else None for queue in queues)
     return [*range(start), *middle, *range(len(old_items) - end, len(old_items))]

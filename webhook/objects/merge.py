@@ -7,7 +7,7 @@ from typing import Final
 
 from common.pointers import field_name, pointer
 from webhook.objects.lists import DEFAULTS, EXPRESSIONS, IDENTITY_KEYS, ListKind, list_kind, step
-from webhook.objects.tree import Json, Path, as_list, as_map, digest, get, same, shared, with_entry
+from webhook.objects.tree import Json, Path, as_list, as_map, digest, get, same, share, with_entry
 
 OTHER_CONTAINERS: Final[dict[str | int, str]] = {
     "containers": "initContainers",
@@ -62,7 +62,7 @@ class Merge:
         before: Names of elements. An element is added before the first one that has one of these names.
         missing: Messages about parts of the fragment that cannot be added.
         refused: Messages about lists that are too long.
-        whole: The whole template.
+        template: The whole template.
         set_paths: The paths in the template of the values that are set, with `lists.step` for elements; None
             if the caller does not need them.
     """
@@ -74,7 +74,7 @@ class Merge:
     conflicts: list[Conflict] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
-    whole: Json = None
+    template: Json = None
     set_paths: list[Path] | None = None
 
     @property
@@ -89,7 +89,7 @@ class Merge:
             WrongTypeError: The template has a type that Kubernetes does not allow.
         """
         old_map = old if isinstance(old, dict) else {} if old is None else as_map(old, self.at + path)
-        self.whole = self.whole if path else old
+        self.template = self.template if path else old
         changes = {}
         for key, value in fragment.items():
             old_value, inner_path = old_map.get(key), (*path, key)
@@ -125,13 +125,13 @@ class Merge:
                 else:
                     position = self._insertion_index(result) if self.before else len(result)
                     result = [*result[:position], item, *result[position:]]
-                    self._record(pointer(path), item)
+                    self._note_digest(pointer(path), item)
                     if self.set_paths is not None:
                         self._store_path(path, item)
                 continue
             if self.before and index > self._insertion_index(result):
-                last = " or ".join(self.before)
-                self.missing.append(f"move {item['name']!r} before {last} in {field_name(self.at + path)}")
+                names = " or ".join(self.before)
+                self.missing.append(f"move {item['name']!r} before {names} in {field_name(self.at + path)}")
             if not same(result[index], item):
                 new = self._merge_element(result[index], item, path)
                 if new is not result[index]:
@@ -151,7 +151,7 @@ class Merge:
             return f"{field_name(self.at + path)} has no {item['name']!r} to amend"
         # A name may occur in only one of the two lists; otherwise the Pod is invalid.
         other = OTHER_CONTAINERS[path[-1]]
-        items = get(self.whole, (*path[:-1], other))
+        items = get(self.template, (*path[:-1], other))
         is_taken = isinstance(items, list) and _find(items, item, ("name",)) is not None
         if not is_taken:
             return ""
@@ -164,7 +164,7 @@ class Merge:
         if self.on_conflict is OnConflict.OVERRIDE:
             self._store_path(path, rule_value)
             if not self.at and path[-1] == "env" and isinstance(value := user_value.get("value"), str):
-                self._record(pointer(path), rule_value, f" {value}")  # for a later update of the Pod
+                self._note_digest(pointer(path), rule_value, f" {value}")  # to restore it without the rule
         return self._keep_or_replace(user_value, rule_value, inner_path)
 
     def _keep_or_replace(self, user_value: Json, rule_value: Json, path: Path) -> Json:
@@ -189,7 +189,7 @@ class Merge:
         result = [self._add_to(term, expressions, path, key) if _selects(term) else term for term in terms]
         if not terms:
             result = [self._add_to({}, expressions, path, key)]
-        return user_terms if shared(terms, result) is terms else result
+        return user_terms if share(terms, result) is terms else result
 
     def _add_to(self, term: Json, expressions: Iterable[tuple[str, Json]], path: Path, key: str) -> Json:
         """Returns a node selector term with the expressions; ``key`` is the pointer in the record."""
@@ -198,7 +198,7 @@ class Merge:
             items = as_list(as_map(term, terms_path).get(name), (*terms_path, name))
             if not items or not any(same(item, expression) for item in items):
                 # `take_back` leaves no empty list, so the digest is that of a term without one.
-                self._record(key, [term if items else with_entry(term, name, None), expression])
+                self._note_digest(key, [term if items else with_entry(term, name, None), expression])
                 if self.set_paths is not None:
                     self._store_path((*path, "", name), expression)
                 term = {**term, name: [*items, expression]}
@@ -209,23 +209,23 @@ class Merge:
         if self.set_paths is not None:
             self.set_paths.append(path if item is None else (*path, step(item, path)))
 
-    def _record(self, list_pointer: str, value: Json, replaced: str = "") -> None:
+    def _note_digest(self, list_pointer: str, value: Json, replaced_value: str = "") -> None:
         digests = self.additions.setdefault(list_pointer, [])
         if isinstance(digests, list):
-            digests.append(digest(value) + replaced)
+            digests.append(digest(value) + replaced_value)
 
 
-def _find(items: list[Json], wanted: Json, keys: tuple[str, ...]) -> int | None:
+def _find(items: list[Json], element: Json, keys: tuple[str, ...]) -> int | None:
     # Searches from the end: Kubernetes uses the last of two equal names, and operators append variables.
     for index in reversed(range(len(items))):
         item = items[index]
         if keys and isinstance(item, dict):
             for key in keys:
-                if item.get(key, DEFAULTS.get(key)) != wanted.get(key, DEFAULTS.get(key)):
+                if item.get(key, DEFAULTS.get(key)) != element.get(key, DEFAULTS.get(key)):
                     break
             else:
                 return index
-        elif same(item, wanted):
+        elif same(item, element):
             return index
     return None
 

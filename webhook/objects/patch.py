@@ -11,8 +11,8 @@ from webhook.objects.tree import Json, Path, canonical, get, put, same
 Operation = dict[str, Any]
 """One RFC 6902 operation: ``op``, ``path`` and, for add and replace, ``value``."""
 
-FEW: Final = 16
-"""Up to this number of operations on a list, their length is not compared with that of the list."""
+FEW_EDITS: Final = 16
+"""Maximum number of operations on a list for which the length of the list is not computed."""
 
 OVERHEAD: Final = 30
 """Approximate number of characters in an operation without its path and value."""
@@ -32,11 +32,11 @@ def compute_patch(received: Json, templates: Mapping[Path, Json]) -> tuple[Json,
     Subtrees that both trees share cost nothing, so the time is proportional to the change. A list is replaced
     as a whole if the operations on its elements would be longer than the list.
     """
-    after = received
+    new_object = received
     edits: list[_Edit] = []
-    for path, desired in templates.items():
-        after = put(after, path, _diff_value(get(received, path), desired, path, edits))
-    return after, [
+    for path, template in templates.items():
+        new_object = put(new_object, path, _diff_value(get(received, path), template, path, edits))
+    return new_object, [
         {"op": op, "path": pointer(path)} | ({} if op == "remove" else {"value": value})
         for op, path, value in edits
     ]
@@ -56,44 +56,44 @@ def _diff_value(old: Json, new: Json, path: Path, edits: list[_Edit]) -> Json:
 
 
 def _diff_map(old: dict[str, Json], new: dict[str, Json], path: Path, edits: list[_Edit]) -> Json:
-    edit_count, after = len(edits), dict(new)
+    edit_count, result = len(edits), dict(new)
     if not old.keys() <= new.keys():
         edits += (("remove", (*path, key), None) for key in old if key not in new)
     for key, value in new.items():
         if key in old:
-            after[key] = _diff_value(old[key], value, (*path, key), edits)
+            result[key] = _diff_value(old[key], value, (*path, key), edits)
         else:
             edits.append(("add", (*path, key), value))
-    return old if len(edits) == edit_count else after
+    return old if len(edits) == edit_count else result
 
 
 def _diff_list(old: list[Json], new: list[Json], path: Path, edits: list[_Edit]) -> Json:
-    if len(old) < len(new) <= len(old) + FEW and all(map(is_, old, new)):  # most lists are only appended to
+    # Elements are only appended to most lists.
+    if len(old) < len(new) <= len(old) + FEW_EDITS and all(map(is_, old, new)):
         edits += (("add", (*path, "-"), item) for item in new[len(old) :])
         return new
-    origins = pair(new, old, path)
+    old_indices = pair(new, old, path)
     element_edits: list[_Edit] = []
-    after = [
-        item if origin is None else _diff_value(old[origin], item, (*path, index), element_edits)
-        for index, (item, origin) in enumerate(zip(new, origins, strict=True))
+    result = [
+        item if old_index is None else _diff_value(old[old_index], item, (*path, index), element_edits)
+        for index, (item, old_index) in enumerate(zip(new, old_indices, strict=True))
     ]
-    kept = [origin for origin in origins if origin is not None]
-    if not element_edits and len(kept) == len(old) == len(new):
+    kept_indices = [old_index for old_index in old_indices if old_index is not None]
+    if not element_edits and len(kept_indices) == len(old) == len(new):
         return old
     # Elements are removed first, from the end of the list, so that the indices of the others stay valid.
-    removed_indices = sorted(set(range(len(old))).difference(kept), reverse=True)
-    size = len(removed_indices) + len(element_edits) + len(after) - len(kept)
-    is_shorter = size > FEW and size * (OVERHEAD + len(pointer(path))) > len(canonical(after))
+    removed_indices = sorted(set(range(len(old))).difference(kept_indices), reverse=True)
+    edit_count = len(removed_indices) + len(element_edits) + len(result) - len(kept_indices)
+    is_shorter = edit_count > FEW_EDITS and edit_count * (OVERHEAD + len(pointer(path))) > len(
+        canonical(result)
+    )
     # If elements moved, or if new elements are between old ones, the list is replaced.
-    if is_shorter or origins != [
-        *sorted(kept),
-        *[None] * (len(origins) - len(kept)),
-    ]:
-        if same(old, after):
+    if is_shorter or old_indices != [*sorted(kept_indices), *[None] * (len(old_indices) - len(kept_indices))]:
+        if same(old, result):
             return old
-        edits.append(("replace", path, after))
-        return after
+        edits.append(("replace", path, result))
+        return result
     edits += (("remove", (*path, index), None) for index in removed_indices)
     edits += element_edits
-    edits += (("add", (*path, "-"), item) for item in after[len(kept) :])
-    return after
+    edits += (("add", (*path, "-"), item) for item in result[len(kept_indices) :])
+    return result

@@ -30,8 +30,8 @@ def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Js
         OverBudgetError: The record costs too much.
         WrongTypeError: The new template has a type that Kubernetes does not allow.
     """
-    additions = record.read(stored)
-    result = new if additions is None else _with_additions(stored, additions, new, template_path, budget)
+    entry = record.read(stored)
+    result = new if entry is None else _with_additions(stored, entry, new, template_path, budget)
     # Only the stored object identifies the job, and its record lists what was added at creation.
     for mark in ((*record.ANNOTATIONS, keys.ADDED), *record.MARKS):
         value = get(stored, mark)
@@ -39,14 +39,14 @@ def put_back(stored: Json, new: Json, template_path: Path, budget: Budget) -> Js
     return result if record.is_gated(stored) else record.without_gate(result)
 
 
-def _with_additions(stored: Json, additions: Record, new: Json, template_path: Path, budget: Budget) -> Json:
+def _with_additions(stored: Json, entry: Record, new: Json, template_path: Path, budget: Budget) -> Json:
     removals: list[Removal] = []
-    take_back(stored, additions.added, budget, removals)
+    take_back(stored, entry.additions, budget, removals)
     # The same expression may have been removed from several node selector terms.
     distinct_removals = list({(item.path, canonical(item.value)): item for item in removals}.values())
     budget.spend(len(distinct_removals) * len(canonical(new)) // CHARACTERS_PER_UNIT)
     # Removes all additions and merges them again, because order matters, for example of init containers.
-    result = take_back(new, additions.added, budget)
+    result = take_back(new, entry.additions, budget)
     names = [container.get("name", "") for container in maps_at(stored, INIT)]
     # An added element is merged before later additions to the element, whose paths are longer.
     for removal in sorted(distinct_removals, key=lambda removal: len(removal.path)):

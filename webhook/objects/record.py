@@ -15,11 +15,11 @@ from common.pointers import pointer
 from contract import keys
 from webhook.objects.lists import TERMS
 from webhook.objects.takeback import Budget, OverBudgetError, take_back
-from webhook.objects.tree import Json, drop, get, map_at, maps_at, put, shared
+from webhook.objects.tree import Json, drop, get, map_at, maps_at, put, share
 
-KEYS = (keys.ADDED, keys.ADDED_TO_POD)
+RECORD_KEYS = (keys.ADDED, keys.ADDED_TO_POD)
 """The annotations that contain a record. A record has the table's revision, so it changes with the table."""
-_POINTER_ENDS = tuple(pointer((key,)) for key in KEYS)
+_POINTER_ENDS = tuple(pointer((key,)) for key in RECORD_KEYS)
 ANNOTATIONS = ("metadata", "annotations")
 JOB_LABEL = ("metadata", "labels", keys.JOB)
 _MARK_KEYS = (keys.JOB, keys.PLACE, keys.OPENED)
@@ -40,17 +40,17 @@ class Record:
     Attributes:
         table: The revision of the table.
         uid: The uid of the first review, for a job that had no name.
-        added: See ``merge.Additions``; pointers are relative to the template.
+        additions: The additions, as in ``merge.Additions``. Their pointers are relative to the template.
     """
 
     table: str = ""
     uid: str = ""
-    added: Mapping[str, str | list[str]] = field(default_factory=dict)
+    additions: Mapping[str, str | list[str]] = field(default_factory=dict)
 
 
-def is_record(place: str) -> bool:
+def is_record(pointer_text: str) -> bool:
     """Returns whether a JSON pointer points to a record."""
-    return place.endswith(_POINTER_ENDS)
+    return pointer_text.endswith(_POINTER_ENDS)
 
 
 def read(template: Json, key: str = keys.ADDED) -> Record | None:
@@ -62,10 +62,10 @@ def read(template: Json, key: str = keys.ADDED) -> Record | None:
         raw = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    added = raw.get("added") if isinstance(raw, dict) else None
-    if not isinstance(added, dict) or not all(map(_is_entry, added, added.values())):
+    additions = raw.get("added") if isinstance(raw, dict) else None
+    if not isinstance(additions, dict) or not all(map(_is_entry, additions, additions.values())):
         return None
-    return Record(str(raw.get("table", "")), str(raw.get("uid", "")), added)
+    return Record(str(raw.get("table", "")), str(raw.get("uid", "")), additions)
 
 
 def _is_entry(key: str, value: Json) -> bool:
@@ -76,15 +76,15 @@ def _is_entry(key: str, value: Json) -> bool:
 def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     """Returns the template with a record on it."""
     raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
-    # Digests of node selector terms are sorted: of two equal terms, either may have had the expression.
-    added = {
-        place: sorted(digests) if place.endswith(f"/{TERMS}") else digests
-        for place, digests in record.added.items()
+    # The digests of node selector terms are sorted, because two equal terms are interchangeable.
+    additions = {
+        pointer_text: sorted(digests) if pointer_text.endswith(f"/{TERMS}") else digests
+        for pointer_text, digests in record.additions.items()
     }
-    return put(template, (*ANNOTATIONS, key), _text({**raw, "added": added}))
+    return put(template, (*ANNOTATIONS, key), _to_json({**raw, "added": additions}))
 
 
-def _text(raw: dict[str, Json]) -> str:
+def _to_json(raw: dict[str, Json]) -> str:
     """Returns a record as ASCII, because no response can contain half a surrogate pair of a forged uid."""
     try:
         return orjson.dumps(raw).decode("ascii")
@@ -108,7 +108,7 @@ def without_gate(template: Json) -> Json:
     gates = get(template, GATES)
     if not isinstance(gates, list):
         return template
-    other_gates = shared(gates, [gate for gate in gates if get(gate, ("name",)) != keys.GATE])
+    other_gates = share(gates, [gate for gate in gates if get(gate, ("name",)) != keys.GATE])
     return put(template, GATES, other_gates) if other_gates or other_gates is gates else drop(template, GATES)
 
 
@@ -124,18 +124,18 @@ def strip(
         The template; whether there is a record that costs no more than the budget; and the marks that the
         record does not name.
     """
-    valid = record is not None
+    is_valid = record is not None
     if record:
         try:
-            template = take_back(template, record.added, budget)
+            template = take_back(template, record.additions, budget)
         except OverBudgetError:
-            valid = False
+            is_valid = False
     if not (template.get("metadata") or GATES[-1] in map_at(template, GATES[:-1])):
-        return template, valid, {}  # which most new jobs are
+        return template, is_valid, {}  # as for most new jobs
     template = drop(template, (*ANNOTATIONS, key))
     if key != keys.ADDED:
-        return template, valid, {}
+        return template, is_valid, {}
     user_marks = marks(template)
     for path in MARKS:
         template = drop(template, path)
-    return without_gate(template), valid, user_marks
+    return without_gate(template), is_valid, user_marks

@@ -2,8 +2,8 @@
 
 This is the only part of an evaluation whose cost a user could choose, because the record decides how many
 digests are compared. Therefore an evaluation may use a number of units in proportion to the object's size. A
-record that costs more cannot be the webhook's (ADR 0002). Units depend on no clock: an object always costs
-the same.
+record that costs more cannot be the webhook's (ADR 0002). No clock is read, so that the same object always
+costs the same.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from typing import Final
 
 from common.pointers import parse_pointer
 from webhook.objects.lists import EXPRESSIONS, ListKind, list_kind
-from webhook.objects.tree import Json, canonical, digest_of_text, is_empty, shared, with_entry
+from webhook.objects.tree import Json, canonical, digest_of_text, is_empty, share, with_entry
 
 MINIMUM_UNITS: Final = 1 << 16
 """Units of every evaluation. Ordinary jobs need fewer, so that their size need not be computed."""
@@ -21,10 +21,10 @@ MINIMUM_UNITS: Final = 1 << 16
 UNITS_PER_CHARACTER: Final = 12
 """Further units for each character of the object as JSON.
 
-A genuine record costs at most two units for a character of a list or map: an added element is digested once
-alone, and once as a part of an added container. A character of a node selector term costs one unit for each
-expression that the table added. It costs four more for the search that ends without a match, or eight if the
-term has fields, too. So the units suffice for four to eight expressions in a job that has only such terms.
+The record of the webhook costs at most two units for a character of a list or map: an added element is
+digested alone, and as a part of an added container. A character of a node selector term costs one unit for
+each expression of a rule. It costs four more units for the last search, which finds nothing, or eight if the
+term has fields. The units therefore suffice for at least four expressions, even if a job has only terms.
 """
 
 LAST_EXPRESSIONS = 4
@@ -44,7 +44,7 @@ class Budget:
     def __init__(self, obj: Json) -> None:
         """Stores the object; computes its size only after the first units are spent."""
         self.units_left = MINIMUM_UNITS
-        self._unmeasured: Json = obj
+        self._unmeasured_object: Json = obj
 
     def spend(self, units: int) -> None:
         """Subtracts units.
@@ -53,9 +53,9 @@ class Budget:
             OverBudgetError: There are fewer units.
         """
         self.units_left -= units
-        if self.units_left < 0 and self._unmeasured is not None:
-            self.units_left += UNITS_PER_CHARACTER * len(canonical(self._unmeasured))
-            self._unmeasured = None
+        if self.units_left < 0 and self._unmeasured_object is not None:
+            self.units_left += UNITS_PER_CHARACTER * len(canonical(self._unmeasured_object))
+            self._unmeasured_object = None
         if self.units_left < 0:
             raise OverBudgetError
 
@@ -65,7 +65,7 @@ class Removal:
     """A value that was removed from a template.
 
     Attributes:
-        path: The path of the map entry, or of the list of the element; ``[NAME]`` selects one by its name.
+        path: The path of the map entry, or of the list of the element. ``[NAME]`` selects a list element.
         value: The value of the entry, or the element; for a node selector term, only the expression.
         in_list: Whether the value was an element of a list.
     """
@@ -85,19 +85,19 @@ class _Position:
 
 def take_back(
     template: Json,
-    added: Mapping[str, str | list[str]],
+    additions: Mapping[str, str | list[str]],
     budget: Budget,
     removals: list[Removal] | None = None,
 ) -> Json:
     """Returns the template without the additions that no user has changed; the same object if it has none.
 
-    ``added`` has the format of ``merge.Additions``. The removed values are appended to ``removals``.
+    ``additions`` has the format of ``merge.Additions``. The removed values are appended to ``removals``.
 
     Raises:
         OverBudgetError: The work costs more than the budget.
     """
     root = _Position()
-    for pointer, digests in added.items():
+    for pointer, digests in additions.items():
         position = root
         for part in parse_pointer(pointer):
             position = position.children.setdefault(part, _Position())
@@ -135,24 +135,24 @@ class _Remover:
         if not changes:
             return node
         self._budget.spend(len(node))
-        merged = ((key, changes.get(key, value)) for key, value in node.items())
-        return {key: value for key, value in merged if key not in changes or not is_empty(value)}
+        entries = ((key, changes.get(key, value)) for key, value in node.items())
+        return {key: value for key, value in entries if key not in changes or not is_empty(value)}
 
     def _visit_elements(self, node: list[Json], position: _Position, path: tuple[str, ...]) -> Json:
         """Returns a list without the additions to its elements, which the path selects as ``[NAME]``."""
         self._budget.spend(len(node))
         # If two elements have the same name, the last one is used, as in a merge.
-        named = {
+        indices_by_name = {
             f"[{item['name']}]": index
             for index, item in enumerate(node)
             if isinstance(item, dict) and isinstance(item.get("name"), str)
         }
         result = list(node)
         for key, child in position.children.items():
-            if key in named:
-                index = named[key]
+            if key in indices_by_name:
+                index = indices_by_name[key]
                 result[index] = self.visit(node[index], child, (*path, key))
-        return shared(node, result)
+        return share(node, result)
 
     def _remove_elements(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
         match list_kind(path):
@@ -163,15 +163,16 @@ class _Remover:
             case _:
                 counts = Counter(text.partition(" ")[0] for text in digests)
                 old_values = dict(text.split(" ", 1) for text in digests if " " in text)
-                kept = []
+                items_left = []
                 for item in node:
                     if not self._take_if_added(counts, item, path, item):
-                        kept.append(item)
+                        items_left.append(item)
                     elif (
                         old_values and isinstance(item, dict) and (digest := self._digest(item)) in old_values
                     ):
-                        kept.append({**item, "value": old_values.pop(digest)})  # it may be long: use it once
-                return shared(node, kept)
+                        # A forged value may be long, so it is used only once.
+                        items_left.append({**item, "value": old_values.pop(digest)})
+                return share(node, items_left)
 
     def _remove_expressions(self, node: list[Json], digests: list[str], path: tuple[str, ...]) -> Json:
         """Returns node selector terms without the expressions that were added; each digest is used once.
@@ -185,7 +186,7 @@ class _Remover:
             while indices:
                 indices = [i for i in indices if self._remove_expression(terms, i, distance, counts, path)]
         self._removals[first_removal:] = reversed(self._removals[first_removal:])  # in the order of addition
-        return shared(node, [new for new, old in zip(terms, node, strict=True) if new or not old])
+        return share(node, [new for new, old in zip(terms, node, strict=True) if new or not old])
 
     def _remove_expression(
         self, terms: list[Json], index: int, distance: int, counts: Counter[str], path: tuple[str, ...]
@@ -195,10 +196,10 @@ class _Remover:
         for name in EXPRESSIONS:
             items = term.get(name)
             if isinstance(items, list) and distance <= len(items):
-                at = len(items) - distance
-                without = with_entry(term, name, [*items[:at], *items[at + 1 :]])
-                if self._take_if_added(counts, [without, items[at]], path, {name: [items[at]]}):
-                    terms[index] = without
+                place = len(items) - distance
+                bare_term = with_entry(term, name, [*items[:place], *items[place + 1 :]])
+                if self._take_if_added(counts, [bare_term, items[place]], path, {name: [items[place]]}):
+                    terms[index] = bare_term
                     return True
         return False
 

@@ -56,10 +56,12 @@ def has_volume(template: Json, names: tuple[str, ...]) -> bool:
 
 def mounts_other_volume(template: Json, container: Json, mount: Json) -> bool:
     """Returns whether a container mounts another volume at the path of a volume mount."""
-    named = (item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container)
+    containers_of_name = (
+        item for item in maps_at(template, ("spec", "containers")) if item.get("name") == container
+    )
     mounts = [
         item
-        for item in maps_at(next(named, {}), ("volumeMounts",))
+        for item in maps_at(next(containers_of_name, {}), ("volumeMounts",))
         if item.get("mountPath") == mount["mountPath"]
     ]
     return bool(mounts) and not same(mounts[-1], mount)

@@ -130,7 +130,7 @@ def as_list(node: Json, path: Path) -> list[Json]:
     return node
 
 
-def shared(old: list[Json], new: list[Json]) -> list[Json]:
+def share(old: list[Json], new: list[Json]) -> list[Json]:
     """Returns the new list, or the old one if both have identical elements."""
     return old if len(new) == len(old) and all(map(is_, new, old)) else new
 

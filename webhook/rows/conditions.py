@@ -207,9 +207,9 @@ class PlacedBy(JobCondition[tuple[Placer, ...]], written=Annotated[tuple[Placer,
     def failure(self, job: Job) -> str | None:
         if job.placer in self.value:
             return None
-        present, *others = (PLACER_NAMES.get(placer, placer) for placer in (job.placer or "", *self.value))
-        placed = f"placed by {present}" if present else "in no placed job"
-        return f"it is {placed}, not by {either(others)}"
+        name, *other_names = (PLACER_NAMES.get(placer, placer) for placer in (job.placer or "", *self.value))
+        placed = f"placed by {name}" if name else "in no placed job"
+        return f"it is {placed}, not by {either(other_names)}"
 
 
 class GetsDevices(
@@ -319,7 +319,7 @@ class InTemplate(
         """The placeholders in its values."""
         return frozenset(placeholders_in(self.texts))
 
-    def filled(self, values: Mapping[str, Json]) -> "InTemplate":
+    def fill(self, values: Mapping[str, Json]) -> "InTemplate":
         """Returns the condition with its placeholders filled in."""
         return InTemplate(
             tuple(

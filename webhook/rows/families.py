@@ -88,8 +88,8 @@ class JobShape(NamedTuple):
 
     def fact(self, key: str) -> str:
         """Returns the value of a key of ``match.shape``."""
-        own = {"nodeConfig": self.node_config, "topologyKey": self.topology_key or ""}
-        return str(own.get(key) if key in own else getattr(self.shape, key))
+        values = {"nodeConfig": self.node_config, "topologyKey": self.topology_key or ""}
+        return str(values.get(key) if key in values else getattr(self.shape, key))
 
 
 @dataclass(frozen=True)

@@ -195,7 +195,7 @@ class Policies:
                 for value in values:
                     self._by_label[key, value].append(index)
 
-    def first(self, obj: Json, now: float) -> Ruling | None:
+    def find(self, obj: Json, now: float) -> Ruling | None:
         """Returns the first policy for an object at a Unix time."""
         indices = list(self._others)
         if self._by_label:

@@ -28,8 +28,8 @@ class Expression(Row):
 
     def holds(self, labels: Mapping[str, Json]) -> bool:
         """Returns whether labels meet the expression."""
-        matches = labels.get(self.key) in self.values if self.values else self.key in labels
-        return matches == (self.operator in {"In", "Exists"})
+        is_present = labels.get(self.key) in self.values if self.values else self.key in labels
+        return is_present == (self.operator in {"In", "Exists"})
 
 
 @dataclass(frozen=True, kw_only=True)

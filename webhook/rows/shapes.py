@@ -48,11 +48,11 @@ class NumberSet:
 def _parse(value: int | str) -> NumberSet:
     if isinstance(value, int):
         return NumberSet(value, value)
-    first, _, last = value.partition(" to ")
-    if last and int(first) >= int(last):
+    first_text, _, last_text = value.partition(" to ")
+    if last_text and int(first_text) >= int(last_text):
         raise ValueError(f"is {value!r}: the second number must be the larger")
     number = last_number(value)
-    return NumberSet(int(first), number) if last else NumberSet(number, inf, number)
+    return NumberSet(int(first_text), number) if last_text else NumberSet(number, inf, number)
 
 
 def last_number(text: str) -> int:

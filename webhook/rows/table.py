@@ -132,8 +132,8 @@ class Match(Row):
     @cached_property
     def all_conditions(self) -> Mapping[str, Condition[Any]]:
         """The conditions by key, in the order of evaluation."""
-        every = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return {name: value for name, value in every if isinstance(value, Condition)}
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return {name: value for name, value in values if isinstance(value, Condition)}
 
     @cached_property
     def job_conditions(self) -> Sequence[JobCondition[Any]]:
@@ -217,8 +217,8 @@ class Rule(Row):
     @cached_property
     def placeholders(self) -> frozenset[str]:
         """The placeholders in the rule's conditions, messages and fragment."""
-        free = self.match.mount_free
-        parts = (free.mount if free else {}, self.add, self.warn or "", self.deny or "", self.unplaced or "")
+        row = self.match.mount_free
+        parts = (row.mount if row else {}, self.add, self.warn or "", self.deny or "", self.unplaced or "")
         template = self.match.template
         return frozenset(name for part in parts for name in placeholders_in(part)) | (
             template.placeholders if template else set()
@@ -387,7 +387,7 @@ class Table(File):
             if len(policies) >= MOST_NAMESPACES:
                 policies.clear()
             policies[namespace] = Policies(self.rulings, namespace)
-        return policies[namespace].first(obj, now)
+        return policies[namespace].find(obj, now)
 
     @cached_property
     def job_label_rules(self) -> frozenset[str]:

@@ -106,8 +106,8 @@ class Field(Row):
         """
         if self.function == LEAST:
             values = (get(obj, path) for path in self.path.find_all(obj))
-            other = int(self.default)
-            return str(min((value if isinstance(value, int) else other for value in values), default=other))
+            base = int(self.default)
+            return str(min((value if isinstance(value, int) else base for value in values), default=base))
         value = self.path.value(obj)
         if self.function == MIN:
             text = str(value) if isinstance(value, str | int | float) else ""
@@ -328,5 +328,5 @@ class Workload(Row):
     @cached_property
     def roles(self) -> tuple[str, ...]:
         """The roles that rules can match: those of its groups, and ``worker`` if a group can take nodes."""
-        named = [role for group in self.groups for role in group.roles]
-        return tuple(dict.fromkeys([*named, WORKER] if self.takes_nodes else named))
+        roles = [role for group in self.groups for role in group.roles]
+        return tuple(dict.fromkeys([*roles, WORKER] if self.takes_nodes else roles))

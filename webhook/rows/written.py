@@ -55,11 +55,11 @@ Maybe = Annotated[T | None, GetPydanticSchema(_maybe)]
 """A value that is None if its key is missing. The key may not be null."""
 
 
-def one_or_more(of: Any, convert: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
+def one_or_more(item: Any, convert: Callable[[Any], Any] = lambda value: value) -> GetPydanticSchema:  # noqa: ANN401
     """Returns the type of a tuple that is written as one value or a list. ``convert`` converts each value."""
-    items = Annotated[list[of], Field(min_length=1)]
+    items = Annotated[list[item], Field(min_length=1)]
     to_list = BeforeValidator(
-        lambda value: value if isinstance(value, list) else [value], json_schema_input_type=of | items
+        lambda value: value if isinstance(value, list) else [value], json_schema_input_type=item | items
     )
     return read_as(Annotated[items, to_list], lambda values: tuple(map(convert, values)))
 

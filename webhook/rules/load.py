@@ -209,7 +209,7 @@ def _with_values(table: Table) -> Table:
             path, name = (substitute(text, texts) for text in (mount.mount_path, mount.name))
             mount = replace(mount, mount_path=path, name=name)
         template = rule.match.template
-        match = replace(rule.match, mount_free=mount, template=template and template.filled(texts))
+        match = replace(rule.match, mount_free=mount, template=template and template.fill(texts))
         return replace(rule, match=match, **parts)
 
     def filled_workload(workload: Workload) -> Workload:

@@ -26,7 +26,9 @@ def _without_records(value: Json) -> Json:
         return [_without_records(item) for item in value]
     if not isinstance(value, dict):
         return value
-    items = {key: (item, _without_records(item)) for key, item in value.items() if key not in record.KEYS}
+    items = {
+        key: (item, _without_records(item)) for key, item in value.items() if key not in record.RECORD_KEYS
+    }
     return {key: new for key, (old, new) in items.items() if is_empty(old) or not is_empty(new)}
 
 
