@@ -11,12 +11,12 @@ from kubectl_ultraserver.objects import NAME, labels, text_at
 from kubectl_ultraserver.servers import servers
 from placement.observe.model import Node
 
-NEEDS: Final = "install.md#requirements"
-LEAST: Final = (1, 30)
-"""The oldest Kubernetes, as in the chart: v1 policies, ``matchConditions``, and ``sleep`` of ``preStop``."""
+REQUIREMENTS: Final = "install.md#requirements"
+OLDEST: Final = (1, 30)
+"""The oldest supported Kubernetes: the chart needs v1 policies, ``matchConditions``, ``preStop.sleep``."""
 TESTED: Final = ((1, 34), (1, 37))
-"""The first and the last minor version in the tests."""
-KUEUE: Final = (0, 15)
+"""The oldest and the newest Kubernetes in the tests."""
+OLDEST_KUEUE: Final = (0, 15)
 """The oldest Kueue in the tests."""
 MPIJOBS: Final = "kubeflow.org/v2beta1/mpijobs"
 OPERATORS: Final = {
@@ -26,62 +26,70 @@ OPERATORS: Final = {
     "jobset.x-k8s.io/v1alpha2/jobsets": ("jobset", "write"),
     "leaderworkerset.x-k8s.io/v1/leaderworkersets": ("lws", "write"),
 }
-"""By kind, its operator's image, and the verb that the guard requires for the operator's account."""
+"""For each kind of job, its operator's image, and the verb that the guard requires of its account."""
 
-EXPECTED: Final = frozenset(
+BOUND_ACCOUNTS: Final = frozenset(
     {"system:serviceaccount:mpi-operator:mpi-operator", "system:serviceaccount:kubeflow:mpi-operator"}
 )
-"""Accounts of mpi-operator that the chart binds, so that the guard accepts their pods."""
+"""The accounts of mpi-operator that the chart binds, so that the guard accepts the operator's pods."""
 
 
 def kubernetes(version: str) -> Iterator[Line]:
-    """Yields whether this version of Kubernetes is supported and tested."""
+    """Yields whether a version of Kubernetes is supported and tested."""
     tested = f"{TESTED[0][0]}.{TESTED[0][1]} to {TESTED[1][0]}.{TESTED[1][1]} were tested"
     number = release(version)
-    status = FAIL if number < LEAST else PASS if TESTED[0] <= number <= TESTED[1] else WARN
-    remedy = "upgrade: 1.29 has no v1 admission policies" if status is FAIL else "try it on a test cluster"
-    yield Line(status, f"Kubernetes {version}; {tested}", remedy, NEEDS)
+    status = FAIL if number < OLDEST else PASS if TESTED[0] <= number <= TESTED[1] else WARN
+    remedy = (
+        "upgrade: 1.29 has no v1 admission policies"
+        if status is FAIL
+        else "try the webhook on a test cluster first"
+    )
+    yield Line(status, f"Kubernetes {version}; {tested}", remedy, REQUIREMENTS)
 
 
 def rights(refused: Sequence[str]) -> Iterator[Line]:
     """Yields whether the user may create the objects of an installation."""
-    text_ = f"you may {'not ' if refused else ''}create {', '.join(refused) or 'all that is installed'}"
-    yield Line(FAIL if refused else PASS, text_, "install as an administrator of the cluster", NEEDS)
+    text = f"you may {'not ' if refused else ''}create {', '.join(refused) or 'all that is installed'}"
+    yield Line(FAIL if refused else PASS, text, "install as an administrator of the cluster", REQUIREMENTS)
 
 
 def nodes(fleet: Fleet) -> Iterator[Line]:
     """Yields whether UltraServer nodes have the labels and devices of the device plugin or DRA driver."""
-    known = [node for node in fleet.topology.nodes.values() if fleet.is_ultraserver_node(node)]
+    members = [node for node in fleet.topology.nodes.values() if fleet.is_ultraserver_node(node)]
     units = fleet.table.units.labels
-    lost = [node.name for node in known if all(node.unit(key) is None for key in units)]
-    bare = [node.name for node in known if not _devices(node, fleet.table.units.devices)]
-    if not known:
+    unlabelled = [node.name for node in members if all(node.unit(key) is None for key in units)]
+    without_devices = [node.name for node in members if not _devices(node, fleet.table.units.devices)]
+    if not members:
         types = ", ".join(fleet.table.types)
-        yield Line(WARN, "there is no UltraServer node", f"add nodes of {types}; until then jobs wait", NEEDS)
-    elif not (lost or bare):
-        whole = sum(bool(server.id) for server in servers(fleet))
-        yield Line(PASS, f"{len(known)} nodes of {whole} UltraServers")
-    for names, lack in (
-        (lost, f"have no label of a working UltraServer, such as {units[0]}"),
-        (bare, "have no devices"),
+        yield Line(
+            WARN, "there is no UltraServer node", f"add nodes of {types}; until then jobs wait", REQUIREMENTS
+        )
+    elif not (unlabelled or without_devices):
+        unit_count = sum(bool(server.id) for server in servers(fleet))
+        yield Line(PASS, f"{len(members)} nodes of {unit_count} UltraServers")
+    for names, problem in (
+        (unlabelled, f"have no label of a working UltraServer, such as {units[0]}"),
+        (without_devices, "have no devices"),
     ):
         if names:
-            text_ = f"{len(names)} of {len(known)} UltraServer nodes {lack}: {join_names(sorted(names))}"
-            remedy = "does the device plugin, or DRA driver, run there, and support UltraServers?"
-            yield Line(FAIL if len(names) == len(known) else WARN, text_, remedy, "claims.md")
+            text = f"{len(names)} of {len(members)} UltraServer nodes {problem}: {join_names(sorted(names))}"
+            remedy = (
+                "check that a device plugin or DRA driver with support for UltraServers runs on these nodes"
+            )
+            yield Line(FAIL if len(names) == len(members) else WARN, text, remedy, "claims.md")
     yield from _guarantees(fleet)
 
 
 def _guarantees(fleet: Fleet) -> Iterator[Line]:
     """Yields a warning for each unit label of which guarantees promise more units than the cluster has."""
-    rows, units = fleet.table.units.guarantees, fleet.table.units
-    for label in dict.fromkeys(row.unit for row in rows):
-        counted = sum(row.count for row in rows if row.unit == label)
+    guarantees, units = fleet.table.units.guarantees, fleet.table.units
+    for label in dict.fromkeys(row.unit for row in guarantees):
+        promised = sum(row.count for row in guarantees if row.unit == label)
         sizes = [len(unit.nodes) for unit in fleet.topology.units_by(label).values()]
-        whole = sum(size >= units.of(label).usable for size in sizes)
-        if counted > whole:
-            text_ = f"teams are guaranteed {counted} units of {label}, but the cluster has {whole}"
-            yield Line(WARN, text_, "guarantee fewer, or add nodes", "placement.md#guarantees")
+        existing = sum(size >= units.of(label).usable for size in sizes)
+        if promised > existing:
+            text = f"teams are guaranteed {promised} units of {label}, but the cluster has {existing}"
+            yield Line(WARN, text, "guarantee fewer units, or add nodes", "placement.md#guarantees")
 
 
 def _devices(node: Node, resources: Collection[str]) -> bool:
@@ -89,49 +97,51 @@ def _devices(node: Node, resources: Collection[str]) -> bool:
 
 
 def operators(kinds: Collection[str], programs: Sequence[Program], *, kueue: bool) -> Iterator[Line]:
-    """Yields whether the operator of each served kind of job runs, and Kueue if it is installed."""
+    """Yields whether the operator of each served kind of job runs, and Kueue, if it is installed."""
     if MPIJOBS not in kinds:
-        yield Line(WARN, f"the API server has no {MPIJOBS}", "install mpi-operator to run such jobs", NEEDS)
+        yield Line(
+            WARN, f"the API server has no {MPIJOBS}", "install mpi-operator to run such jobs", REQUIREMENTS
+        )
     for kind, (name, _) in OPERATORS.items():
         if kind in kinds:
             yield from _runs(name, f"pods of {kind}", programs, "kinds.md")
     if kueue:
         yield from _runs("kueue", "admission of queued jobs", programs, "kueue.md#set-it-up")
-    for each in programs:
-        if each.name == "kueue" and release(each.version) < KUEUE:
-            text_ = f"Kueue {each.version or 'without a tag'} was not tested, 0.15 was"
-            yield Line(WARN, text_, "upgrade it", "kueue.md#set-it-up")
+    for program in programs:
+        if program.name == "kueue" and release(program.version) < OLDEST_KUEUE:
+            text = f"Kueue {program.version or 'without a tag'} was not tested, 0.15 was"
+            yield Line(WARN, text, "upgrade it", "kueue.md#set-it-up")
 
 
-def _runs(name: str, what: str, programs: Sequence[Program], link: str) -> Iterator[Line]:
-    """Yields whether an image with this name runs in a Deployment."""
-    running = sorted((each for each in programs if each.name == name), key=lambda each: -each.ready)
+def _runs(name: str, effect: str, programs: Sequence[Program], link: str) -> Iterator[Line]:
+    """Yields whether a Deployment runs an image with this name."""
+    running = sorted((item for item in programs if item.name == name), key=lambda item: -item.ready)
     if not running:
-        remedy = "install it, unless it runs under another name or outside the cluster"
-        yield Line(WARN, f"no Deployment has an image {name}: no {what}", remedy, link)
-    for each in running[:1]:
-        text_ = f"{name} {each.version} is {each.where}, with {each.ready} of {each.wanted} pods ready"
-        remedy = f"kubectl -n {each.where.partition('/')[0]} describe pods; until then no {what}"
-        yield Line(PASS if each.ready else FAIL, text_, remedy, link)
+        remedy = "install it, except if it runs with another image or outside the cluster"
+        yield Line(WARN, f"no Deployment has an image {name}: no {effect}", remedy, link)
+    for item in running[:1]:
+        text = f"{name} {item.version} is {item.where}, with {item.ready} of {item.wanted} pods ready"
+        remedy = f"kubectl -n {item.where.partition('/')[0]} describe pods; until then no {effect}"
+        yield Line(PASS if item.ready else FAIL, text, remedy, link)
 
 
-def accounts(known: Mapping[str, bool]) -> Iterator[Line]:
+def accounts(bound_accounts: Mapping[str, bool]) -> Iterator[Line]:
     """Yields a line for each account of mpi-operator: whether the guard will accept its pods."""
-    for account, bound in sorted(known.items()):
-        accepted = bound or account in EXPECTED
-        text_ = f"the guard will {'accept' if accepted else 'refuse'} the pods of {account}"
+    for account, is_bound in sorted(bound_accounts.items()):
+        is_accepted = is_bound or account in BOUND_ACCOUNTS
+        text = f"the guard will {'accept' if is_accepted else 'refuse'} the pods of {account}"
         remedy = f"before you install, bind it to the ClusterRole {NAME}-operator"
-        yield Line(PASS if accepted else FAIL, text_, remedy, "install.md#bind-another-operator")
+        yield Line(PASS if is_accepted else FAIL, text, remedy, "install.md#bind-another-operator")
 
 
-def namespace(namespace_object: Object | None, refused: str) -> Iterator[Line]:
+def namespace(obj: Object | None, refusal: str) -> Iterator[Line]:
     """Yields whether the installation's namespace, if it exists already, accepts a pod like the webhook's."""
-    if namespace_object is None:
+    if obj is None:
         yield Line(PASS, f"namespace {NAME} is created by the installation")
         return
-    ending = text_at(namespace_object, "status", "phase") == "Terminating"
-    does = f"refuses a pod like the webhook's: {refused}" if refused else "accepts pods like the webhook's"
-    level = labels(namespace_object).get("pod-security.kubernetes.io/enforce", "as the cluster has it")
-    text_ = f"namespace {NAME}, PodSecurity {level}, {'is being deleted' if ending else does}"
-    remedy = "wait until it is deleted" if ending else "change the quota, limit or policy"
-    yield Line(FAIL if ending or refused else PASS, text_, remedy, NEEDS)
+    is_ending = text_at(obj, "status", "phase") == "Terminating"
+    state = f"refuses a pod like the webhook's: {refusal}" if refusal else "accepts pods like the webhook's"
+    level = labels(obj).get("pod-security.kubernetes.io/enforce", "as the cluster has it")
+    text = f"namespace {NAME}, PodSecurity {level}, {'is being deleted' if is_ending else state}"
+    remedy = "wait until it is deleted" if is_ending else "change the quota, limit or policy"
+    yield Line(FAIL if is_ending or refusal else PASS, text, remedy, REQUIREMENTS)

@@ -36,40 +36,42 @@ CREATED: Final = {
     "admissionregistration.k8s.io": "mutatingwebhookconfigurations validatingwebhookconfigurations "
     "validatingadmissionpolicies validatingadmissionpolicybindings",
 }
-"""The resources of an installation, by API group."""
+"""The resources that an installation creates, by API group."""
 POD, JOB = yaml.safe_load_all(files("kubectl_ultraserver.check").joinpath("trial.yaml").read_bytes())
-"""A pod like the webhook's own, and a plain job of one UltraServer."""
+"""A pod like those of the webhook, and a plain job that needs one UltraServer."""
 
 
 class Gatherer(Lister):
-    """Reads each part of a cluster when it is needed, and raises `ApiError` if it cannot."""
+    """Reads each part of a cluster when it is needed, and raises `ApiError` if the part cannot be read."""
 
-    def refused(self) -> list[str]:
+    def refused_resources(self) -> list[str]:
         """Returns the resources of an installation that this user may not create."""
-        own = {"namespace": NAME, "verb": "create"}
-        attributes = (
-            own | {"group": key, "resource": one} for key in CREATED for one in CREATED[key].split()
+        common = {"namespace": NAME, "verb": "create"}
+        reviews = (
+            common | {"group": group, "resource": item}
+            for group in CREATED
+            for item in CREATED[group].split()
         )
-        return [one["resource"] for one in attributes if not self.allowed("SelfSubjectAccessReview", one)]
+        return [item["resource"] for item in reviews if not self.is_allowed("SelfSubjectAccessReview", item)]
 
-    def allowed(self, kind: str, attributes: Object, **who: str) -> bool:
+    def is_allowed(self, kind: str, attributes: Object, **who: str) -> bool:
         """Returns the answer to an access review of this kind."""
         version, spec = "authorization.k8s.io/v1", {"resourceAttributes": attributes, **who}
         review = {"apiVersion": version, "kind": kind, "spec": spec}
         return at(self.api.create(f"/apis/{version}/{kind.lower()}s", review), "status", "allowed") is True
 
-    def tried(self, path: str, document: Object) -> tuple[Object, str]:
-        """Returns a new object as it would be stored, or why it would be refused."""
+    def try_to_create(self, path: str, document: Object) -> tuple[Object, str]:
+        """Creates an object as a dry run; returns it as it would be stored, and why it would be refused."""
         try:
             return self.api.create(f"{path}?dryRun=All", document), ""
         except ApiError as error:
-            if "cannot create resource" in str(error):  # RBAC refuses the user, not the object
+            if "cannot create resource" in str(error):  # the user lacks the right; the object is not refused
                 raise
             return {}, str(error).partition("?dryRun=All: ")[2] or str(error)
 
     @cached_property
     def programs(self) -> list[Program]:
-        """The Deployments of the cluster."""
+        """The programs that the cluster's Deployments run."""
         return [program(raw) for raw in self.items("/apis/apps/v1/deployments")]
 
     @cached_property
@@ -77,13 +79,15 @@ class Gatherer(Lister):
         """The kinds of job in the rule table that are served, as ``GROUP/VERSION/RESOURCE``."""
         return {f"{version}/{resource}" for version, resource in self._resources("")}
 
-    def operators(self, kinds: Collection[str]) -> dict[str, bool]:
+    def operator_accounts(self, kinds: Collection[str]) -> dict[str, bool]:
         """Returns the accounts of these kinds' operators, and whether each is bound for the guard."""
         verbs = {name: verb for kind, (name, verb) in cluster.OPERATORS.items() if kind in kinds}
-        right, known = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
-        for who, verb in ((each.account, verbs[each.name]) for each in self.programs if each.name in verbs):
-            known[who] = self.allowed("SubjectAccessReview", right | {"verb": verb}, user=who)
-        return known
+        right, accounts = {"group": "ultraserver-webhook.io", "resource": "jobidentities"}, dict[str, bool]()
+        for account, verb in (
+            (item.account, verbs[item.name]) for item in self.programs if item.name in verbs
+        ):
+            accounts[account] = self.is_allowed("SubjectAccessReview", right | {"verb": verb}, user=account)
+        return accounts
 
     @cached_property
     def replicas(self) -> installed.Replicas:
@@ -92,7 +96,11 @@ class Gatherer(Lister):
         for pod in (
             pod for pod in self.items(f"{HOME}/pods") if text_at(pod, "status", "phase") == "Running"
         ):
-            ports = [port for each in maps_at(pod, "spec", "containers") for port in maps_at(each, "ports")]
+            ports = [
+                port
+                for container in maps_at(pod, "spec", "containers")
+                for port in maps_at(container, "ports")
+            ]
             for port in (number_at(port, "containerPort") for port in ports if port.get("name") == "https"):
                 path = f"{HOME}/pods/https:{name_of(pod)}:{port}/proxy/readyz"
                 try:
@@ -132,44 +140,46 @@ def _left_out(gatherer: Gatherer) -> Iterator[Line]:
 
 
 def _tables(gatherer: Gatherer) -> Iterator[Line]:
-    state, off = dict[str, str](), ""
+    state, unavailable = dict[str, str](), ""
     try:
         state = service_state(gatherer.api)
     except UnavailableError as error:
-        off = str(error)
+        unavailable = str(error)
     problem = text_at(state, "problem") if gatherer.api.get(RULES) else "it does not exist"
-    yield from installed.previews(state, off, version("ultraserver-webhook"))
+    yield from installed.previews(state, unavailable, version("ultraserver-webhook"))
     yield from installed.tables(gatherer.replicas, text_at(state, "table"), problem)
 
 
 def _job(gatherer: Gatherer) -> Iterator[Line]:
     if cluster.MPIJOBS not in gatherer.kinds:
-        return iter([Line(WARN, "the API server has no MPIJobs", "install mpi-operator", cluster.NEEDS)])
-    there = f"/namespaces/{gatherer.namespace}"
-    stored, refused = gatherer.tried(f"/apis/kubeflow.org/v2beta1{there}/mpijobs", JOB)
-    nothing = Fleet(Topology(()), ())  # a job of a dry run has no pods
-    namespace_object, rules = gatherer.api.get(f"/api/v1{there}") or {}, gatherer.api.get(RULES)
+        return iter(
+            [Line(WARN, "the API server has no MPIJobs", "install mpi-operator", cluster.REQUIREMENTS)]
+        )
+    scope = f"/namespaces/{gatherer.namespace}"
+    stored, refusal = gatherer.try_to_create(f"/apis/kubeflow.org/v2beta1{scope}/mpijobs", JOB)
+    empty_fleet = Fleet(Topology(()), ())  # the job of a dry run has no pods
+    namespace, rules = gatherer.api.get(f"/api/v1{scope}") or {}, gatherer.api.get(RULES)
     reference, registration = JobReference("mpijob", name_of(JOB)), gatherer.registrations[MUTATING]
     case = Case(
         reference,
         gatherer.namespace,
         stored,
         (),
-        nothing,
-        namespace_object,
+        empty_fleet,
+        namespace,
         registration=registration,
         rules=rules,
     )
     case = gatherer.with_preview(case, JOB)
-    wanted = bool(case.answer.get("patch")) and labels(namespace_object).get(INJECT) not in OFF
-    return installed.job(stored, refused, case, wanted=wanted)
+    expected = bool(case.answer.get("patch")) and labels(namespace).get(INJECT) not in OFF
+    return installed.job(stored, refusal, case, expected=expected)
 
 
 def _placement(gatherer: Gatherer) -> Iterator[Line]:
     placers, kueue = gatherer.table.placers, bool(gatherer.kueue_api)
     lease, now = gatherer.api.get(LEASE), datetime.now(UTC)
-    yield from installed.placement(lease, now, gates=Placer.WHOLE_JOB in placers, kueue=kueue)
-    yield from installed.queues(counts=Placer.KUEUE in placers, kueue=kueue)
+    yield from installed.placement(lease, now, is_used=Placer.WHOLE_JOB in placers, has_kueue=kueue)
+    yield from installed.queues(is_used=Placer.KUEUE in placers, has_kueue=kueue)
 
 
 def _levels(gatherer: Gatherer) -> Iterator[Line]:
@@ -177,25 +187,31 @@ def _levels(gatherer: Gatherer) -> Iterator[Line]:
     if not gatherer.kueue_api:
         return iter(())
     topologies = gatherer.items(f"{gatherer.kueue_api}/topologies")
-    has = {text_at(level, "nodeLabel") for each in topologies for level in maps_at(each, "spec", "levels")}
-    return installed.levels(gatherer.table.levels, has)
+    levels = {
+        text_at(level, "nodeLabel")
+        for topology in topologies
+        for level in maps_at(topology, "spec", "levels")
+    }
+    return installed.levels(gatherer.table.levels, levels)
 
 
 def _guard(gatherer: Gatherer) -> Iterator[Line]:
     path = f"{ADMISSION}/validatingadmissionpolic"
-    policies, bound = [*gatherer.items(f"{path}ies")], [*gatherer.items(f"{path}ybindings")]
-    placement = any(each.where == f"{NAME}/{COMPONENT}" for each in gatherer.programs)
-    return installed.guard(policies, bound, gatherer.operators(gatherer.kinds), placement=placement)
+    policies, bindings = [*gatherer.items(f"{path}ies")], [*gatherer.items(f"{path}ybindings")]
+    placement = any(program.where == f"{NAME}/{COMPONENT}" for program in gatherer.programs)
+    return installed.guard(
+        policies, bindings, gatherer.operator_accounts(gatherer.kinds), placement=placement
+    )
 
 
 def _pods(gatherer: Gatherer) -> Iterator[Line]:
-    own = gatherer.items(f"/apis/apps/v1/namespaces/{NAME}/deployments")
-    return installed.pods([*own], [*gatherer.items(f"{HOME}/pods")])
+    deployments = gatherer.items(f"/apis/apps/v1/namespaces/{NAME}/deployments")
+    return installed.pods([*deployments], [*gatherer.items(f"{HOME}/pods")])
 
 
 def _namespace(gatherer: Gatherer) -> Iterator[Line]:
     obj = gatherer.api.get(HOME)
-    return cluster.namespace(obj, gatherer.tried(f"{HOME}/pods", POD)[1] if obj else "")
+    return cluster.namespace(obj, gatherer.try_to_create(f"{HOME}/pods", POD)[1] if obj else "")
 
 
 CLUSTER: Final[dict[str, Check]] = {
@@ -205,18 +221,18 @@ CLUSTER: Final[dict[str, Check]] = {
         gatherer.kinds, gatherer.programs, kueue=bool(gatherer.kueue_api)
     ),
 }
-"""Checks before and after an installation."""
+"""The checks that run both before and after an installation."""
 BEFORE: Final[dict[str, Check]] = {
-    "rights": lambda gatherer: cluster.rights(gatherer.refused()),
+    "rights": lambda gatherer: cluster.rights(gatherer.refused_resources()),
     "namespace": _namespace,
-    "accounts": lambda gatherer: cluster.accounts(gatherer.operators([cluster.MPIJOBS])),
+    "accounts": lambda gatherer: cluster.accounts(gatherer.operator_accounts([cluster.MPIJOBS])),
 }
 _CHECKS = (_pods, _certificates, _tables, _registrations, _left_out, _job, _placement, _levels, _guard)
 AFTER: Final = {check.__name__.strip("_").replace("_", " "): check for check in _CHECKS}
 
 
 def run_checks(gatherer: Gatherer, *, pre: bool) -> Iterator[Line]:
-    """Yields the results of the checks, each as soon as it is known; ``pre``: before an installation."""
+    """Yields each result as soon as it is known; with ``pre``, of the checks before an installation."""
     for name, check in (CLUSTER | (BEFORE if pre else AFTER)).items():
         try:
             lines = [*check(gatherer)]

@@ -1,4 +1,4 @@
-"""The result of a check; Deployments and versions, as checks read them. Pure."""
+"""The results of checks, and the programs and versions that checks examine. Pure."""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ PASS, WARN, FAIL = Status
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One result of a check; if it did not pass, with what to do and a link to the documents."""
+    """One result of a check. A result that is not ``pass`` has a remedy and a link to the documents."""
 
     status: Status
     text: str
@@ -32,7 +32,17 @@ class Line:
 
 
 class Program(NamedTuple):
-    """A Deployment: NAMESPACE/NAME, image, the image's name and tag, numbers of pods, the account's name."""
+    """The program of a Deployment.
+
+    Attributes:
+        where: The Deployment's namespace and name, as NAMESPACE/NAME.
+        image: The image.
+        name: The image's name without registry and tag.
+        version: The image's tag.
+        wanted: The number of pods that the Deployment should have.
+        ready: The number of pods that are ready.
+        account: The user name of the pods' service account.
+    """
 
     where: str
     image: str
@@ -44,13 +54,13 @@ class Program(NamedTuple):
 
 
 def program(raw: Object) -> Program:
-    """Returns the parts of a Deployment."""
-    there, pod = text_at(raw, "metadata", "namespace"), at(raw, "spec", "template", "spec")
+    """Returns the program of a Deployment."""
+    namespace, pod = text_at(raw, "metadata", "namespace"), at(raw, "spec", "template", "spec")
     image = text_at(next(iter(maps_at(pod, "containers")), None), "image")
     name, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
-    account = f"system:serviceaccount:{there}:{text_at(pod, 'serviceAccountName') or 'default'}"
+    account = f"system:serviceaccount:{namespace}:{text_at(pod, 'serviceAccountName') or 'default'}"
     wanted, ready = number_at(raw, "spec", "replicas"), number_at(raw, "status", "readyReplicas")
-    return Program(f"{there}/{name_of(raw)}", image, name, tag, wanted, ready, account)
+    return Program(f"{namespace}/{name_of(raw)}", image, name, tag, wanted, ready, account)
 
 
 def release(version: str) -> tuple[int, int]:

@@ -278,7 +278,11 @@ CASES: dict[str, tuple[Broken, dict[str, tuple[str, ...]]]] = {
         untrusted,
         {
             "certificates": ("warn", "is valid for 1 days"),
-            "registrations": ("fail", "MutatingWebhookConfiguration: calls fail", f"mpijobs.{NAME}.io"),
+            "registrations": (
+                "fail",
+                "MutatingWebhookConfiguration: the caBundle does not match",
+                f"mpijobs.{NAME}.io",
+            ),
         },
     ),
     "registration": (
