@@ -22,11 +22,11 @@ from common import logs
 from common.output import Program, say
 from kube.api import ApiError
 
-LOOK_SECONDS = 0.5
-"""Time between the checks of ``rotate --wait``."""
+CHECK_SECONDS = 0.5
+"""The time between two checks of ``rotate --wait``."""
 
-LEAST_SECONDS = 0.1
-"""Minimum time between two passes of ``run``."""
+MIN_SECONDS = 0.1
+"""The minimum time between two passes of ``run``."""
 
 _FAILURES = (ApiError, CertificateError, OSError)
 _log = logging.getLogger("certs")
@@ -40,9 +40,9 @@ def main() -> None:
 @main.command()
 @cluster_options
 def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.py names
-    """Create the certificates that are missing, once.
+    """Create the certificates that are missing, in one pass.
 
-    Valid ones are kept. A webhook configuration that does not exist yet is not an error.
+    Valid certificates are kept. A webhook configuration that does not exist yet is not an error.
     """
     with _errors():
         _report(rotator(_step, **options).run())
@@ -51,25 +51,29 @@ def issue(**options: Any) -> None:  # noqa: ANN401 - click passes what options.p
 @main.command()
 @cluster_options
 @click.option(
-    "--force", type=click.Choice(("leaf", "ca")), multiple=True, help="Replace it, even if it is valid."
+    "--force",
+    type=click.Choice(("leaf", "ca")),
+    multiple=True,
+    help="Replace this certificate, even if it is valid.",
 )
 @click.option("--wait", default=0.0, help="Seconds to wait for the rotation to complete.")
 def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa: ANN401 - as above
-    """Renew what is due, or what --force names, in one pass.
+    """Renew the certificates that are due, or that --force names, in one pass.
 
-    Replacing an authority needs several passes, a settling time apart; `run` or --wait does the others.
+    The replacement of an authority needs several passes, with a settling time between them. `run` or --wait
+    does the other passes.
     """
     deadline = time.monotonic() + wait
     with _errors():
-        rotating = rotator(_step, **options)
-        if force and (stored := rotating.read()).serves_provided:
+        rotator_ = rotator(_step, **options)
+        if force and (stored := rotator_.read()).serves_provided:
             raise click.ClickException(messages.from_elsewhere(stored.provided.name))
-        outcome = rotating.run(replace_authority="ca" in force, replace_leaf="leaf" in force)
-        while outcome.last.action is Action.WAIT and time.monotonic() < deadline:
-            time.sleep(LOOK_SECONDS)  # noqa: TID251 - between two checks of a command
-            outcome = rotating.run()
-    _report(outcome)
-    if wait and outcome.last.action is Action.WAIT:
+        result = rotator_.run(replace_authority="ca" in force, replace_leaf="leaf" in force)
+        while result.last.action is Action.WAIT and time.monotonic() < deadline:
+            time.sleep(CHECK_SECONDS)  # noqa: TID251 - between two checks of a command
+            result = rotator_.run()
+    _report(result)
+    if wait and result.last.action is Action.WAIT:
         raise click.ClickException(messages.not_complete(wait))
 
 
@@ -78,7 +82,7 @@ def rotate(force: tuple[str, ...], wait: float, **options: Any) -> None:  # noqa
 def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
     """Show certificates, caBundles and replicas.
 
-    The exit code is 1 if something is wrong, and 2 if the state cannot be read.
+    The exit code is 1 if there is a problem, and 2 if the state cannot be read.
     """
     try:
         reader = rotator(_step, **options)
@@ -97,14 +101,19 @@ def show_status(**options: Any) -> None:  # noqa: ANN401 - as above
 
 @main.command()
 @cluster_options
-@option("--interval-seconds", type=click.FloatRange(0.1), default=30.0, help="About how often to check.")
+@option(
+    "--interval-seconds",
+    type=click.FloatRange(0.1),
+    default=30.0,
+    help="The approximate time between checks.",
+)
 @option("--metrics-host", default="0.0.0.0", help="Address of the metrics port.")  # noqa: S104 - a pod's own
 @option("--metrics-port", type=click.IntRange(0, 65535), default=9090, help="Metrics port; 0 for none.")
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Format of the log.")
 def run(**options: Any) -> None:  # noqa: ANN401 - as above
     """Renew the certificates when they are due, until SIGTERM.
 
-    Several replicas may run: every write names the version that was read, and a replica whose write conflicts
+    Several replicas may run: every write names the version that was read, and after a conflict the replica
     reads again.
     """
     # Only this command needs prometheus_client.
@@ -114,15 +123,15 @@ def run(**options: Any) -> None:  # noqa: ANN401 - as above
 
     logs.configure(options["log_format"], "certs")
     metrics = Metrics()
-    # Signals do not interrupt a pass; threads that start later inherit the mask.
-    ends = {signal.SIGTERM, signal.SIGINT}
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+    # Signals do not interrupt a pass. Threads that start later inherit the mask.
+    end_signals = {signal.SIGTERM, signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, end_signals)
     with _errors():
-        rotating = rotator(_log_step, **options)
+        rotator_ = rotator(_log_step, **options)
         if port := options["metrics_port"]:
             serve(options["metrics_host"], port, metrics.registry)
-    passes = Passes(rotating, metrics, options["interval_seconds"])
-    while signal.sigtimedwait(ends, max(passes(), LEAST_SECONDS)) is None:
+    passes = Passes(rotator_, metrics, options["interval_seconds"])
+    while signal.sigtimedwait(end_signals, max(passes(), MIN_SECONDS)) is None:
         pass
     _log.info(messages.STOPPED)
 
@@ -163,9 +172,9 @@ def _log_step(decision: NextStep) -> None:
     _log.log(level, "%s", messages.step(decision.action.value, decision.why))
 
 
-def _report(outcome: PassResult) -> None:
-    _step(outcome.last)
-    for note in outcome.stored.notes:
+def _report(result: PassResult) -> None:
+    _step(result.last)
+    for note in result.stored.notes:
         say(messages.note(note))
 
 

@@ -1,7 +1,7 @@
-"""X.509 for the webhook: an authority and the serving certificates that it issues. No clock, no files.
+"""Creates and reads X.509 certificates: an authority and the serving certificates that it issues.
 
-``now`` is always a parameter, with a time zone; lifetimes begin then. Only randomness is not passed in: keys
-and serial numbers come from the operating system's generator through ``cryptography``.
+This module reads no clock and no files. Lifetimes begin at the parameter ``now``, which has a time zone.
+``cryptography`` takes keys and serial numbers from the operating system's random generator.
 """
 
 import contextlib
@@ -20,24 +20,24 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from certs import messages
 
 BACKDATE = timedelta(minutes=5)
-"""Time by which a certificate begins before ``now``: nodes' clocks differ by a few minutes at most."""
+"""The time before ``now`` at which a certificate begins: nodes' clocks differ by at most a few minutes."""
 
 _AUTHORITY_NAME = "ultraserver-webhook authority"
 _COMMON_NAME_LIMIT = 64  # RFC 5280, ub-common-name
 
 
 class CertificateError(ValueError):
-    """A certificate or key cannot be created or read; the message says which and why."""
+    """A certificate or key cannot be created or read; the message names it and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate and its private key, of an authority or a server; pairs compare by certificate.
+    """The certificate and private key of an authority or a server. Pairs with equal certificates are equal.
 
     Attributes:
         certificate: The certificate.
-        key: Its private key.
-        intermediates: The authorities between it and a trusted one, which a provided certificate may have.
+        key: The private key of the certificate.
+        intermediates: The authorities between a provided certificate and a trusted authority.
     """
 
     certificate: x509.Certificate
@@ -56,21 +56,21 @@ class Pair:
 
 
 def service_names(service: str, namespace: str, cluster_domain: str) -> list[str]:
-    """Returns the DNS names of a Service, with ``<svc>.<ns>.svc``, which the API server uses, first."""
+    """Returns the DNS names of a Service. The first is ``<svc>.<ns>.svc``, which the API server uses."""
     host = f"{service}.{namespace}"
     return [f"{host}.svc", f"{host}.svc.{cluster_domain}", host, service]
 
 
 def new_authority(now: datetime, lifetime: timedelta) -> Pair:
     """Returns a new self-signed authority that may sign serving certificates, but no other authorities."""
-    return _made(_AUTHORITY_NAME, now - BACKDATE, now + lifetime)
+    return _new_pair(_AUTHORITY_NAME, now - BACKDATE, now + lifetime)
 
 
 def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[str]) -> Pair:
     """Returns a new serving certificate, signed by an authority that is valid now.
 
-    Its lifetime is cut to that of its authority. Its names are DNS names and IP addresses, v4 or v6; the
-    first one that is short enough is also its common name, which only people read.
+    The certificate ends with its authority at the latest. The names are DNS names and IP addresses, v4 or v6.
+    The first name that is short enough is also the common name, which only people read.
 
     Raises:
         CertificateError: A name is empty or malformed.
@@ -79,47 +79,50 @@ def issue(authority: Pair, now: datetime, lifetime: timedelta, names: Sequence[s
     end = min(now + lifetime, authority.certificate.not_valid_after_utc)
     subject = next((name for name in names if len(name) <= _COMMON_NAME_LIMIT), "webhook")
     usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
-    return _made(subject, begin, end, authority, (x509.SubjectAlternativeName(map(_general, names)), usage))
+    return _new_pair(
+        subject, begin, end, authority, (x509.SubjectAlternativeName(map(_general_name, names)), usage)
+    )
 
 
-def load(certificate_pem: bytes, key_pem: bytes, *, signs: bool = False) -> Pair:
-    """Returns a pair of any issuer.
+def load(certificate_pem: bytes, key_pem: bytes, *, can_sign: bool = False) -> Pair:
+    """Returns the pair of a certificate of any issuer, and its key.
 
     Args:
         certificate_pem: The certificate, followed by its intermediate authorities.
-        key_pem: Its private key, unencrypted.
-        signs: Whether the key must be one that `issue` can sign with: ECDSA on P-256.
+        key_pem: The private key, unencrypted.
+        can_sign: Whether the key must be one that `issue` can sign with: ECDSA on P-256.
 
     Raises:
-        CertificateError: One of them cannot be read, the key is another certificate's, or of a wrong type.
+        CertificateError: The certificate or key cannot be read, or the key has the wrong type or belongs to
+            another certificate.
     """
     try:
         certificate, *intermediates = x509.load_pem_x509_certificates(certificate_pem)
-        public, key = certificate.public_key(), serialization.load_pem_private_key(key_pem, password=None)
-    except Exception as error:  # ValueError, TypeError and UnsupportedAlgorithm all mean unreadable
+        public_key, key = certificate.public_key(), serialization.load_pem_private_key(key_pem, password=None)
+    except Exception as error:  # ValueError, TypeError or UnsupportedAlgorithm
         raise CertificateError(messages.unreadable(error)) from error
-    if key.public_key() != public:
+    if key.public_key() != public_key:
         raise CertificateError(messages.OTHER_KEY)
-    if signs and not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)):
+    if can_sign and not (isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)):
         raise CertificateError(messages.WRONG_KEY)
     return Pair(certificate, cast("CertificateIssuerPrivateKeyTypes", key), tuple(intermediates))
 
 
-def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     """Returns whether ``authority`` signed ``certificate``."""
     try:
         certificate.verify_directly_issued_by(authority)
-    except Exception:  # noqa: BLE001 - InvalidSignature, ValueError and TypeError all mean no
+    except Exception:  # noqa: BLE001 - InvalidSignature, ValueError, TypeError
         return False
     return True
 
 
-def in_time(certificate: x509.Certificate, now: datetime) -> bool:
+def is_in_time(certificate: x509.Certificate, now: datetime) -> bool:
     """Returns whether a certificate has begun and has not ended."""
     return certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
 
 
-def span(certificate: x509.Certificate) -> str:
+def validity_text(certificate: x509.Certificate) -> str:
     """Returns the text ``valid from … to …``."""
     return messages.valid(certificate.not_valid_before_utc, certificate.not_valid_after_utc)
 
@@ -132,19 +135,19 @@ def is_authority(certificate: x509.Certificate) -> bool:
         return False
 
 
-def lacking(leaf: x509.Certificate, wanted: Iterable[str]) -> list[str]:
+def missing_names(leaf: x509.Certificate, wanted_names: Iterable[str]) -> list[str]:
     """Returns the wanted DNS names and IP addresses that a leaf does not have."""
-    held = _held(leaf)
-    return [name for name in wanted if _general(name) not in held]
+    names = _names_of(leaf)
+    return [name for name in wanted_names if _general_name(name) not in names]
 
 
-def serves(leaf: x509.Certificate, name: str) -> bool:
-    """Returns whether a client that uses a DNS name accepts a leaf; a ``*`` matches the first label."""
-    return not _held(leaf).isdisjoint(map(_general, (name, f"*.{name.partition('.')[2]}")))
+def has_name(leaf: x509.Certificate, name: str) -> bool:
+    """Returns whether a leaf is valid for a DNS name. A ``*`` in the leaf matches the first label."""
+    return not _names_of(leaf).isdisjoint(map(_general_name, (name, f"*.{name.partition('.')[2]}")))
 
 
-def _general(name: str) -> x509.GeneralName:
-    """Returns a name in the form of a certificate: an IP address, or a DNS name."""
+def _general_name(name: str) -> x509.GeneralName:
+    """Returns a name as a certificate has it: an IP address, or a DNS name."""
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(name))
     if not name:
@@ -155,26 +158,26 @@ def _general(name: str) -> x509.GeneralName:
         raise CertificateError(messages.malformed_name(error)) from error
 
 
-def _held(leaf: x509.Certificate) -> set[x509.GeneralName]:
+def _names_of(leaf: x509.Certificate) -> set[x509.GeneralName]:
     try:
         return set(leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
     except x509.ExtensionNotFound:
         return set()
 
 
-def _made(
+def _new_pair(
     common_name: str,
     begin: datetime,
     end: datetime,
     signer: Pair | None = None,
-    more: Iterable[x509.ExtensionType] = (),
+    extensions: Iterable[x509.ExtensionType] = (),
 ) -> Pair:
-    """Returns a new key and certificate: a leaf of the signer or, without one, an authority for leaves."""
+    """Returns a new pair: a leaf of the signer or, without a signer, an authority."""
     signs = signer is None
     usage = x509.KeyUsage(
         digital_signature=not signs,
         content_commitment=False,
-        key_encipherment=False,  # an RSA key's use; ECDSA only signs
+        key_encipherment=False,  # only for RSA keys: ECDSA only signs
         data_encipherment=False,
         key_agreement=False,
         key_cert_sign=signs,
@@ -184,9 +187,9 @@ def _made(
     )
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-    own = theirs = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    subject_id = issuer_id = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     if signer:
-        theirs = signer.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        issuer_id = signer.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -198,7 +201,7 @@ def _made(
         .add_extension(x509.BasicConstraints(ca=signs, path_length=0 if signs else None), critical=True)
         .add_extension(usage, critical=True)
     )
-    identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(theirs)
-    for extension in (own, identifier, *more):
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(issuer_id)
+    for extension in (subject_id, identifier, *extensions):
         builder = builder.add_extension(extension, critical=False)
     return Pair(builder.sign(signer.key if signer else key, hashes.SHA256()), key)

@@ -1,19 +1,19 @@
-"""Decides the next step from what is stored and the time. Pure: no clock, no network, no randomness.
+"""Decides the next step from the stored objects and the time. Pure: no clock, no network, no randomness.
 
-A decision is one step. After each step the caller reads and decides again, so that a crash, a lost race or
-another client's change between two steps needs no special case.
+A decision is one step. After each step the caller reads and decides again. So a crash, a conflict or another
+client's change between two steps needs no special case.
 
-An authority is replaced in this order; each step begins when the one before is complete:
+An authority is replaced in this order. Each step begins when the previous step is complete:
 
-1. A new authority is stored next to the old one: it signs from now on, and both are in the bundle.
+1. A new authority is stored next to the old authority. It signs from now on, and the bundle has both.
 2. Every caBundle and the serving Secret's ``ca.crt`` get the bundle.
 3. A settling time later every API server has seen the bundle. A leaf of the new authority is stored.
 4. A settling time later every kubelet has written the leaf into its pods, and no reachable replica still
    serves a leaf of the old authority. The old authority is removed from the bundle and the caBundles.
 
-A provided certificate is in a Secret that is only read. While this Secret exists and can be served, it takes
-the role of "a leaf of the new authority", with the authorities of its ``ca.crt``; when it is deleted, this
-program's own authority is the new one. A change of issuer is therefore such a replacement as well.
+A provided certificate is in a Secret that is only read. While its certificate can be served, it is "a leaf of
+the new authority", and the authorities in its ``ca.crt`` are "the new authority". When the Secret is deleted,
+this program's own authority is the new authority. So a change of issuer is such a replacement, too.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,16 @@ from datetime import datetime, timedelta
 from enum import Enum
 
 from certs import messages
-from certs.authority import BACKDATE, is_authority, lacking, span
-from certs.inputs import Inputs, is_valid, last_served, renewal, still_valid, verifies, why_refused
+from certs.authority import BACKDATE, is_authority, missing_names, validity_text
+from certs.inputs import (
+    Inputs,
+    is_valid_authority,
+    is_verified_by,
+    renewal_time,
+    serving_end,
+    valid_authorities,
+    why_refused,
+)
 from certs.objects import Bundle
 
 
@@ -49,9 +57,9 @@ class NextStep:
     Attributes:
         action: The kind of the step.
         why: The reason, as a sentence without a full stop.
-        bundle: For `Action.NEW_AUTHORITY` the other authorities that stay trusted, for `Action.BUNDLE` all
+        bundle: For `Action.NEW_AUTHORITY`, the old authorities that stay trusted; for `Action.BUNDLE`, all
             trusted authorities.
-        until: For KEEP and WAIT, when the next step is due if nothing changes.
+        until: For KEEP and WAIT, the time of the next step if nothing changes.
         broken: Whether calls from the API server fail, or may fail, until the step is done.
     """
 
@@ -63,7 +71,7 @@ class NextStep:
 
 
 def decide(inputs: Inputs) -> NextStep:
-    """Returns the next step, from the first row that has one."""
+    """Returns the step of the first row of `_ROWS` that has a step."""
     for row in _ROWS:
         decision = row(inputs)
         if decision is not None:
@@ -72,37 +80,37 @@ def decide(inputs: Inputs) -> NextStep:
 
 
 def _no_authority(inputs: Inputs) -> NextStep | None:
-    held = inputs.authority
-    if held.pair is not None:
-        ca = held.pair.certificate
-        if is_valid(ca, inputs.now):
+    secret = inputs.authority
+    if secret.pair is not None:
+        ca = secret.pair.certificate
+        if is_valid_authority(ca, inputs.now):
             return None
         why = messages.NOT_A_CA
         if is_authority(ca):
-            why = messages.ca_not_valid(span(ca))
-        known = held.bundle
+            why = messages.ca_not_valid(validity_text(ca))
+        trusted = secret.bundle
     else:
-        why = messages.no_ca(held.problem)
-        # The key is lost, perhaps with the Secrets. Replicas still serve their mounted leaves, so all
-        # authorities that are trusted now stay trusted until these leaves are replaced.
-        known = held.bundle | inputs.serving.bundle
-        known = known.union(*(bundle for hook in inputs.hooks for bundle in hook.bundles))
-    return NextStep(Action.NEW_AUTHORITY, why, still_valid(known, inputs.now), broken=True)
+        why = messages.no_ca(secret.problem)
+        # The key is lost, perhaps with the Secrets. Replicas still serve their mounted leaves. Until these
+        # leaves are replaced, all authorities that are trusted now stay trusted.
+        trusted = secret.bundle | inputs.serving.bundle
+        trusted = trusted.union(*(bundle for hook in inputs.hooks for bundle in hook.bundles))
+    return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(trusted, inputs.now), broken=True)
 
 
 def _old_authority(inputs: Inputs) -> NextStep | None:
     signer = inputs.signer.certificate
-    if signer in inputs.forced:
+    if signer in inputs.forced_certificates:
         why = messages.NEW_CA_REQUESTED
-    elif inputs.now >= renewal(signer):
-        why = messages.ca_due(renewal(signer))
+    elif inputs.now >= renewal_time(signer):
+        why = messages.ca_due(renewal_time(signer))
     else:
         return None
-    return NextStep(Action.NEW_AUTHORITY, why, still_valid(inputs.bundle | {signer}, inputs.now))
+    return NextStep(Action.NEW_AUTHORITY, why, valid_authorities(inputs.bundle | {signer}, inputs.now))
 
 
-def _odd_bundle(inputs: Inputs) -> NextStep | None:
-    trusted = still_valid(inputs.bundle, inputs.now) | inputs.anchors
+def _wrong_bundle(inputs: Inputs) -> NextStep | None:
+    trusted = valid_authorities(inputs.bundle, inputs.now) | inputs.anchors
     if trusted == inputs.bundle:
         return None
     why = messages.BUNDLE_LACKS_CA
@@ -114,7 +122,7 @@ def _odd_bundle(inputs: Inputs) -> NextStep | None:
 
 def _lost_trust(inputs: Inputs) -> NextStep | None:
     """Returns a step that restarts the settling time if a caBundle has lost an authority that it needs."""
-    if inputs.has_wanted_issuer or inputs.authority.noted is None:
+    if inputs.has_wanted_issuer or inputs.authority.noted_time is None:
         return None
     if all(inputs.anchors <= bundle for hook in inputs.hooks for bundle in hook.bundles):
         return None
@@ -122,44 +130,44 @@ def _lost_trust(inputs: Inputs) -> NextStep | None:
 
 
 def _untrusted(inputs: Inputs) -> NextStep | None:
-    wrong = [hook for hook in inputs.hooks if any(held != inputs.bundle for held in hook.bundles)]
-    if not wrong:
+    stale_hooks = [hook for hook in inputs.hooks if any(bundle != inputs.bundle for bundle in hook.bundles)]
+    if not stale_hooks:
         return None
     serving = inputs.serving
-    broken = any(why_refused(serving, held, inputs.now) for hook in wrong for held in hook.bundles)
-    why = messages.stale(", ".join(f"{hook.kind} {hook.name}" for hook in wrong))
+    broken = any(why_refused(serving, bundle, inputs.now) for hook in stale_hooks for bundle in hook.bundles)
+    why = messages.stale(", ".join(f"{hook.kind} {hook.name}" for hook in stale_hooks))
     return NextStep(Action.TRUST, why, broken=broken)
 
 
 def _unpublished(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
     if serving.bundle == inputs.bundle or why_refused(serving, inputs.bundle, inputs.now):
-        return None  # a new leaf is stored with the bundle
+        return None  # the next leaf is stored together with the bundle
     return NextStep(Action.PUBLISH, messages.NOT_PUBLISHED)
 
 
 def _broken_leaf(inputs: Inputs) -> NextStep | None:
     why = why_refused(inputs.serving, inputs.bundle, inputs.now)
-    # Without waiting for the settling time: there is no valid leaf to serve meanwhile.
-    return _another_leaf(inputs, messages.no_leaf(why), broken=True) if why else None
+    # This step does not wait for the settling time, because there is no valid leaf to serve.
+    return _replace_leaf(inputs, messages.no_leaf(why), broken=True) if why else None
 
 
-def _unnoted(inputs: Inputs) -> NextStep | None:
-    complete = inputs.has_wanted_issuer and inputs.bundle == inputs.anchors
-    if complete or inputs.authority.noted is not None:
+def _unnoted_trust(inputs: Inputs) -> NextStep | None:
+    is_complete = inputs.has_wanted_issuer and inputs.bundle == inputs.anchors
+    if is_complete or inputs.authority.noted_time is not None:
         return None
     return NextStep(Action.NOTE, messages.IN_EVERY_BUNDLE)
 
 
 def _leaf_of_old_authority(inputs: Inputs) -> NextStep | None:
-    leaf, since = inputs.serving.certificate, inputs.authority.noted
+    leaf, trusted_since = inputs.serving.certificate, inputs.authority.noted_time
     if leaf is None or inputs.has_wanted_issuer:
         return None
-    settled = since + inputs.wanted.settle if since else inputs.now
+    settled = trusted_since + inputs.wanted.settle if trusted_since else inputs.now
     if inputs.now >= settled:
-        return _another_leaf(inputs, messages.TRUSTED)
+        return _replace_leaf(inputs, messages.TRUSTED)
     if leaf.not_valid_after_utc <= settled:
-        return _another_leaf(inputs, messages.leaf_ends_early(leaf.not_valid_after_utc))
+        return _replace_leaf(inputs, messages.leaf_ends_early(leaf.not_valid_after_utc))
     return NextStep(Action.WAIT, messages.NOT_TRUSTED_YET, until=settled)
 
 
@@ -167,12 +175,12 @@ def _old_leaf(inputs: Inputs) -> NextStep | None:
     leaf = inputs.serving.certificate
     if leaf is None or inputs.serves_provided:
         return None
-    if missing := lacking(leaf, inputs.wanted.names):
+    if missing := missing_names(leaf, inputs.wanted.names):
         return NextStep(Action.ISSUE, messages.leaf_lacks(", ".join(missing)), broken=True)
-    if leaf in inputs.forced:
+    if leaf in inputs.forced_certificates:
         return NextStep(Action.ISSUE, messages.NEW_LEAF_REQUESTED)
-    if inputs.now >= renewal(leaf):
-        return NextStep(Action.ISSUE, messages.leaf_due(renewal(leaf)))
+    if inputs.now >= renewal_time(leaf):
+        return NextStep(Action.ISSUE, messages.leaf_due(renewal_time(leaf)))
     return None
 
 
@@ -180,43 +188,43 @@ def _old_authority_retires(inputs: Inputs) -> NextStep | None:
     serving = inputs.serving
     if serving.pair is None or inputs.bundle == inputs.anchors:
         return None
-    stored_at = serving.noted or serving.pair.certificate.not_valid_before_utc + BACKDATE
-    # One second more, because certificates have times in whole seconds.
+    stored_at = serving.noted_time or serving.pair.certificate.not_valid_before_utc + BACKDATE
+    # One second is added, because certificates have times in whole seconds.
     settled = stored_at + inputs.wanted.settle + timedelta(seconds=1)
     if inputs.now < settled:
         return NextStep(Action.WAIT, messages.PODS_RECEIVE_LEAF, until=settled)
-    behind = [
+    old_replicas = [
         address
         for address, leaf in (inputs.replicas or {}).items()
-        if not verifies(leaf, serving.pair.intermediates, inputs.anchors, inputs.now)
+        if not is_verified_by(leaf, serving.pair.intermediates, inputs.anchors, inputs.now)
     ]
-    if behind:
-        why = messages.still_served(", ".join(sorted(behind)))
+    if old_replicas:
+        why = messages.still_served(", ".join(sorted(old_replicas)))
         return NextStep(Action.WAIT, why, until=inputs.now + inputs.wanted.settle)
     return NextStep(Action.BUNDLE, messages.EVERY_REPLICA, inputs.anchors)
 
 
 def _keep(inputs: Inputs) -> NextStep:
     leaf = inputs.serving.certificate
-    due = renewal(inputs.signer.certificate)
+    due = renewal_time(inputs.signer.certificate)
     if leaf:
-        due = min(due, last_served(leaf, inputs.wanted) if inputs.serves_provided else renewal(leaf))
+        due = min(due, serving_end(leaf, inputs.wanted) if inputs.serves_provided else renewal_time(leaf))
     return NextStep(Action.KEEP, messages.NOTHING_TO_DO, until=due)
 
 
-def _another_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> NextStep:
+def _replace_leaf(inputs: Inputs, why: str, *, broken: bool = False) -> NextStep:
     return NextStep(Action.TAKE if inputs.serves_provided else Action.ISSUE, why, broken=broken)
 
 
 _ROWS: tuple[Callable[[Inputs], NextStep | None], ...] = (
     _no_authority,
     _old_authority,
-    _odd_bundle,
+    _wrong_bundle,
     _lost_trust,
     _untrusted,
     _unpublished,
     _broken_leaf,
-    _unnoted,
+    _unnoted_trust,
     _leaf_of_old_authority,
     _old_leaf,
     _old_authority_retires,

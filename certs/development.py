@@ -1,4 +1,4 @@
-"""Certificates for a developer's machine."""
+"""Creates certificates for a developer's machine."""
 
 import os
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ DEFAULT_HOSTS = ("localhost", "127.0.0.1", "::1")
 def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
     """Creates ``ca.crt``, ``tls.crt`` and ``tls.key`` for hosts in a directory, which is created if missing.
 
-    The authority's key is not stored: a client that trusts ``ca.crt`` trusts one certificate only, and a
-    stolen directory cannot sign another.
+    The authority's key is not stored. So a client that trusts ``ca.crt`` trusts only one certificate, and a
+    stolen directory cannot sign another certificate.
 
     Returns:
         The end of the certificates' validity.
@@ -30,14 +30,14 @@ def make(directory: Path, hosts: Sequence[str], now: datetime) -> datetime:
     leaf = authority.issue(signer, now, LIFETIME, hosts)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _write(directory / "ca.crt", signer.certificate_pem(), 0o644)
-    # The key first: a server that watches the files loads a pair when key and certificate match.
+    # The key is written first: a server that watches the files loads a pair when key and certificate match.
     _write(directory / "tls.key", leaf.key_pem(), 0o600)
     _write(directory / "tls.crt", leaf.certificate_pem(), 0o644)
     return leaf.certificate.not_valid_after_utc
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:
-    """Replaces a file. The new one has its permissions from the start, and no new link is followed."""
+    """Replaces a file. The new file has its permissions from the start, and a link is not followed."""
     path.unlink(missing_ok=True)
-    with open(path, "xb", opener=partial(os.open, mode=mode)) as file:
-        file.write(content)
+    with open(path, "xb", opener=partial(os.open, mode=mode)) as file_of:
+        file_of.write(content)

@@ -1,6 +1,6 @@
-"""The inputs of a decision: settings, stored objects, the time, and the leaves that replicas serve.
+"""The inputs of a decision: settings, stored objects, the time, and the leaves that replicas serve. Pure.
 
-Also predicates on single certificates and bundles, for decisions and reports. Pure.
+The functions examine certificates and bundles, for decisions and reports.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from cryptography import x509
 
 from certs import messages
-from certs.authority import BACKDATE, Pair, in_time, is_authority, serves, signed_by, span
+from certs.authority import BACKDATE, Pair, has_name, is_authority, is_in_time, is_signed_by, validity_text
 from certs.objects import Bundle, Hook, PairSecret
 
 
@@ -19,7 +19,7 @@ class Wanted:
     """The certificates that the user wants.
 
     Attributes:
-        names: The leaf's DNS names and IP addresses; the API server uses the first one.
+        names: The leaf's DNS names and IP addresses. The API server uses the first name.
         leaf_lifetime: The lifetime of a leaf.
         authority_lifetime: The lifetime of an authority.
         settle: The settling time: the longest time until a stored change has arrived everywhere. A caBundle
@@ -33,20 +33,20 @@ class Wanted:
     settle: timedelta = timedelta(minutes=5)
 
     @property
-    def least_life(self) -> timedelta:
-        """Minimum remaining lifetime of a leaf that is served: enough for a replacement and late passes."""
+    def min_remaining_life(self) -> timedelta:
+        """The minimum remaining life of a served leaf: enough for a replacement and late passes."""
         return 12 * self.settle
 
     def __post_init__(self) -> None:
         """Checks that a rotation fits into the lifetimes.
 
         Raises:
-            ValueError: A leaf outlives its authority, or the third of its lifetime that is left when its
-                renewal begins is shorter than four settling times.
+            ValueError: A leaf would outlive its authority; or a third of its lifetime, from its renewal to
+                its end, is shorter than four settling times.
         """
         if self.leaf_lifetime > self.authority_lifetime:
             raise ValueError(messages.outlives(self.leaf_lifetime, self.authority_lifetime))
-        if self.leaf_lifetime < self.least_life:
+        if self.leaf_lifetime < self.min_remaining_life:
             raise ValueError(messages.short_leaf(self.leaf_lifetime, self.settle))
 
 
@@ -55,15 +55,15 @@ class Inputs:
     """The inputs of a decision.
 
     Attributes:
-        authority: The Secret with the authority's key, which serving pods do not mount; its bundle has all
+        authority: The Secret with the authority's key, which serving pods do not mount. Its bundle has all
             authorities that clients should trust.
         serving: The Secret that serving pods mount.
         provided: The Secret with a provided certificate, which is only read.
         hooks: The webhook configurations.
         wanted: The certificates that the settings describe.
         now: The time.
-        forced: The authority or leaf that the user wants replaced. It is named by its certificate, so that a
-            retry after a lost race, or a second equal request, does not replace its successor.
+        forced_certificates: The certificates that the user wants to replace. After a conflict, or with a
+            second request, their successors are not replaced.
         replicas: The leaves that replicas serve, by address; None if they were not read.
     """
 
@@ -73,12 +73,12 @@ class Inputs:
     hooks: tuple[Hook, ...]
     wanted: Wanted
     now: datetime
-    forced: Bundle = frozenset()
+    forced_certificates: Bundle = frozenset()
     replicas: Mapping[str, x509.Certificate] | None = None
 
     @property
     def signer(self) -> Pair:
-        """The signing authority, which exists in all rows after the first."""
+        """The signing authority. It exists in all rows of `decide` after the first row."""
         if self.authority.pair is None:
             raise LookupError("there is no authority")
         return self.authority.pair
@@ -99,10 +99,10 @@ class Inputs:
         if why := why_refused(self.provided, self.provided.bundle, self.now):
             return why
         leaf, wanted = pair.certificate, self.wanted
-        if not serves(leaf, wanted.names[0]):
+        if not has_name(leaf, wanted.names[0]):
             return messages.lacks_name(wanted.names[0])
-        if self.now >= last_served(leaf, wanted):
-            return messages.ends_soon(leaf.not_valid_after_utc, wanted.least_life)
+        if self.now >= serving_end(leaf, wanted):
+            return messages.ends_soon(leaf.not_valid_after_utc, wanted.min_remaining_life)
         return ""
 
     @property
@@ -112,18 +112,18 @@ class Inputs:
 
     @property
     def anchors(self) -> Bundle:
-        """The authorities of the wanted leaf: only these stay trusted when a replacement is complete."""
+        """The authorities of the wanted leaf. Only these stay trusted when a replacement is complete."""
         if self.serves_provided:
-            return still_valid(self.provided.bundle, self.now)
+            return valid_authorities(self.provided.bundle, self.now)
         return frozenset({self.signer.certificate})
 
     @property
     def has_wanted_issuer(self) -> bool:
-        """Whether the stored leaf is the provided one or, if none is provided, the signing authority's."""
+        """Whether the stored leaf is the provided leaf or, if there is none, one of the signing authority."""
         if self.serves_provided:
             return self.serving.pair == self.provided.pair
         leaf = self.serving.certificate
-        return leaf is not None and signed_by(leaf, self.signer.certificate)
+        return leaf is not None and is_signed_by(leaf, self.signer.certificate)
 
     @property
     def missing_hooks(self) -> list[str]:
@@ -137,10 +137,10 @@ class Inputs:
         return notes + [messages.not_served(why) for why in [self.why_not_served] if why]
 
 
-def renewal(certificate: x509.Certificate) -> datetime:
+def renewal_time(certificate: x509.Certificate) -> datetime:
     """Returns the renewal time of a certificate: the end of the first two thirds of its lifetime.
 
-    The lifetime is counted from the certificate's creation, not from notBefore; it may be a few minutes.
+    The lifetime begins with the certificate's creation, not with notBefore; it may be a few minutes.
     """
     end = certificate.not_valid_after_utc
     begin = min(certificate.not_valid_before_utc + BACKDATE, end)
@@ -152,39 +152,39 @@ def why_refused(serving: PairSecret, bundle: Bundle, now: datetime) -> str:
     if serving.pair is None:
         return serving.problem
     leaf = serving.pair.certificate
-    if not in_time(leaf, now):
-        return messages.not_valid(span(leaf))
-    if not verifies(leaf, serving.pair.intermediates, bundle, now):
+    if not is_in_time(leaf, now):
+        return messages.not_valid(validity_text(leaf))
+    if not is_verified_by(leaf, serving.pair.intermediates, bundle, now):
         return messages.NOT_SIGNED
     return ""
 
 
-def last_served(leaf: x509.Certificate, wanted: Wanted) -> datetime:
-    """Returns the end of the time in which a provided leaf is served: early enough to replace the leaf."""
-    return leaf.not_valid_after_utc - wanted.least_life
+def serving_end(leaf: x509.Certificate, wanted: Wanted) -> datetime:
+    """Returns the end of the time in which a provided leaf is served; enough is left to replace it."""
+    return leaf.not_valid_after_utc - wanted.min_remaining_life
 
 
-def verifies(
+def is_verified_by(
     leaf: x509.Certificate, intermediates: Iterable[x509.Certificate], bundle: Bundle, now: datetime
 ) -> bool:
     """Returns whether an authority of ``bundle`` signed the leaf, directly or through intermediates."""
-    between = [ca for ca in intermediates if is_valid(ca, now)]
-    roots = still_valid(bundle, now)
-    tips = [leaf]
-    while tips:
-        tip = tips.pop()
-        if any(signed_by(tip, ca) for ca in roots):
+    unused = [ca for ca in intermediates if is_valid_authority(ca, now)]
+    roots = valid_authorities(bundle, now)
+    chain_ends = [leaf]
+    while chain_ends:
+        end = chain_ends.pop()
+        if any(is_signed_by(end, ca) for ca in roots):
             return True
-        tips += [ca for ca in between if signed_by(tip, ca)]
-        between = [ca for ca in between if ca not in tips]
+        chain_ends += [ca for ca in unused if is_signed_by(end, ca)]
+        unused = [ca for ca in unused if ca not in chain_ends]
     return False
 
 
-def still_valid(bundle: Bundle, now: datetime) -> Bundle:
+def valid_authorities(bundle: Bundle, now: datetime) -> Bundle:
     """Returns the certificates of a bundle that are valid authorities now."""
-    return frozenset(ca for ca in bundle if is_valid(ca, now))
+    return frozenset(ca for ca in bundle if is_valid_authority(ca, now))
 
 
-def is_valid(ca: x509.Certificate, now: datetime) -> bool:
+def is_valid_authority(ca: x509.Certificate, now: datetime) -> bool:
     """Returns whether a certificate is a valid authority now."""
-    return is_authority(ca) and in_time(ca, now)
+    return is_authority(ca) and is_in_time(ca, now)

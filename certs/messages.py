@@ -1,6 +1,6 @@
 """The texts that the certificate program shows to people.
 
-A text with values is a function of them, mostly the ``format`` of a template. The kinds of step
+A text with values is a function, mostly the ``format`` of a template. The kinds of step
 (`certs.decide.Action`) are the codes: the log, ``status`` and the metric ``steps`` have them, and
 docs/reference.md lists them.
 """
@@ -66,12 +66,12 @@ def source(*, provided: bool) -> str:
 
 
 def certificate(kind: str, end: datetime, due: datetime, now: datetime) -> str:
-    left = f"{_span(end - now)} left" if end > now else "over"
-    return f"{kind:<10} valid until {_MINUTE.format(end)} ({left}), renewed from {_MINUTE.format(due)}"
+    remaining = f"{_duration_text(end - now)} left" if end > now else "over"
+    return f"{kind:<10} valid until {_MINUTE.format(end)} ({remaining}), renewed from {_MINUTE.format(due)}"
 
 
-def _span(left: timedelta) -> str:
-    hours = left.total_seconds() / 3600
+def _duration_text(duration: timedelta) -> str:
+    hours = duration.total_seconds() / 3600
     return f"{hours / 24:.0f} days" if hours >= 48 else f"{hours:.1f} hours"  # noqa: PLR2004 - two days
 
 
@@ -79,22 +79,22 @@ def older_cas(count: int) -> str:
     return f"bundle     {count} older authorit{'y' if count == 1 else 'ies'} also trusted"
 
 
-def hook(kind: str, name: str, *, exists: bool, good: bool) -> str:
-    state = "has the bundle" if good else "has another caBundle" if exists else "is missing"
+def hook(kind: str, name: str, *, exists: bool, has_bundle: bool) -> str:
+    state = "has the bundle" if has_bundle else "has another caBundle" if exists else "is missing"
     return f"{kind:<10} {name} {state}"
 
 
-def replica(address: str, *, stored: bool, old: bool) -> str:
-    leaf = "the stored leaf" if stored else "another leaf"
-    return f"replica    {address} serves {leaf}{', of another authority' if old else ''}"
+def replica(address: str, *, is_stored: bool, is_old: bool) -> str:
+    leaf = "the stored leaf" if is_stored else "another leaf"
+    return f"replica    {address} serves {leaf}{', of another authority' if is_old else ''}"
 
 
 # ---- Lines and errors of the commands ----------------------------------------------------------------------
 
 STOPPED: Final = "stopped"
 SAME_SECRETS: Final = (
-    "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the second, and the "
-    "third is never written"
+    "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the authority's key, "
+    "and the provided Secret is never written"
 )
 NO_NAMES: Final = "a serving certificate needs at least one name, and no name may be empty"
 step: Final = "{}: {}".format

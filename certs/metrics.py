@@ -1,4 +1,4 @@
-"""The loop's Prometheus metrics, in their own registry: without those of process and interpreter."""
+"""The loop's Prometheus metrics. Their registry has no metrics of the process and the interpreter."""
 
 from datetime import datetime
 from typing import Any
@@ -14,36 +14,38 @@ class Metrics:
     """The metrics of one loop."""
 
     def __init__(self) -> None:
-        """Begins at zero, with all results of a pass present, so that rates have a first value."""
+        """Creates the metrics. All results of a pass begin at zero, so that rates have a first value."""
         self.registry = CollectorRegistry()
-        own: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
+        options: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
         self._expiry = Gauge(
-            "expiry_timestamp_seconds", "When a certificate ends, Unix time.", ["certificate"], **own
+            "expiry_timestamp_seconds", "When a certificate ends, Unix time.", ["certificate"], **options
         )
         self._bundle = Gauge(
             "trusted_authorities",
             "Authorities in the bundle; more than one while an authority is being replaced.",
-            **own,
+            **options,
         )
         self._missing = Gauge(
-            "missing_webhook_configurations", "Webhook configurations that are named and do not exist.", **own
+            "missing_webhook_configurations",
+            "Webhook configurations that are named and do not exist.",
+            **options,
         )
         self._provided = Gauge(
             "provided_certificate",
             "1 while a provided certificate is served; 0 while this program's own is.",
-            **own,
+            **options,
         )
         self._refused = Gauge(
             "provided_certificate_refused",
             "1 while the Secret with a provided certificate exists and cannot be served.",
-            **own,
+            **options,
         )
         self._success = Gauge(
-            "last_success_timestamp_seconds", "When a pass last succeeded, Unix time.", **own
+            "last_success_timestamp_seconds", "When a pass last succeeded, Unix time.", **options
         )
-        self._passes = Counter("passes", "Passes, by result.", ["result"], **own)
-        self._steps = Counter("steps", "Steps taken, by kind.", ["step"], **own)
-        self._conflicts = Counter("conflicts", "Writes that conflicted with another one.", **own)
+        self._passes = Counter("passes", "Passes, by result.", ["result"], **options)
+        self._steps = Counter("steps", "Steps taken, by kind.", ["step"], **options)
+        self._conflicts = Counter("conflicts", "Writes that conflicted with another one.", **options)
         for result in ("kept", "changed", "failed"):
             self._passes.labels(result)
 

@@ -1,4 +1,4 @@
-"""The Secrets and webhook configurations: their paths, their certificates, and their JSON. Pure."""
+"""Secrets and webhook configurations: their paths, their certificates, and their JSON. Pure."""
 
 import base64
 import copy
@@ -26,15 +26,15 @@ Bundle = frozenset[x509.Certificate]
 
 @dataclass(frozen=True, slots=True)
 class PairSecret:
-    """A Secret with a pair: the authority's, the one that serving pods mount, or the provided one.
+    """A Secret with a pair: of the authority, of the leaf that serving pods mount, or of a provided leaf.
 
     Attributes:
         name: The Secret's name.
         raw: The Secret as read; None if it does not exist.
-        pair: A certificate with its key; None if there is none.
-        problem: Why there is no pair.
+        pair: The certificate with its key; None if they are missing or cannot be read.
+        problem: Why the pair is None.
         bundle: The authorities in its ``ca.crt``.
-        noted: The time in an annotation, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`.
+        noted_time: The time in an annotation, `TRUSTED_SINCE` or `STORED_AT` of `contract.keys`.
     """
 
     name: str
@@ -42,7 +42,7 @@ class PairSecret:
     pair: Pair | None
     problem: str
     bundle: Bundle
-    noted: datetime | None = None
+    noted_time: datetime | None = None
 
     @property
     def certificate(self) -> x509.Certificate | None:
@@ -58,7 +58,7 @@ class Hook:
         kind: ``mutating`` or ``validating``.
         name: The configuration's name.
         raw: The configuration as read; None if it does not exist.
-        bundles: The authorities in the caBundle of each webhook; empty if it is missing or not readable.
+        bundles: For each webhook, the authorities in its caBundle; none if that is missing or cannot be read.
     """
 
     kind: str
@@ -83,17 +83,17 @@ def webhook_configuration(kind: str, name: str) -> str:
     return f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations/{name}"
 
 
-def read_secret(name: str, raw: Object | None, note: str, *, signs: bool = False) -> PairSecret:
-    """Returns a Secret of any content; ``note`` is the annotation with a time, for ``signs`` see `load`."""
+def read_secret(name: str, raw: Object | None, annotation: str, *, can_sign: bool = False) -> PairSecret:
+    """Returns a Secret with any content, and the time in an annotation; for ``can_sign`` see `load`."""
     if raw is None:
         return PairSecret(name, None, None, messages.MISSING, frozenset())
-    bundle = read_bundle(file(raw, "ca.crt"))
+    bundle = read_bundle(file_of(raw, "ca.crt"))
     try:
-        pair = load(file(raw, "tls.crt"), file(raw, "tls.key"), signs=signs)
+        pair = load(file_of(raw, "tls.crt"), file_of(raw, "tls.key"), can_sign=can_sign)
     except CertificateError as error:
         return PairSecret(name, raw, None, str(error), bundle)
     annotations = raw.get("metadata", {}).get("annotations") or {}
-    return PairSecret(name, raw, pair, "", bundle, time_of(annotations.get(note)))
+    return PairSecret(name, raw, pair, "", bundle, time_of(annotations.get(annotation)))
 
 
 def read_hook(kind: str, name: str, raw: Object | None) -> Hook:
@@ -117,31 +117,31 @@ def bundle_pem(bundle: Iterable[x509.Certificate]) -> bytes:
     return b"".join(ca.public_bytes(serialization.Encoding.PEM) for ca in ordered)
 
 
-def file(raw: Object, key: str) -> bytes:
-    """Returns a file of a Secret; empty if it has none."""
+def file_of(raw: Object, key: str) -> bytes:
+    """Returns a file of a Secret; empty if the Secret does not have the file."""
     return _decode((raw.get("data") or {}).get(key) or "")
 
 
-def secret(held: PairSecret, files: Mapping[str, bytes], notes: Mapping[str, datetime | None]) -> Object:
-    """Returns the changed Secret to write; all other fields stay as they were read.
+def secret(stored: PairSecret, files: Mapping[str, bytes], times: Mapping[str, datetime | None]) -> Object:
+    """Returns the Secret to write. All other fields stay as they were read.
 
     Args:
-        held: The Secret as read.
-        files: The files to set; others stay.
-        notes: The annotations to set to a time, or to remove.
+        stored: The Secret as it was read.
+        files: The files to change.
+        times: The annotations to set to a time or, if it is None, to remove.
     """
-    document: Object = copy.deepcopy(held.raw or {}) or {
+    document: Object = copy.deepcopy(stored.raw or {}) or {
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "kubernetes.io/tls",
-        "metadata": {"name": held.name, "labels": dict(LABELS)},
+        "metadata": {"name": stored.name, "labels": dict(LABELS)},
     }
-    new = {key: base64.b64encode(value).decode() for key, value in files.items()}
-    document["data"] = (document.get("data") or {}) | new
+    data = {key: base64.b64encode(value).decode() for key, value in files.items()}
+    document["data"] = (document.get("data") or {}) | data
     annotations = document["metadata"].get("annotations") or {}
-    others = {key: value for key, value in annotations.items() if key not in notes}
-    noted = {key: instant.isoformat() for key, instant in notes.items() if instant}
-    document["metadata"]["annotations"] = others | noted
+    others = {key: value for key, value in annotations.items() if key not in times}
+    noted_time = {key: instant.isoformat() for key, instant in times.items() if instant}
+    document["metadata"]["annotations"] = others | noted_time
     return document
 
 
@@ -150,8 +150,8 @@ def trust_patch(hook: Hook, bundle: Bundle) -> list[Object]:
     value = base64.b64encode(bundle_pem(bundle)).decode()
     operations: list[Object] = [
         {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": value}
-        for index, held in enumerate(hook.bundles)
-        if held != bundle
+        for index, trusted in enumerate(hook.bundles)
+        if trusted != bundle
     ]
     return guarded((hook.raw or {}).get("metadata", {}).get("resourceVersion", ""), operations)
 

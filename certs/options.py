@@ -1,4 +1,4 @@
-"""Options of the commands that use a cluster; each has an environment variable of the same name."""
+"""The options of commands that use a cluster. Each option has an environment variable of the same name."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -49,38 +49,38 @@ _OPTIONS = (
 
 
 def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options to a command, which passes them to `rotator` as keywords."""
+    """Adds the options to a command, which passes their values to `rotator`."""
     for decorate in reversed(_OPTIONS):
         command = decorate(command)
     return command
 
 
-def rotator(say: Callable[[NextStep], object], **given: Any) -> Rotator:  # noqa: ANN401 - click passes what _OPTIONS names
-    """Returns a connected `Rotator` for the options' values; ignores other options.
+def rotator(on_step: Callable[[NextStep], object], **values: Any) -> Rotator:  # noqa: ANN401 - click passes what _OPTIONS names
+    """Returns a connected `Rotator` for the values of the options.
 
     Raises:
         click.UsageError: The options contradict each other.
         ApiError: No API server is configured, or its client is not installed.
     """
-    hooks = [(kind, name) for kind in ("mutating", "validating") for name in given[kind]]
+    hooks = [(kind, name) for kind in ("mutating", "validating") for name in values[kind]]
     target = Target(
-        given["namespace"],
-        given["service"],
-        given["secret"],
-        given["ca_secret"],
-        given["provided_secret"],
+        values["namespace"],
+        values["service"],
+        values["secret"],
+        values["ca_secret"],
+        values["provided_secret"],
         tuple(hooks),
     )
     if len({target.secret, target.authority_secret, target.provided_secret}) < 3:  # noqa: PLR2004 - all differ
         raise click.UsageError(messages.SAME_SECRETS)
-    names = [*service_names(target.service, target.namespace, given["cluster_domain"]), *given["names"]]
+    names = [*service_names(target.service, target.namespace, values["cluster_domain"]), *values["names"]]
     try:
         wanted = Wanted(
             tuple(dict.fromkeys(names)),
-            timedelta(days=given["leaf_days"]),
-            timedelta(days=given["ca_days"]),
-            timedelta(seconds=given["settle_seconds"]),
+            timedelta(days=values["leaf_days"]),
+            timedelta(days=values["ca_days"]),
+            timedelta(seconds=values["settle_seconds"]),
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    return Rotator(connect(given["kubeconfig"]), target, wanted, lambda: datetime.now(UTC), say)
+    return Rotator(connect(values["kubeconfig"]), target, wanted, lambda: datetime.now(UTC), on_step)

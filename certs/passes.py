@@ -1,4 +1,4 @@
-"""The passes of the loop, with their metrics and log."""
+"""Runs the passes of the loop, with metrics and a log."""
 
 import logging
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ class Passes:
     Attributes:
         rotator: Runs a pass.
         metrics: The metrics of all passes.
-        interval: Seconds between passes: about the longest time that a wrong caBundle lasts.
+        interval: The seconds between passes, which is about the longest time that a wrong caBundle lasts.
     """
 
     rotator: Rotator
@@ -49,9 +49,9 @@ class Passes:
     def _report(self, result: PassResult) -> None:
         notes = result.stored.notes
         text = "; ".join([result.last.why, *notes])
-        # Logged once, not with every pass; each step was logged when it was done.
+        # An unchanged result is logged once. Each step was logged when it was done.
         if text != self._last_text or result.steps:
-            quiet = result.last.action in {Action.KEEP, Action.WAIT} and not notes
+            is_normal = result.last.action in {Action.KEEP, Action.WAIT} and not notes
             line = messages.step(result.last.action.value, text)
-            _log.log(logging.INFO if quiet else logging.WARNING, "%s", line)
+            _log.log(logging.INFO if is_normal else logging.WARNING, "%s", line)
         self._last_text = text

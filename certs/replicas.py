@@ -1,4 +1,4 @@
-"""The leaf that each replica serves, read over TLS at the addresses of the Service's EndpointSlices."""
+"""Reads the leaf that each replica serves, over TLS, at the addresses of the Service's EndpointSlices."""
 
 import ssl
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from cryptography import x509
 from kube.api import Object
 
 TIMEOUT_SECONDS = 2.0
-_AT_ONCE = 8
+_MAX_THREADS = 8
 
 Address = tuple[str, int]
 """An IP address or host, and a port."""
@@ -18,24 +18,26 @@ Address = tuple[str, int]
 def addresses(slices: Object | None) -> list[Address]:
     """Returns the addresses in a list of EndpointSlices.
 
-    Addresses that are not ready are included: an API server may have an old connection to them.
+    Addresses that are not ready are included, because an API server may have an old connection to them.
     """
-    known: set[Address] = set()
-    for item in (slices or {}).get("items") or []:
-        ports = [port["port"] for port in item.get("ports") or [] if port.get("port")]
-        for endpoint in item.get("endpoints") or []:
-            known |= {(address, port) for address in endpoint.get("addresses") or [] for port in ports}
-    return sorted(known)
+    known_addresses: set[Address] = set()
+    for slice_ in (slices or {}).get("items") or []:
+        ports = [port["port"] for port in slice_.get("ports") or [] if port.get("port")]
+        for endpoint in slice_.get("endpoints") or []:
+            known_addresses |= {
+                (address, port) for address in endpoint.get("addresses") or [] for port in ports
+            }
+    return sorted(known_addresses)
 
 
-def served(replicas: Sequence[Address]) -> dict[str, x509.Certificate]:
+def served_leaves(replicas: Sequence[Address]) -> dict[str, x509.Certificate]:
     """Returns the leaf that each replica serves, even if the leaf cannot be verified.
 
     Returns:
         The leaf by ``host:port``. A replica that does not answer is left out: its pod is deleted or not yet
         started, or a network policy blocks this program. Then the settling time alone decides.
     """
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(_MAX_THREADS) as pool:
         leaves = pool.map(_leaf, replicas)
         return {f"{host}:{port}": leaf for (host, port), leaf in zip(replicas, leaves, strict=True) if leaf}
 

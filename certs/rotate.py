@@ -1,4 +1,4 @@
-"""Runs passes: a pass reads the stored state, decides on one step and does it, until no step is due."""
+"""Runs passes. A pass reads the stored state, decides on a step and does it, until no step is due."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,19 +10,19 @@ from certs import messages, objects
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action, NextStep, decide
 from certs.inputs import Inputs, Wanted
-from certs.objects import Bundle, PairSecret, bundle_pem, file, read_hook, read_secret
-from certs.replicas import addresses, served
+from certs.objects import Bundle, PairSecret, bundle_pem, file_of, read_hook, read_secret
+from certs.replicas import addresses, served_leaves
 from contract.keys import STORED_AT, TRUSTED_SINCE
 from kube.api import ApiError, ConflictError
 from kube.rest import RestApi
 
-MOST_STEPS = 40
-"""Maximum number of steps of a pass; a rotation has eight. If 40 are too few, another program undoes them."""
+MAX_STEPS = 40
+"""The maximum number of steps of a pass. A rotation has eight; 40 mean that another program undoes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The Secrets with the certificates, and the webhook configurations that need their authorities.
+    """The names of the Secrets with certificates, and of the webhook configurations that trust them.
 
     Attributes:
         namespace: The namespace of the Secrets and the Service.
@@ -47,7 +47,7 @@ class PassResult:
 
     Attributes:
         steps: The steps that were done, in order.
-        last: The final decision, which is to do nothing or to wait, with its reason.
+        last: The last decision, which is to do nothing or to wait, with its reason.
         stored: The Secrets and webhook configurations as they were read after the last step.
         conflicts: How often another client wrote first.
     """
@@ -76,12 +76,11 @@ class Rotator:
     clock: Callable[[], datetime]
     on_step: Callable[[NextStep], object] = field(default=lambda _: None)
 
-    def read(self, forced: Bundle = frozenset()) -> Inputs:
-        """Returns what is stored.
+    def read(self, forced_certificates: Bundle = frozenset()) -> Inputs:
+        """Returns the stored objects.
 
-        The order matters: the authority is read last, so it is at least as new as the webhook configurations,
-        whose patches test their resourceVersion. So a rotator with an old authority cannot overwrite the
-        caBundle of a newer one.
+        The authority is read last, so it is at least as new as the webhook configurations. Their patches test
+        the resourceVersion. So a rotator with an old authority cannot overwrite a newer caBundle.
         """
         target = self.target
         hooks = tuple(
@@ -90,11 +89,11 @@ class Rotator:
         )
         serving = self._secret(target.secret, STORED_AT)
         provided = self._secret(target.provided_secret, STORED_AT)
-        authority = self._secret(target.authority_secret, TRUSTED_SINCE, signs=True)
-        return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced)
+        authority = self._secret(target.authority_secret, TRUSTED_SINCE, can_sign=True)
+        return Inputs(authority, serving, provided, hooks, self.wanted, self.clock(), forced_certificates)
 
     def next_step(self, stored: Inputs) -> NextStep:
-        """Returns the next step. Before an old authority is removed, reads what each replica serves."""
+        """Returns the next step. Before a step removes an authority, reads the leaves of all replicas."""
         decision = decide(stored)
         if decision.action is Action.BUNDLE and stored.bundle > decision.bundle:
             decision = decide(replace(stored, replicas=self.replicas()))
@@ -103,25 +102,27 @@ class Rotator:
     def replicas(self) -> dict[str, Certificate]:
         """Returns the certificate that each replica serves, by address."""
         slices = self.api.get(objects.endpoint_slices(self.target.namespace, self.target.service))
-        return served(addresses(slices))
+        return served_leaves(addresses(slices))
 
     def run(self, *, replace_authority: bool = False, replace_leaf: bool = False) -> PassResult:
         """Runs one pass; on request replaces the authority or the serving certificate, even if it is valid.
 
         Raises:
-            ApiError: A step failed; those before it are done, and the next pass continues.
+            ApiError: A step failed. The steps before it are done, and the next pass continues.
             CertificateError: A wanted certificate cannot be created.
         """
         stored = self.read()
-        replaced = [
+        replaced_secrets = [
             *([stored.authority] if replace_authority else []),
             *([stored.serving] if replace_leaf else []),
         ]
-        forced = frozenset(held.certificate for held in replaced if held.certificate)
-        stored = replace(stored, forced=forced)
+        forced_certificates = frozenset(
+            secret.certificate for secret in replaced_secrets if secret.certificate
+        )
+        stored = replace(stored, forced_certificates=forced_certificates)
         steps: list[NextStep] = []
         conflicts = 0
-        for _ in range(MOST_STEPS):
+        for _ in range(MAX_STEPS):
             decision = self.next_step(stored)
             if decision.action in {Action.KEEP, Action.WAIT}:
                 return PassResult(tuple(steps), decision, stored, conflicts)
@@ -132,21 +133,21 @@ class Rotator:
             else:
                 steps.append(decision)
                 self.on_step(decision)
-            stored = self.read(forced)
-        raise ApiError(messages.many_steps(MOST_STEPS, decision.action.value, decision.why))
+            stored = self.read(forced_certificates)
+        raise ApiError(messages.many_steps(MAX_STEPS, decision.action.value, decision.why))
 
     def _do(self, decision: NextStep, stored: Inputs) -> None:
         now, wanted = self.clock(), self.wanted
-        ca = {"ca.crt": bundle_pem(stored.bundle)}
+        ca_file = {"ca.crt": bundle_pem(stored.bundle)}
         match decision.action:
             case Action.NEW_AUTHORITY:
                 pair = new_authority(now, wanted.authority_lifetime)
-                ca = {"ca.crt": bundle_pem(decision.bundle | {pair.certificate})}
-                self._write(stored.authority, _files(pair) | ca, {TRUSTED_SINCE: None})
+                ca_file = {"ca.crt": bundle_pem(decision.bundle | {pair.certificate})}
+                self._write(stored.authority, _files(pair) | ca_file, {TRUSTED_SINCE: None})
             case Action.BUNDLE:
                 # If the bundle grows, TRUSTED_SINCE is removed: every caBundle must get the authority first.
-                notes = {} if decision.bundle <= stored.bundle else {TRUSTED_SINCE: None}
-                self._write(stored.authority, {"ca.crt": bundle_pem(decision.bundle)}, notes)
+                times = {} if decision.bundle <= stored.bundle else {TRUSTED_SINCE: None}
+                self._write(stored.authority, {"ca.crt": bundle_pem(decision.bundle)}, times)
             case Action.FORGET:
                 self._write(stored.authority, {}, {TRUSTED_SINCE: None})
             case Action.NOTE:
@@ -154,32 +155,34 @@ class Rotator:
             case Action.TRUST:
                 self._trust(stored)
             case Action.PUBLISH:
-                self._write(stored.serving, ca, {})
+                self._write(stored.serving, ca_file, {})
             case Action.ISSUE:
                 pair = issue(stored.signer, now, wanted.leaf_lifetime, wanted.names)
-                self._write(stored.serving, _files(pair) | ca, {STORED_AT: now})
-            case Action.TAKE:  # the bytes of the provided Secret, unchanged
+                self._write(stored.serving, _files(pair) | ca_file, {STORED_AT: now})
+            case Action.TAKE:  # the bytes of the provided Secret are copied
                 raw = stored.provided.raw or {}
-                files = {key: file(raw, key) for key in ("tls.crt", "tls.key")}
-                self._write(stored.serving, files | ca, {STORED_AT: now})
+                files = {key: file_of(raw, key) for key in ("tls.crt", "tls.key")}
+                self._write(stored.serving, files | ca_file, {STORED_AT: now})
 
     def _trust(self, stored: Inputs) -> None:
         for hook in stored.hooks:
-            if any(held != stored.bundle for held in hook.bundles):
+            if any(bundle != stored.bundle for bundle in hook.bundles):
                 path = objects.webhook_configuration(hook.kind, hook.name)
                 self.api.patch(path, objects.trust_patch(hook, stored.bundle))
 
-    def _write(self, held: PairSecret, files: dict[str, bytes], notes: Mapping[str, datetime | None]) -> None:
+    def _write(
+        self, stored: PairSecret, files: dict[str, bytes], times: Mapping[str, datetime | None]
+    ) -> None:
         """Creates a Secret, or replaces the version that was read."""
-        collection, document = objects.secrets(self.target.namespace), objects.secret(held, files, notes)
-        if held.raw is None:
+        collection, document = objects.secrets(self.target.namespace), objects.secret(stored, files, times)
+        if stored.raw is None:
             self.api.create(collection, document)
         else:
-            self.api.replace(f"{collection}/{held.name}", document)
+            self.api.replace(f"{collection}/{stored.name}", document)
 
-    def _secret(self, name: str, note: str, *, signs: bool = False) -> PairSecret:
+    def _secret(self, name: str, annotation: str, *, can_sign: bool = False) -> PairSecret:
         raw = self.api.get(f"{objects.secrets(self.target.namespace)}/{name}")
-        return read_secret(name, raw, note, signs=signs)
+        return read_secret(name, raw, annotation, can_sign=can_sign)
 
 
 def _files(pair: Pair) -> dict[str, bytes]:

@@ -1,17 +1,17 @@
-"""The report on what is stored. Pure."""
+"""Reports on the stored certificates, caBundles and replicas. Pure."""
 
 from datetime import datetime
 
 from cryptography.x509 import Certificate
 
 from certs import messages
-from certs.authority import lacking
+from certs.authority import missing_names
 from certs.decide import Action, NextStep
-from certs.inputs import Inputs, renewal, verifies, why_refused
+from certs.inputs import Inputs, is_verified_by, renewal_time, why_refused
 
 
 def problems(inputs: Inputs) -> list[str]:
-    """Returns sentences about what makes calls from the API server fail, now or later."""
+    """Returns the problems because of which calls from the API server fail, now or later."""
     serving, authority, now, names = inputs.serving, inputs.authority, inputs.now, inputs.wanted.names
     problems = []
     if authority.pair is None:
@@ -19,11 +19,11 @@ def problems(inputs: Inputs) -> list[str]:
     why, pair = why_refused(serving, authority.bundle, now), serving.pair
     if why:
         problems.append(messages.no_leaf(why))
-    elif pair and not inputs.serves_provided and (missing := lacking(pair.certificate, names)):
+    elif pair and not inputs.serves_provided and (missing := missing_names(pair.certificate, names)):
         problems.append(messages.leaf_lacks(", ".join(missing)))
     problems += inputs.notes
     for hook in inputs.hooks:
-        if any(why_refused(serving, held, now) for held in hook.bundles):
+        if any(why_refused(serving, bundle, now) for bundle in hook.bundles):
             problems.append(messages.bundle_lacks_ca(hook.kind, hook.name))
     return problems
 
@@ -33,19 +33,19 @@ def describe(inputs: Inputs, decision: NextStep) -> list[str]:
     serving, authority, now = inputs.serving, inputs.authority, inputs.now
     lines = [messages.source(provided=inputs.serves_provided)]
     if authority.pair:
-        lines.append(_life("authority", authority.pair.certificate, now))
-    others = len(authority.bundle - inputs.anchors) if authority.pair else 0
-    if others:
-        lines.append(messages.older_cas(others))
+        lines.append(_certificate_text("authority", authority.pair.certificate, now))
+    older_count = len(authority.bundle - inputs.anchors) if authority.pair else 0
+    if older_count:
+        lines.append(messages.older_cas(older_count))
     if serving.certificate:
-        lines.append(_life("leaf", serving.certificate, now))
+        lines.append(_certificate_text("leaf", serving.certificate, now))
     for hook in inputs.hooks:
-        good = hook.raw is not None and all(held == authority.bundle for held in hook.bundles)
-        lines.append(messages.hook(hook.kind, hook.name, exists=hook.raw is not None, good=good))
+        has_bundle = hook.raw is not None and all(bundle == authority.bundle for bundle in hook.bundles)
+        lines.append(messages.hook(hook.kind, hook.name, exists=hook.raw is not None, has_bundle=has_bundle))
     for address, leaf in sorted((inputs.replicas or {}).items()):
-        between = serving.pair.intermediates if serving.pair else ()
-        old = bool(authority.pair) and not verifies(leaf, between, inputs.anchors, now)
-        lines.append(messages.replica(address, stored=leaf == serving.certificate, old=old))
+        intermediates = serving.pair.intermediates if serving.pair else ()
+        is_old = bool(authority.pair) and not is_verified_by(leaf, intermediates, inputs.anchors, now)
+        lines.append(messages.replica(address, is_stored=leaf == serving.certificate, is_old=is_old))
     if decision.action is Action.KEEP and decision.until:
         lines.append(messages.nothing_until(decision.until))
     else:
@@ -53,5 +53,5 @@ def describe(inputs: Inputs, decision: NextStep) -> list[str]:
     return lines
 
 
-def _life(kind: str, certificate: Certificate, now: datetime) -> str:
-    return messages.certificate(kind, certificate.not_valid_after_utc, renewal(certificate), now)
+def _certificate_text(kind: str, certificate: Certificate, now: datetime) -> str:
+    return messages.certificate(kind, certificate.not_valid_after_utc, renewal_time(certificate), now)

@@ -1,4 +1,4 @@
-"""Completion of command lines, by click's own support for shells."""
+"""Completes command lines with click's support for shells."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 WORDS_ONLY, WITH_FILES = 4, 0
-"""What kubectl reads in the last line (Cobra's ``ShellCompDirective``): whether the shell may offer files."""
+"""The last line for kubectl (Cobra's ``ShellCompDirective``): whether the shell may offer files."""
 
 
 def script(shell: str, program: click.Command, name: str) -> str:
@@ -16,9 +16,9 @@ def script(shell: str, program: click.Command, name: str) -> str:
 
 
 def for_kubectl(program: click.Command, words: Sequence[str]) -> list[str]:
-    """Returns the lines that kubectl reads from a plugin's completion; the last word is still incomplete."""
-    *before, last = words or [""]
-    items = ShellComplete(program, {}, "kubectl", "").get_completions(before, last)
-    texts = [item for item in items if item.type == "plain"]
-    directive = WORDS_ONLY if texts else WITH_FILES
-    return [*(f"{item.value}\t{item.help or ''}".rstrip() for item in texts), f":{directive}"]
+    """Returns the lines that kubectl reads from a plugin's completion. The last word is incomplete."""
+    *complete_words, incomplete = words or [""]
+    items = ShellComplete(program, {}, "kubectl", "").get_completions(complete_words, incomplete)
+    plain_items = [item for item in items if item.type == "plain"]
+    directive = WORDS_ONLY if plain_items else WITH_FILES
+    return [*(f"{item.value}\t{item.help or ''}".rstrip() for item in plain_items), f":{directive}"]

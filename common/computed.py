@@ -1,4 +1,4 @@
-"""A property that is computed at the first read."""
+"""A property that is computed when it is first read."""
 
 from functools import cached_property
 from typing import Any, TypeVar, overload
@@ -7,9 +7,9 @@ T = TypeVar("T")
 
 
 class computed(cached_property[T]):  # noqa: N801 - a decorator, like its base
-    """A `cached_property` without its lock, as in Python 3.12: two threads may compute the same value.
+    """A `cached_property` without a lock, as in Python 3.12: two threads may compute the same value.
 
-    The lock costs more than most of these computations.
+    The lock would cost more time than most of the computations.
     """
 
     @overload

@@ -1,27 +1,27 @@
-"""Merges the lists inside a row of a family: a row of `units` or `shapes` changes the one with its key."""
+"""Merges two rows of a family, and the rows of their lists `units` and `shapes` that have the same key."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 KEY_OF_LIST: Final = {"units": "label", "shapes": "name"}
-"""The lists inside a family, each with the key that identifies its rows."""
+"""The lists in a row of a family, and for each list the key that identifies its rows."""
 
 
 def with_keys(
     lower: Iterable[dict[str, Any]], upper: Iterable[Mapping[str, Any]], key: str
 ) -> Sequence[dict[str, Any]]:
-    """Returns the lower rows. A row whose key is empty gets that of the next upper row that is new.
+    """Returns the lower rows. A row with an empty key gets the key of the next new upper row.
 
     The unit of a packaged family that is off has an empty label: the user's row sets it.
     """
     rows = list(lower)
     existing = {row[key] for row in rows}
-    new = (row[key] for row in upper if row[key] not in existing)
-    return [row if row[key] else {**row, key: next(new, "")} for row in rows]
+    new_keys = (row[key] for row in upper if row[key] not in existing)
+    return [row if row[key] else {**row, key: next(new_keys, "")} for row in rows]
 
 
-def merged_row(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
-    """Returns a lower row with the keys of an upper one, and the lists inside merged row by row."""
+def merge_rows(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    """Returns a lower row, changed by an upper row; the lists in the rows are merged row by row."""
     lists = {}
     for name, key in KEY_OF_LIST.items():
         if name in upper:

@@ -1,4 +1,4 @@
-"""Files of objects, named as in kubectl's ``-f``."""
+"""Reads files of objects that the user names as in kubectl's ``-f``."""
 
 import errno
 import os
@@ -14,26 +14,26 @@ def files_of(path: Path, *, recursive: bool = False) -> list[Path]:
     return sorted(file for file in files if file.suffix in {".yaml", ".yml", ".json"} and not file.is_dir())
 
 
-def read_text(path: Path, named: Path) -> tuple[str, bytes]:
-    """Returns a file's name for messages, and its `content`; - is standard input."""
+def read_text(path: Path, given_path: Path) -> tuple[str, bytes]:
+    """Returns a file's name for messages, and its `content`. The path ``-`` is standard input."""
     if str(path) == "-":
         return "<stdin>", sys.stdin.buffer.read()
-    return str(path), content(path, named)
+    return str(path), content(path, given_path)
 
 
-def content(path: Path, named: Path, most: int = -1) -> bytes:
-    """Returns at most ``most`` bytes of a file; ``named`` is the path that the user gave, or its folder.
+def content(path: Path, given_path: Path, max_bytes: int = -1) -> bytes:
+    """Returns at most ``max_bytes`` of a file. The user gave the path of the file or of its folder.
 
-    Only a path that the user gave and that is below ``/dev`` may be a pipe, such as a shell's.
+    Only a path below ``/dev`` that the user gave may be a pipe, such as a shell creates.
     """
-    if path != named or not path.is_relative_to("/dev"):
-        check(path, named if named.is_dir() else named.parent)
+    if path != given_path or not path.is_relative_to("/dev"):
+        check(path, given_path if given_path.is_dir() else given_path.parent)
     with path.open("rb") as file:
-        return file.read(most)
+        return file.read(max_bytes)
 
 
 def check(path: Path, folder: Path) -> None:
-    """Raises an `OSError` unless the path is a regular file in the folder, or a link to one."""
+    """Raises an `OSError` if the path is not a regular file in the folder, or a link to such a file."""
     target = Path(os.path.realpath(path, strict=True))
     if not target.is_relative_to(folder.resolve()):
         raise OSError(errno.EPERM, "a link that leads out of its folder", str(path))

@@ -1,4 +1,4 @@
-"""Results as JUnit XML, which CI systems show.
+"""Writes test results as JUnit XML, which CI systems show.
 
 XML cannot contain control characters, so they are written with Python's escapes.
 """
@@ -10,7 +10,7 @@ from common.texts import printable
 
 
 def testcase(file: str, line: int | str, name: str) -> Element:
-    """Returns a test case that passed; a child ``failure``, ``error`` or ``skipped`` changes that."""
+    """Returns a test case that passed. A child ``failure``, ``error`` or ``skipped`` changes the result."""
     file = printable(file)
     return Element("testcase", {"classname": file, "name": printable(name), "file": file, "line": str(line)})
 

@@ -1,4 +1,4 @@
-"""Logging to standard error: one JSON object a line for collectors, or text for people."""
+"""Logs to standard error: a JSON object in each line for collectors, or text for people."""
 
 import logging
 import logging.config
@@ -17,7 +17,7 @@ def config(form: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> d
     Args:
         form: One of ``FORMS``.
         level: One of ``LEVELS``, for every logger that is not in ``loggers``.
-        loggers: Settings of single loggers by name, as in ``dictConfig``; the only handler is ``stderr``.
+        loggers: The settings of loggers by name, as in ``dictConfig``. The only handler is ``stderr``.
     """
     fields = "%(asctime)s %(levelname)s %(name)s %(message)s"
     rename = {"asctime": "time", "levelname": "level", "name": "logger"}
@@ -38,9 +38,9 @@ def config(form: str, level: str, loggers: Mapping[str, Mapping[str, Any]]) -> d
 
 def configure(form: str, program: str) -> None:
     """Sets up logging in one of ``FORMS`` for a program with a logger of this name, and for ``kube``."""
-    # Only the program's own loggers: the HTTP client logs requests at this level, tokens included.
-    own = {name: {"level": "INFO"} for name in (program, "kube")}
-    logging.config.dictConfig(config(form, "warning", own))
+    # At this level, the HTTP client would log requests with their tokens.
+    loggers = {name: {"level": "INFO"} for name in (program, "kube")}
+    logging.config.dictConfig(config(form, "warning", loggers))
 
 
 class TextFormatter(logging.Formatter):

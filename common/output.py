@@ -1,4 +1,4 @@
-"""Prints text for people, with escapes for terminal control sequences and commands of GitHub workflows."""
+"""Prints text for people, and escapes terminal control sequences and commands of GitHub workflows."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import click
 from common.texts import printable
 
 ESCAPE: Final = f"\0{secrets.token_hex(8)}"
-"""Stands for ESC in colours until the text is printed. It is random, so that no input contains it."""
+"""A placeholder for ESC in colours until the text is printed. It is random, so no input contains it."""
 _COLOURS: Final = {
     "+++": None,
     "---": None,
@@ -25,7 +25,7 @@ _COLOURS: Final = {
     "  hint": "yellow",
     "  failed": "red",
 }
-"""Colours of a preview's lines, by their beginning; None is bold."""
+"""The colours of a preview's lines, by the beginning of the line; None means bold."""
 _LINE_PART = re.compile(r"[^\n\t]+")
 _COLOUR = rf"(?:{ESCAPE}\[[\d;]*m)*"
 # `::name` at the start of a line, and `##[name]`, are commands of GitHub workflows.
@@ -49,15 +49,15 @@ class Program(click.Group):
 
 def _escaped(text: str) -> str:
     """Returns the text made printable, except line ends, tabs and the colours of `style`."""
-    return ESCAPE.join(_LINE_PART.sub(lambda part: printable(part[0]), each) for each in text.split(ESCAPE))
+    return ESCAPE.join(_LINE_PART.sub(lambda part: printable(part[0]), piece) for piece in text.split(ESCAPE))
 
 
-def style(text: str, **how: Any) -> str:  # noqa: ANN401 - click's
+def style(text: str, **attributes: Any) -> str:  # noqa: ANN401 - click's
     """Returns printable text with the colours of `click.style`; print it with `say`."""
-    return click.style(_escaped(text), **how).replace("\x1b", ESCAPE)
+    return click.style(_escaped(text), **attributes).replace("\x1b", ESCAPE)
 
 
-def coloured(text: str) -> str:
+def colour_lines(text: str) -> str:
     """Returns the text of a preview in colours. `say` drops the colours unless it prints to a terminal."""
     return "".join(_line(line) for line in text.splitlines(keepends=True))
 
@@ -73,8 +73,8 @@ def _line(line: str) -> str:
 def clean(text: str) -> str:
     """Returns the text with escapes for unprintable characters, and for what begins a GitHub command.
 
-    Line ends and tabs stay. ASCII JSON and the YAML of `dump_yaml` stay as they are. Colours are ignored when
-    commands are searched, because a pipe receives the lines without them.
+    Line ends and tabs stay. ASCII JSON and the YAML of `dump_yaml` stay as they are. The search for commands
+    ignores colours, because a pipe receives the lines without colours.
     """
     return _GROUP.sub(r"#\1\\u0023\2", _COMMAND.sub(r"\1\\x3a\2", _escaped(text)))
 
@@ -86,13 +86,13 @@ def say(text: str, *, err: bool = False, nl: bool = True, workflow_commands: boo
         text: May contain any characters.
         err: Whether to print to standard error.
         nl: Whether a line end follows.
-        workflow_commands: Whether the lines are commands of GitHub workflows, with escapes already.
+        workflow_commands: Whether the lines are commands of GitHub workflows, whose values are escaped.
     """
     cleaned = (_escaped if workflow_commands else clean)(text).replace(ESCAPE, "\x1b")
     click.echo(cleaned, err=err, nl=nl, color=False if os.environ.get("NO_COLOR") else None)
 
 
 def progress(text: str) -> None:
-    """Shows a line on a terminal, in place of the line that it showed before."""
+    """Shows a line on a terminal, in place of the previous line; an empty text removes that."""
     if sys.stderr.isatty():
         click.echo(f"\r\033[K{printable(text)}", err=True, nl=False)

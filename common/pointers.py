@@ -1,4 +1,4 @@
-"""Paths in JSON, of map keys and positions in lists, as pointers (RFC 6901) and as people read them."""
+"""Paths of map keys and list positions in JSON: as pointers (RFC 6901), and as people write paths."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ def get(node: Any, path: Sequence[str | int]) -> Any:  # noqa: ANN401 - JSON of 
 
 
 def get_map(node: Any, path: Sequence[str | int]) -> dict[str, Any]:  # noqa: ANN401 - as above
-    """Returns the map at a path; an empty one for any other value."""
+    """Returns the map at a path; an empty map for any other value."""
     value = get(node, path)
     return value if isinstance(value, dict) else {}
 
@@ -31,12 +31,12 @@ def get_map(node: Any, path: Sequence[str | int]) -> dict[str, Any]:  # noqa: AN
 def pointer(path: tuple[str | int, ...]) -> str:
     """Returns the RFC 6901 pointer of a path, with ``~`` and ``/`` escaped.
 
-    The cache is small: a table uses some fifty paths, and those with a user's keys may be long.
+    The cache is small, because a table uses some fifty paths, and paths with a user's keys may be long.
     """
     return "".join([f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path])
 
 
-def numbered(parts: Iterable[str]) -> tuple[str | int, ...]:
+def with_positions(parts: Iterable[str]) -> tuple[str | int, ...]:
     """Returns the parts of a pointer as a path, with parts of digits as list positions."""
     return tuple(int(part) if part.isdecimal() else part for part in parts)
 
@@ -65,4 +65,4 @@ def field_name(path: Iterable[str | int]) -> str:
 
 def path_of(name: str) -> tuple[str | int, ...]:
     """Returns the path of a `field_name`."""
-    return numbered(key or inner for key, inner in _STEP.findall(name))
+    return with_positions(key or inner for key, inner in _STEP.findall(name))

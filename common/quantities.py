@@ -1,4 +1,4 @@
-"""Quantities of resources and durations as Kubernetes writes them, and what a pod takes of its node."""
+"""Quantities of resources and durations as Kubernetes writes them, and the resources that a pod uses."""
 
 import re
 from decimal import ROUND_CEILING, Decimal
@@ -18,18 +18,18 @@ _SUFFIXES: Final = {
 }
 
 
-MOST_SECONDS: Final = 10 * 365 * 86400
-"""Longer than anything lasts."""
+MAX_SECONDS: Final = 10 * 365 * 86400
+"""The maximum of a duration: ten years."""
 
 _DURATION: Final = re.compile(r"(?:(\d{1,4})d)?(?:(\d{1,5})h)?(?:(\d{1,7})m)?(?:(\d{1,9})s)?", re.ASCII)
 
-_LONGEST: Final = 80
-"""More characters than any text of the grammar has; longer texts are not cached."""
+_MAX_LENGTH: Final = 80
+"""The maximum length of a quantity; a longer text is not one, and is not cached."""
 
 
 def thousandths(text: str) -> int:
     """Returns a quantity in thousandths, rounded up; 0 for a text that is not a quantity."""
-    return _thousandths(text) if len(text) <= _LONGEST else 0
+    return _thousandths(text) if len(text) <= _MAX_LENGTH else 0
 
 
 @lru_cache(maxsize=4096)
@@ -50,7 +50,7 @@ def seconds(text: object) -> int | None:
     length = sum(
         int(part or 0) * unit for part, unit in zip(parts.groups(), (86400, 3600, 60, 1), strict=True)
     )
-    return length if 0 < length < MOST_SECONDS else None
+    return length if 0 < length < MAX_SECONDS else None
 
 
 def amounts(quantities: object) -> dict[str, int]:
@@ -60,33 +60,33 @@ def amounts(quantities: object) -> dict[str, int]:
 
 
 def requests(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, int]:
-    """Returns what a pod takes of its node, in thousandths, by resource; the spec may have any content.
+    """Returns the amount of each resource that a pod takes from its node, in thousandths; for any spec.
 
     Follows ``PodRequests`` in ``k8s.io/component-helpers/resource``: containers and sidecars run together, an
     init container runs together with the sidecars before it, requests of the whole pod take precedence, and
-    the overhead is added. For a resized pod the status has its actual resources: the pod takes these until
-    the kubelet has made it smaller, and it does not take what the kubelet reports as infeasible.
+    the overhead is added. The status of a resized pod has its actual resources. The pod takes
+    these until the kubelet has made the pod smaller. An infeasible resize is ignored.
     """
     total: dict[str, int] = {}
     actual = _actual(status) if status else {}
     for container in _maps(spec.get("containers")):
-        has = actual.get(str(container.get("name")))
-        _add(total, _taken(container, has) if has else _requested(container))
+        actual_requests = actual.get(str(container.get("name")))
+        _add(total, _usage(container, actual_requests) if actual_requests else _requested(container))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in _maps(spec["initContainers"]) if "initContainers" in spec else ():
         sidecar = container.get("restartPolicy") == "Always"
-        has = actual.get(str(container.get("name"))) if sidecar else None
-        taken = _taken(container, has)
-        _add(taken, sidecars)
+        actual_requests = actual.get(str(container.get("name"))) if sidecar else None
+        usage = _usage(container, actual_requests)
+        _add(usage, sidecars)
         if sidecar:
-            sidecars = taken
-        _raise(peak, taken)
+            sidecars = usage
+        _raise_to(peak, usage)
     if peak:
         _add(total, sidecars)
-        _raise(total, peak)
+        _raise_to(total, peak)
     if "resources" in spec or actual:
-        total.update(_taken(spec, actual.get("")))
+        total.update(_usage(spec, actual.get("")))
     if "overhead" in spec:
         _add(total, amounts(spec["overhead"]))
     return total
@@ -100,46 +100,50 @@ def _requested(owner: dict[str, Any]) -> dict[str, int]:
     resources = owner.get("resources")
     if not isinstance(resources, dict):
         return {}
-    # A limit without a request is also the request: the API server stores it so.
+    # The API server stores a limit without a request as the request, too.
     return amounts(resources.get("limits")) | amounts(resources.get("requests"))
 
 
 _Actual = tuple[dict[str, int], bool]
-"""The resources that a container, or a pod, has; and whether its resize is infeasible."""
+"""The actual resources of a container or pod, and whether its resize is infeasible."""
 
 
 def _actual(status: dict[str, Any]) -> dict[str, _Actual]:
-    """Returns the resources that each container has, by name, and those of the whole pod by an empty name."""
-    pending = (each for each in _maps(status.get("conditions")) if each.get("type") == "PodResizePending")
-    infeasible = any(each.get("reason") == "Infeasible" for each in pending)
-    kinds = ("containerStatuses", "initContainerStatuses")
-    parts = [(str(item.get("name")), item) for kind in kinds for item in _maps(status.get(kind))]
+    """Returns the actual resources of each container by name, and of the whole pod by an empty name."""
+    pending_resizes = (
+        condition
+        for condition in _maps(status.get("conditions"))
+        if condition.get("type") == "PodResizePending"
+    )
+    is_infeasible = any(condition.get("reason") == "Infeasible" for condition in pending_resizes)
+    keys = ("containerStatuses", "initContainerStatuses")
+    parts = [(str(item.get("name")), item) for kind in keys for item in _maps(status.get(kind))]
     actual: dict[str, _Actual] = {}
     for name, part in [*parts, ("", status)]:
         resources = part.get("resources")
         if isinstance(resources, dict):
-            has = amounts(resources.get("requests"))
-            _raise(has, amounts(part.get("allocatedResources")))
-            actual[name] = has, infeasible
+            actual_requests = amounts(resources.get("requests"))
+            _raise_to(actual_requests, amounts(part.get("allocatedResources")))
+            actual[name] = actual_requests, is_infeasible
     return actual
 
 
-def _taken(owner: dict[str, Any], actual: _Actual | None) -> dict[str, int]:
-    """Returns what a container, or a pod, takes: the larger of its requests and what it has."""
-    has, infeasible = actual or ({}, False)
-    if infeasible:
-        return dict(has)
-    taken = _requested(owner)
-    if has:
-        _raise(taken, has)
-    return taken
+def _usage(owner: dict[str, Any], actual: _Actual | None) -> dict[str, int]:
+    """Returns the usage of a container or pod: for each resource, the larger of request and actual amount."""
+    actual_requests, is_infeasible = actual or ({}, False)
+    if is_infeasible:
+        return dict(actual_requests)
+    usage = _requested(owner)
+    if actual_requests:
+        _raise_to(usage, actual_requests)
+    return usage
 
 
-def _add(total: dict[str, int], more: dict[str, int]) -> None:
-    for name, amount in more.items():
+def _add(total: dict[str, int], amounts: dict[str, int]) -> None:
+    for name, amount in amounts.items():
         total[name] = total.get(name, 0) + amount
 
 
-def _raise(total: dict[str, int], least: dict[str, int]) -> None:
-    for name, amount in least.items():
+def _raise_to(total: dict[str, int], minimums: dict[str, int]) -> None:
+    for name, amount in minimums.items():
         total[name] = max(total.get(name, 0), amount)

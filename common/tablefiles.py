@@ -7,28 +7,28 @@ from typing import Any, Final
 
 import yaml
 
-from common.familyrows import merged_row
+from common.familyrows import merge_rows
 from common.files import content
 
 SUFFIXES: Final = (".yaml", ".yml")
 
 PROFILES: Final = {"default": ("rules", "launcher", "kueue", "checks"), "aws-document": ("aws-document",)}
-"""What a table may extend, and the files that have its rules, in addition to those of `SHARED`."""
+"""The profiles that a table may extend, and the files of each profile in addition to `SHARED`."""
 
 SHARED: Final = ("workloads", "families")
-"""The files that every packaged table has; each has its own sections."""
+"""The files that belong to every packaged table. Their sections differ."""
 
 MOST_BYTES: Final = 1024 * 1024
 """Maximum size of a rule table, in bytes; a ConfigMap holds no more (Kubernetes, "ConfigMaps": 1 MiB)."""
 
 MOST_FILES: Final = 64
-"""Maximum number of files of a rule table: merging each costs as much work as all rows before it."""
+"""The maximum number of files of a rule table: merging a file costs as much as all rows before it."""
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The plugin, a single file, contains only the Python part of PyYAML."""
+"""PyYAML's C loader; the plugin, which is a single file, contains only the Python loader."""
 
 
-def packaged(profile: str = "default") -> Mapping[str, bytes]:
+def packaged_texts(profile: str = "default") -> Mapping[str, bytes]:
     """Returns the texts of a packaged table by name, for programs without the rest of the webhook."""
     folder = files("webhook.rules").joinpath("packaged")
     return {name: folder.joinpath(f"{name}.yaml").read_bytes() for name in (*SHARED, *PROFILES[profile])}
@@ -38,13 +38,13 @@ def table_files(path: Path) -> Sequence[Path]:
     """Returns the file, or the directory's files that end in ``.yaml`` or ``.yml``, sorted by name."""
     if not path.is_dir():
         return [path]
-    return [path / name for name in ordered(file.name for file in path.iterdir())]
+    return [path / name for name in sort_names(file.name for file in path.iterdir())]
 
 
-def ordered(names: Iterable[str]) -> Sequence[str]:
+def sort_names(names: Iterable[str]) -> Sequence[str]:
     """Returns the names of table files, in the order in which they are merged.
 
-    Names that begin with a dot are left out: with these the kubelet keeps the versions of a ConfigMap.
+    Names that begin with a dot are left out: the kubelet uses these names for the versions of a ConfigMap.
     """
     return sorted(name for name in names if name.endswith(SUFFIXES) and not name.startswith("."))
 
@@ -63,10 +63,10 @@ def read_texts(path: Path) -> Sequence[tuple[str, bytes]]:
     return [(name, content(file, path, MOST_BYTES + 1)) for name, file in zip(names, paths, strict=True)]
 
 
-def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, Any]]:
+def merge_texts(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, Any]]:
     """Returns sections of a table: maps merged by key, rows by name; later texts override earlier ones.
 
-    Guarantees have no names: the same namespaces and units make the same row.
+    Guarantees have no names: rows with equal namespaces and units are the same row.
 
     Only the webhook checks whether the texts are a valid table.
 
@@ -75,15 +75,17 @@ def merged(texts: Iterable[str | bytes], *sections: str) -> dict[str, dict[str, 
     """
     table: dict[str, dict[str, Any]] = {section: {} for section in sections}
     try:
-        for tables in (yaml.load(text, _Loader) for text in texts):  # noqa: S506 - a safe one
-            for section, there in table.items():
-                rows = tables.get(section) or {}
+        for document in (yaml.load(text, _Loader) for text in texts):  # noqa: S506 - a safe loader
+            for section, rows_by_name in table.items():
+                rows = document.get(section) or {}
                 for name, row in (
                     rows.items()
                     if isinstance(rows, dict)
                     else ((_identity(section, row), row) for row in rows)
                 ):
-                    there[name] = merged_row(there.get(name, {}), row) if isinstance(row, dict) else row
+                    rows_by_name[name] = (
+                        merge_rows(rows_by_name.get(name, {}), row) if isinstance(row, dict) else row
+                    )
     except (yaml.YAMLError, AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"a file of the rule table is invalid: {type(error).__name__}: {error}") from error
     return table

@@ -1,23 +1,23 @@
-"""Times as Kubernetes writes them."""
+"""Reads and writes times, for Kubernetes and for people."""
 
 from datetime import UTC, datetime, timedelta
 
 from common.quantities import seconds
 
 
-def stamp(when: datetime | float) -> str:
+def stamp(time: datetime | float) -> str:
     """Returns a time in UTC, or a Unix time, as the API server writes it."""
-    moment = when if isinstance(when, datetime) else datetime.fromtimestamp(when, UTC)
+    moment = time if isinstance(time, datetime) else datetime.fromtimestamp(time, UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def time_of(text: object) -> datetime | None:
     """Returns a time that the API server wrote; None for any other value."""
     try:
-        when = datetime.fromisoformat(text if isinstance(text, str) else "")
+        time = datetime.fromisoformat(text if isinstance(text, str) else "")
     except ValueError:
         return None
-    return when if when.tzinfo else when.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def duration(text: object) -> timedelta | None:

@@ -1,4 +1,4 @@
-"""A value that is read from files: it is read again when they change, and kept when they are invalid."""
+"""Keeps a value that is read from files. Changed files are read again, but invalid files are ignored."""
 
 import logging
 import math
@@ -13,19 +13,19 @@ T = TypeVar("T")
 
 
 class UnusableError(ValueError):
-    """Files that cannot be used; the message says why.
+    """The files cannot be used; the message says why.
 
     Attributes:
-        until: Unix time at which to try the same files again.
+        retry_time: The Unix time at which the same files are read again.
     """
 
-    def __init__(self, why: str, until: float = math.inf) -> None:
-        super().__init__(why)
-        self.until = until
+    def __init__(self, reason: str, retry_time: float = math.inf) -> None:
+        super().__init__(reason)
+        self.retry_time = retry_time
 
 
 class Watched(Generic[T]):
-    """A value and the files it is read from.
+    """A value, and the files from which it is read.
 
     Attributes:
         value: The newest valid value.
@@ -36,7 +36,7 @@ class Watched(Generic[T]):
 
     def __init__(
         self,
-        what: str,
+        name: str,
         paths: Callable[[], Sequence[Path]],
         load: Callable[[], T],
         log: logging.Logger,
@@ -45,8 +45,8 @@ class Watched(Generic[T]):
         """Reads the value for the first time.
 
         Args:
-            what: The name of the files in the log.
-            paths: Returns the present files; a swapped link, as of a mounted ConfigMap, counts as a change.
+            name: The name of the files in the log.
+            paths: Returns the present files. A swapped link, such as a mounted ConfigMap's, is a change.
             load: Reads and checks the files; raises `UnusableError` or `OSError`.
             log: The logger for changes.
             first: The value until the files are valid; None requires valid files at once.
@@ -55,11 +55,11 @@ class Watched(Generic[T]):
             UnusableError: The files are invalid, and there is no first value.
             OSError: A file cannot be read.
         """
-        self._what, self._paths, self._load, self._log = what, paths, load, log
+        self._name, self._paths, self._load, self._log = name, paths, load, log
         self._lock = threading.Lock()
-        self.problem, self._again = "", math.inf
+        self.problem, self._retry_time = "", math.inf
         self.on_change: Callable[[str], object] = lambda _: None
-        self._seen = self._signature()
+        self._signature_read = self._signature()
         try:
             self.value = load()
         except (UnusableError, OSError) as error:
@@ -71,15 +71,15 @@ class Watched(Generic[T]):
     def refresh(self, load: Callable[[], T] | None = None) -> T:
         """Reads changed files, and returns the value; invalid files are not read again until they change.
 
-        One caller reads; the others get the old value meanwhile. A call costs one ``stat`` of each file.
+        While one caller reads, other callers get the old value. A call costs one ``stat`` of each file.
 
         Args:
-            load: Used in place of the one given at the start.
+            load: Reads the files for this call, in place of the function from the start.
 
         Returns:
-            The value in use.
+            The newest valid value.
         """
-        changed = self._signature() != self._seen or time.time() >= self._again
+        changed = self._signature() != self._signature_read or time.time() >= self._retry_time
         if changed and self._lock.acquire(blocking=False):
             try:
                 self._reload(load or self._load)
@@ -93,18 +93,21 @@ class Watched(Generic[T]):
         try:
             value = load()
         except (UnusableError, OSError) as error:
-            self._refuse(error, news=signature != self._seen or str(error) != self.problem)
+            self._refuse(error, is_new=signature != self._signature_read or str(error) != self.problem)
         else:
             self.value = value
-            self.problem, self._again = "", math.inf
-            self._log.warning("reloaded %s", self._what, extra={"file": self._what})
+            self.problem, self._retry_time = "", math.inf
+            self._log.warning("reloaded %s", self._name, extra={"file": self._name})
             self.on_change("reloaded")
-        self._seen = signature
+        self._signature_read = signature
 
-    def _refuse(self, error: UnusableError | OSError, *, news: bool = True) -> None:
-        self.problem, self._again = str(error), error.until if isinstance(error, UnusableError) else math.inf
-        if news:
-            fields = {"file": self._what, "problem": self.problem}
+    def _refuse(self, error: UnusableError | OSError, *, is_new: bool = True) -> None:
+        self.problem, self._retry_time = (
+            str(error),
+            error.retry_time if isinstance(error, UnusableError) else math.inf,
+        )
+        if is_new:
+            fields = {"file": self._name, "problem": self.problem}
             self._log.error("keeping %(file)s as it was: %(problem)s", fields, extra=fields)
             self.on_change("refused")
 
@@ -117,7 +120,7 @@ class Watched(Generic[T]):
 
 
 def _identity(path: Path) -> tuple[int, ...]:
-    """Returns numbers that differ between versions of a file; a missing file has one, too."""
+    """Returns numbers that identify a version of a file; a missing file also has a number."""
     try:
         stat = os.stat(path)  # noqa: PTH116 - half the cost of Path.stat, at every handshake
     except OSError as error:

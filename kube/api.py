@@ -3,23 +3,23 @@
 from typing import Any
 
 Object = dict[str, Any]
-"""A Kubernetes object as JSON. It is kept whole, so that a replacement keeps the fields of others."""
+"""A Kubernetes object as JSON. It is complete: a replacement keeps the fields of other writers."""
 
 
 class ApiError(Exception):
-    """The API server refused or is unreachable; the message has the verb, the path and the reason."""
+    """The API server refuses or is unreachable; the message has the verb, the path and the reason."""
 
 
 class ConflictError(ApiError):
-    """Another client wrote first. That is normal: read again and decide again."""
+    """Another client wrote first. This is normal: the caller reads again and decides again."""
 
 
 class ForbiddenError(ApiError):
-    """The account lacks a right (403); the message says which."""
+    """The account lacks a right (403); the message names the right."""
 
 
 class GoneError(ApiError):
-    """A resourceVersion or a page token is too old (410): list again."""
+    """A resourceVersion or a page token is too old (410): the caller lists again."""
 
 
 def leases(namespace: str) -> str:
@@ -28,9 +28,9 @@ def leases(namespace: str) -> str:
 
 
 def guarded(version: str, operations: list[Object]) -> list[Object]:
-    """Returns a JSON patch that applies only to an object of this ``resourceVersion``.
+    """Returns a JSON patch that applies only to an object with a certain ``resourceVersion``.
 
-    With the resourceVersion in the patch, the API server answers Conflict if the object was changed since it
-    was read; without it, the API server would retry the patch on the newer object.
+    If the object has changed since it was read, the API server answers Conflict. Without the resourceVersion,
+    it would apply the patch to the newer object.
     """
     return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *operations]

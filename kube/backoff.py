@@ -1,14 +1,14 @@
-"""The waits between one try and the next."""
+"""The waits between attempts."""
 
 import random
 from collections.abc import Iterator
 
 JITTER = 0.2
-"""The part by which a wait varies, so that programs that were started together do not stay in step."""
+"""The fraction by which a wait varies, so that programs that start together do not stay in step."""
 
 
 def waits() -> Iterator[float]:
-    """Yields the seconds to wait before each further try: they double from about 0.5 to about 30."""
+    """Yields the seconds to wait before the next attempt. They double from about 0.5 to about 30."""
     wait = 0.5
     while True:
         yield wait * jitter()
@@ -16,5 +16,5 @@ def waits() -> Iterator[float]:
 
 
 def jitter() -> float:
-    """Returns a random factor near 1."""
+    """Returns a random factor between 1 - `JITTER` and 1 + `JITTER`."""
     return random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spreads load, hides nothing

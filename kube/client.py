@@ -1,7 +1,7 @@
-"""The API server through the ``kubernetes`` package, which is imported nowhere else.
+"""Calls the API server through the ``kubernetes`` package, which no other module imports.
 
-The generic calls of its client are used, not the generated models: an object that is read, changed and
-written back as JSON keeps every field, those of a newer API server included.
+This module uses the generic calls of the package's client, not its generated models. An object that is read,
+changed and written back as JSON keeps all fields, including fields of a newer API server.
 """
 
 import contextlib
@@ -20,26 +20,26 @@ from kubernetes.config.incluster_config import load_incluster_config
 from kubernetes.config.kube_config import load_kube_config
 
 from kube.api import ApiError, Object
-from kube.rest import Answer, RestApi, TooLongError, checked, decoded, loaded
+from kube.rest import Answer, RestApi, TooLongError, check_status, decode, parse_json
 
 TIMEOUT_SECONDS = 10
 """Timeout of one call; the API server answers reads and writes of such small objects in milliseconds."""
 
 IDLE_SECONDS = 90
-"""A watch without an event for this long is begun again, because its connection may be dead.
+"""The time without an event after which a watch begins again, because its connection may be dead.
 
-That is not an error: the API server sends a bookmark every minute, but none if nothing has changed.
+Such a pause is not an error: the API server sends a bookmark every minute, but only if something has changed.
 """
 
 _READ_BYTES = 65536
 
 
 class KubernetesApi(RestApi):
-    """An API server, with one kept connection for each concurrent call."""
+    """An API server, with one persistent connection for each concurrent call."""
 
     def __init__(self, configuration: Configuration) -> None:
         """Stores a configuration; sends nothing yet."""
-        # The caller decides again after an error; a retry here would only repeat a stale write.
+        # After an error, the caller decides again. A retry here would only repeat a stale write.
         configuration.retries = 0
         self._client = ApiClient(configuration)
 
@@ -56,17 +56,17 @@ class KubernetesApi(RestApi):
             if response.status >= HTTPStatus.BAD_REQUEST:
                 with _errors("GET", path):
                     data = response.response.read()
-                checked("GET", path, *decoded(response.status, data))
+                check_status("GET", path, *decode(response.status, data))
             yield EventStream(path, response.response)
         finally:
             response.response.close()
 
-    def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
+    def fetch(self, verb: str, path: str, body: object, content_type: str, max_bytes: int | None) -> Answer:
         """Sends one request (see `RestApi`)."""
         response = self._send(verb, path, body, content_type)
         with _errors(verb, path):
-            data = response.response.read(None if most is None else most + 1)
-        if most is not None and len(data) > most:
+            data = response.response.read(None if max_bytes is None else max_bytes + 1)
+        if max_bytes is not None and len(data) > max_bytes:
             response.response.close()
             raise TooLongError
         response.response.release_conn()
@@ -92,30 +92,30 @@ class KubernetesApi(RestApi):
 
 
 def _event(line: bytes) -> Object:
-    """Returns an event. `loaded` reads what orjson refuses, such as bytes that are not UTF-8."""
+    """Returns the event in a line. `loaded` reads what orjson refuses, such as bytes that are not UTF-8."""
     try:
         event: Object = orjson.loads(line)
     except orjson.JSONDecodeError:
-        event = loaded(line)
+        event = parse_json(line)
     return event
 
 
 class EventStream:
-    """The events of a watch as they arrive, until the API server ends it or sends nothing for long.
+    """The events of a watch. They end when the API server ends the watch, or is silent for `IDLE_SECONDS`.
 
-    Iterating raises `ApiError` when the connection breaks.
+    An iteration raises `ApiError` when the connection breaks.
     """
 
     def __init__(self, path: str, response: urllib3.BaseHTTPResponse) -> None:
-        """Stores an answer whose body is not read yet."""
+        """Stores a response whose body has not been read."""
         self._path, self._response = path, response
 
     def __iter__(self) -> Iterator[Object]:
         """Yields each event as soon as it arrives."""
-        rest = b""
+        incomplete_line = b""
         with _errors("GET", self._path), contextlib.suppress(urllib3.exceptions.ReadTimeoutError):
-            for part in self._response.stream(_READ_BYTES):
-                *lines, rest = (rest + part).split(b"\n")
+            for chunk in self._response.stream(_READ_BYTES):
+                *lines, incomplete_line = (incomplete_line + chunk).split(b"\n")
                 yield from map(_event, filter(None, lines))
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ def connect(kubeconfig: Path | None) -> KubernetesApi:
         else:
             load_kube_config(str(kubeconfig), client_configuration=configuration)  # type: ignore[no-untyped-call]
     except (ConfigException, OSError) as error:
-        hint = "" if kubeconfig else " (not in a pod? Then name a --kubeconfig.)"
+        hint = "" if kubeconfig else " (outside a pod, name a --kubeconfig)"
         raise ApiError(f"cannot reach the API server: {error}{hint}") from error
     return KubernetesApi(configuration)
 
@@ -154,7 +154,7 @@ def _errors(verb: str, path: str) -> Iterator[None]:
 
 
 def _refuse_bad_token(headers: dict[str, str]) -> None:
-    """Raises if a header cannot carry the token: the HTTP library's error would quote it, a secret."""
+    """Raises an error if a header cannot contain the token. The HTTP library's error would quote it."""
     if "authorization" not in headers:
         return
     headers["authorization"] = headers["authorization"].strip()  # a file often ends with a line end

@@ -1,4 +1,4 @@
-"""Shared by the command lines of the programs that use an API server."""
+"""Options and connections for the command lines of programs that use an API server."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +15,10 @@ _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def options_of(environment: str) -> Callable[..., Callable[[Any], Any]]:
-    """Returns a `click.option` whose options can also be set by environment variables.
+    """Returns a variant of `click.option` for options that can also be set by environment variables.
 
     Args:
-        environment: Prefix of the variables: with ``PROGRAM``, ``--lease`` is ``PROGRAM_LEASE``.
+        environment: The prefix of the variables. With ``PROGRAM``, ``--lease`` is ``PROGRAM_LEASE``.
     """
 
     def option(*names: str, **attributes: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - click's own types
@@ -31,7 +31,7 @@ def options_of(environment: str) -> Callable[..., Callable[[Any], Any]]:
 
 
 def own_namespace() -> str:
-    """Returns the namespace of the pod that this program runs in, or the one that the manifests use."""
+    """Returns the namespace of the program's own pod; outside a pod, the namespace in the manifests."""
     try:
         return _OWN_NAMESPACE.read_text(encoding="utf-8").strip()
     except OSError:
@@ -39,14 +39,14 @@ def own_namespace() -> str:
 
 
 def connect(kubeconfig: Path | None) -> "KubernetesApi":
-    """Returns what `kube.client.connect` does; imports it late: some commands and --help do not need it.
+    """Calls `kube.client.connect`. The import is late, because some commands and --help do not need it.
 
     Raises:
-        ApiError: No API server is named, or its client is not installed.
+        ApiError: No API server is configured, or the client is not installed.
     """
     try:
         from kube import client  # noqa: PLC0415 - it costs 0.3 s
     except ModuleNotFoundError as error:
         install = "pip install 'ultraserver-webhook[controllers]'"
-        raise ApiError(f"{error}: the API server's client is an extra: {install}") from error
+        raise ApiError(f"{error}: the client of the API server is not installed: {install}") from error
     return client.connect(kubeconfig)

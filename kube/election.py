@@ -1,10 +1,10 @@
-"""Leader election by a Lease: of several running programs, its holder runs the passes.
+"""Leader election with a Lease. Of several running replicas, only the holder of the Lease runs passes.
 
-The rules are those of client-go (``tools/leaderelection``). A candidate may take over the Lease if its holder
-has not renewed it for the Lease's duration, measured by the candidate's own clock; clocks of different
-machines are never compared. The resourceVersion guards every write. An error here costs at most a few lost
-races, because passes are safe without a leader. The election of the ``kubernetes`` package has no types,
-never releases a Lease and runs the passes in its own thread, so it is not used.
+The rules are those of client-go (``tools/leaderelection``). A candidate may take over the Lease if its
+holder has not renewed it for the Lease's duration. The candidate measures this time with its own clock, and
+does not compare the clocks of different machines. The resourceVersion guards every write. Passes are safe
+without a leader, so an error here costs at most a few conflicts. The election of the ``kubernetes`` package
+is not used: it has no types, never releases a Lease and runs the passes in its own thread.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from typing import Any, Final
 from kube.api import ConflictError, Object, leases
 from kube.rest import RestApi
 
-LONGEST: Final = 600
-"""Maximum time to wait for a silent holder, in seconds: the duration in a stolen Lease may be 68 years."""
+MAX_WAIT_SECONDS: Final = 600
+"""The maximum wait for a holder that does not renew. The duration in a manipulated Lease may be 68 years."""
 
 
 @dataclass(slots=True)
 class Elector:
-    """One candidate for a Lease. It raises `ApiError` if the Lease cannot be read or written.
+    """A candidate for a Lease. Its methods raise `ApiError` if the Lease cannot be read or written.
 
     Attributes:
         api: The API server.
@@ -42,31 +42,31 @@ class Elector:
     duration: int
     labels: Mapping[str, str]
     watch: Callable[[], float] = time.monotonic
-    _seen: tuple[Any, ...] = field(default=(), init=False)
-    _seen_at: float = field(default=0.0, init=False)
+    _version: tuple[Any, ...] = field(default=(), init=False)
+    _version_time: float = field(default=0.0, init=False)
 
     def lead(self) -> bool:
-        """Takes or renews the Lease if the rules permit it; returns whether this candidate holds it."""
+        """Takes or renews the Lease if the rules permit it; returns whether this candidate is the holder."""
         lease = self.api.get(self._path)
         if lease is not None and not self._may_take(lease):
             return False
         try:
             if lease is None:
-                self.api.create(leases(self.namespace), self._taken({}))
+                self.api.create(leases(self.namespace), self._own_lease({}))
             else:
-                self.api.replace(self._path, self._taken(lease))
+                self.api.replace(self._path, self._own_lease(lease))
         except ConflictError:  # another candidate was faster
             return False
         return True
 
     def release(self) -> None:
-        """Releases the Lease if this candidate holds it, so that the next one need not wait."""
+        """Releases the Lease if this candidate holds it, so that the next candidate need not wait."""
         lease = self.api.get(self._path)
         if lease is None or _spec(lease).get("holderIdentity") != self.identity:
             return
-        released = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
+        spec = {**_spec(lease), "holderIdentity": "", "renewTime": _now()}
         with contextlib.suppress(ConflictError):  # another candidate holds it already
-            self.api.replace(self._path, {**lease, "spec": released})
+            self.api.replace(self._path, {**lease, "spec": spec})
 
     @property
     def _path(self) -> str:
@@ -78,22 +78,23 @@ class Elector:
         if not holder or holder == self.identity:
             return True
         version = (holder, spec.get("renewTime"))
-        if version != self._seen:
-            self._seen, self._seen_at = version, self.watch()
-        # The duration in the Lease is used: the holder's settings may differ from those of this candidate.
+        if version != self._version:
+            self._version, self._version_time = version, self.watch()
+        # The duration in the Lease is the holder's, whose settings may differ from those of this candidate.
         duration = spec.get("leaseDurationSeconds") or self.duration
-        return self.watch() - self._seen_at > min(duration, max(LONGEST, self.duration))
+        return self.watch() - self._version_time > min(duration, max(MAX_WAIT_SECONDS, self.duration))
 
-    def _taken(self, lease: Object) -> Object:
-        old, now = _spec(lease), _now()
-        mine = old.get("holderIdentity") == self.identity
+    def _own_lease(self, lease: Object) -> Object:
+        old_spec, now = _spec(lease), _now()
+        is_holder = old_spec.get("holderIdentity") == self.identity
         spec = {
-            **old,
+            **old_spec,
             "holderIdentity": self.identity,
             "leaseDurationSeconds": self.duration,
-            "acquireTime": old.get("acquireTime") if mine else now,
+            "acquireTime": old_spec.get("acquireTime") if is_holder else now,
             "renewTime": now,
-            "leaseTransitions": (old.get("leaseTransitions") or 0) + (0 if mine or not old else 1),
+            "leaseTransitions": (old_spec.get("leaseTransitions") or 0)
+            + (0 if is_holder or not old_spec else 1),
         }
         return {
             "apiVersion": "coordination.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""The loop of a program with one active replica at a time: this replica holds the Lease and runs passes."""
+"""The loop of a program of which only one replica works at a time: the holder of the Lease runs passes."""
 
 import logging
 import signal
@@ -10,11 +10,11 @@ from kube.api import ApiError
 from kube.backoff import jitter
 from kube.election import Elector
 
-LEAST_SECONDS = 0.1
+MIN_SECONDS = 0.1
 """Minimum time between two passes."""
 
 UNABLE_SECONDS = 1.0
-"""Time between two checks of whether a program that could not work can work again."""
+"""The time between two checks of a program that could not work and may be able to work again."""
 
 _log = logging.getLogger("kube.loop")
 
@@ -29,7 +29,8 @@ class Loop:
         leads: Called after every election with whether this program leads.
         wait: Waits for the event for at most the given seconds of the elector's clock; returns whether it was
             set.
-        able: Returns whether this program could do the work now; if not, it leaves the Lease to another.
+        able: Returns whether this program could work now. A program that could not work leaves the Lease to
+            another replica.
     """
 
     elector: Elector
@@ -48,7 +49,7 @@ class Loop:
     def stop_on_signals(self) -> None:
         """Makes SIGTERM and SIGINT call `stop`; must be called in the main thread."""
         for sign in (signal.SIGTERM, signal.SIGINT):
-            # In a thread, because the loop that the handler interrupts may hold the lock that `stop` needs.
+            # `stop` runs in a thread: the loop that the handler interrupts may hold the lock that it needs.
             signal.signal(sign, lambda *_: threading.Thread(target=self.stop).start())
 
     def stop(self) -> None:
@@ -67,40 +68,40 @@ class Loop:
 
     def _lead_and_work(self) -> None:
         # Three attempts to renew fit into the Lease's duration.
-        renew_every, watch = self.elector.duration / 3, self.elector.watch
+        renew_every, clock = self.elector.duration / 3, self.elector.watch
         renew_at = next_pass = earliest = 0.0
         while not self._stopped:
-            if watch() >= renew_at:
-                able = self.able()
-                self._elect(able=able)
-                renew_at = watch() + (renew_every * jitter() if able else UNABLE_SECONDS)
+            if clock() >= renew_at:
+                is_able = self.able()
+                self._elect(able=is_able)
+                renew_at = clock() + (renew_every * jitter() if is_able else UNABLE_SECONDS)
             if not self._leader:
                 next_pass = 0.0
-            elif watch() >= next_pass:
+            elif clock() >= next_pass:
                 wait = self.work()
-                earliest = watch() + LEAST_SECONDS
-                next_pass = max(watch() + wait, earliest)
-            until = min(renew_at, next_pass) if self._leader else renew_at
-            if self.wait(self._signal, max(until - watch(), 0.0)):
+                earliest = clock() + MIN_SECONDS
+                next_pass = max(clock() + wait, earliest)
+            next_event = min(renew_at, next_pass) if self._leader else renew_at
+            if self.wait(self._signal, max(next_event - clock(), 0.0)):
                 self._signal.clear()
                 next_pass = min(next_pass, earliest)
 
     def _elect(self, *, able: bool) -> None:
         try:
-            leads = able and self.elector.lead()
+            is_leader = able and self.elector.lead()
         except ApiError as error:
             # A replica that can reach the API server leads instead.
             _log.warning("cannot acquire lease: %s", error)
-            leads = False
+            is_leader = False
         if self._leader and not able:
             self._release()
-        if leads != self._leader:
-            _log.info("became leader" if leads else "no longer leader")
-        self._leader = leads
-        self.leads(leads)
+        if is_leader != self._leader:
+            _log.info("became leader" if is_leader else "no longer leader")
+        self._leader = is_leader
+        self.leads(is_leader)
 
     def _release(self) -> None:
         try:
             self.elector.release()
         except ApiError as error:
-            _log.warning("the lease was not released, it expires by itself: %s", error)
+            _log.warning("the lease was not released and will expire: %s", error)

@@ -1,4 +1,4 @@
-"""The port for a program's metrics and probes. Each Pod of the cluster may connect to it."""
+"""Serves a program's metrics and probes on a port. Every Pod of the cluster may connect to this port."""
 
 import contextlib
 import socket
@@ -12,8 +12,8 @@ from wsgiref.simple_server import WSGIServer, make_server
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.exposition import _SilentHandler as Handler
 
-MOST: Final = 64
-"""Connections at a time; each has a thread."""
+MAX_CONNECTIONS: Final = 64
+"""The maximum number of connections at a time; each connection has a thread."""
 
 
 class Peer(Handler):
@@ -23,10 +23,10 @@ class Peer(Handler):
 
 
 class Server(ThreadingMixIn, WSGIServer):
-    """Serves each connection in a thread; of too many connections it closes the oldest, which may be idle."""
+    """Serves each connection in a thread. Of too many connections, it closes the oldest."""
 
     daemon_threads = True
-    request_queue_size = 2 * MOST
+    request_queue_size = 2 * MAX_CONNECTIONS
 
     def __init__(self, address: tuple[str, int], handler: Any) -> None:  # noqa: ANN401 - as the base has it
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
@@ -36,14 +36,14 @@ class Server(ThreadingMixIn, WSGIServer):
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the base has them
         """Serves a connection."""
         self._connections.append(request)
-        if len(self._connections) > MOST:
-            with contextlib.suppress(OSError):  # it has ended
+        if len(self._connections) > MAX_CONNECTIONS:
+            with contextlib.suppress(OSError):  # the connection has ended
                 self._connections.popleft().shutdown(socket.SHUT_RDWR)
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 - as the base has it
         """Ends a connection, and removes it from the set of open ones."""
-        with contextlib.suppress(ValueError):  # it was closed as the oldest
+        with contextlib.suppress(ValueError):  # the connection was closed as the oldest
             self._connections.remove(request)
         super().shutdown_request(request)
 
@@ -51,22 +51,24 @@ class Server(ThreadingMixIn, WSGIServer):
         """Logs nothing: the peer has closed the connection, or sent nonsense."""
 
 
-def serve(host: str, port: int, registry: CollectorRegistry, more: Mapping[str, Any] | None = None) -> Server:
+def serve(
+    host: str, port: int, registry: CollectorRegistry, other_apps: Mapping[str, Any] | None = None
+) -> Server:
     """Serves metrics at an address until the program ends.
 
     Args:
         host: The address.
         port: Its port.
         registry: The metrics.
-        more: Other WSGI applications by path.
+        other_apps: Other WSGI applications by path.
 
     Raises:
         OSError: The address cannot be used.
     """
-    metrics, others = make_wsgi_app(registry), more or {}
+    metrics, apps = make_wsgi_app(registry), other_apps or {}
 
     def app(environ: dict[str, Any], start: Any) -> Any:  # noqa: ANN401 - as WSGI has them
-        return others.get(environ["PATH_INFO"], metrics)(environ, start)
+        return apps.get(environ["PATH_INFO"], metrics)(environ, start)
 
     server = make_server(host, port, app, Server, Peer)
     Thread(target=server.serve_forever, daemon=True).start()

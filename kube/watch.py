@@ -1,9 +1,9 @@
-"""A copy of a collection of the API server, kept up to date by list and watch.
+"""Keeps a copy of a collection of the API server up to date, with list and watch.
 
-The protocol is that of client-go's reflector: list, watch from the list's resourceVersion, continue from the
-last resourceVersion when the connection ends, and list again when that one is too old. The informer of the
-``kubernetes`` package keeps whole objects, lists all at once, and does not report that it is cut off or has
-recovered, so it is not used.
+The protocol is that of client-go's reflector: list, and watch from the list's resourceVersion. When the
+connection ends, watch from the last resourceVersion; when that is too old, list again. The informer of the
+``kubernetes`` package is not used: it keeps whole objects, lists all at once, and does not report that it has
+lost or restored the connection.
 """
 
 import logging
@@ -24,34 +24,34 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Key = tuple[str, str]
-"""Namespace and name; the namespace is empty for an object of the cluster."""
+"""Namespace and name. The namespace of a cluster-scoped object is empty."""
 
 WATCH_SECONDS = (240, 360)
-"""Duration of a watch: a range, so that the watches of several programs do not all end together."""
+"""The range of the duration of a watch, so that the watches of several programs end at different times."""
 
-UNSERVED_SECONDS = 60.0
-"""Time until the next look for a collection that the API server does not serve."""
+NOT_SERVED_SECONDS = 60.0
+"""The time between two attempts to list a collection that the API server does not serve."""
 
 STALE_SECONDS = 10.0
-"""A copy that was cut off for this long is listed again: missed events arrive one by one, or never."""
+"""The time without a watch after which a copy is listed again: missed events arrive one by one, or never."""
 
 SHORT_SECONDS = 1.0
-"""A watch that ends sooner and without an event is begun again only after a wait."""
+"""A watch that is shorter and has no event begins again only after a wait."""
 
 _log = logging.getLogger("kube.watch")
 
 
 class Mirror(Generic[T]):
-    """A copy of a collection that follows it in a thread; use as a context manager.
+    """A copy of a collection, which a thread keeps up to date. Use it as a context manager.
 
     Args:
         api: The API server; each mirror needs its own client, because it keeps a connection busy.
-        path: The collection's path; its query may select by label or field.
-        project: Returns what to keep of an object, which must not refer to the object itself; None ignores
+        path: The collection's path, whose query may select by label or field.
+        project: Returns the item to keep for an object, which must not refer to the object; None to ignore
             the object.
-        changed: Called from the thread when the copy or `lost` has changed; must wake its reader and return.
-        unserved: What follows if the API server does not serve the collection, whose copy is then empty;
-            empty for a collection that every API server serves.
+        changed: Called in the thread when the copy or `lost` has changed; it must wake the reader and return.
+        unserved: For the log: the consequence if the API server does not serve the collection, so that the
+            copy is empty. The text is empty for a collection that every API server serves.
         clock: Returns the seconds of a clock that never jumps.
         wait: Waits for the event for at most the given seconds.
     """
@@ -70,8 +70,8 @@ class Mirror(Generic[T]):
         self._api, self._path, self._project, self._changed = api, path, project, changed
         self._unserved, self._clock, self._wait, self._waits = unserved, clock, wait, waits()
         self._items: dict[Key, T] = {}
-        self._version = self._lost = ""
-        self._until = 0.0
+        self._version = self._stale_reason = ""
+        self._current_time = 0.0
         self._served = True
         self._stream: EventStream | None = None
         self._error: Exception | None = None
@@ -89,23 +89,23 @@ class Mirror(Generic[T]):
     @property
     def lost(self) -> str:
         """Why the copy may be stale; empty while it is up to date."""
-        return self._lost
+        return self._stale_reason
 
     def check(self) -> None:
         """Checks that the thread still runs.
 
         Raises:
-            RuntimeError: The thread has ended by an unexpected error, and the copy stays stale.
+            RuntimeError: The thread has ended with an unexpected error, and the copy stays stale.
         """
         if self._error is not None:
             raise RuntimeError(f"{self._path} is no longer watched") from self._error
 
     def wait(self, seconds: float) -> bool:
-        """Waits until the collection has been listed once; returns whether it was."""
+        """Waits until the collection has been listed once; returns whether it has been listed."""
         return self._listed.wait(seconds)
 
     def items(self) -> dict[Key, T]:
-        """Returns the present copy; the dictionary is the caller's own."""
+        """Returns the present copy, as a dictionary that the caller may change."""
         with self._lock:
             return dict(self._items)
 
@@ -118,14 +118,14 @@ class Mirror(Generic[T]):
     def follow(self) -> None:
         """Lists and watches the collection until `stop`; tries again after errors."""
         while not self._stopped.is_set():
-            began = self._clock()
-            before = self._version = "" if self._stale(began) else self._version
+            start = self._clock()
+            version = self._version = "" if self._must_list(start) else self._version
             try:
-                if not before and not self._is_served():
-                    self._show({})
-                    self._wait(self._stopped, UNSERVED_SECONDS)
+                if not version and not self._is_served():
+                    self._replace_items({})
+                    self._wait(self._stopped, NOT_SERVED_SECONDS)
                     continue
-                if not before:
+                if not version:
                     self._list()
                 self._watch()
             except GoneError as error:
@@ -133,42 +133,42 @@ class Mirror(Generic[T]):
                 self._version = ""
             except ApiError as error:
                 if not self._stopped.is_set():
-                    if not self._lost:
+                    if not self._stale_reason:
                         _log.warning("cannot watch %s: %s", self._path, error)
-                        self._note(before, began)
-                    self._set_lost(str(error))
+                        self._note_progress(version, start)
+                    self._set_stale_reason(str(error))
                 if self._unserved:
-                    self._version = ""  # the API server may no longer serve it
+                    self._version = ""  # the API server may no longer serve the collection
                 self._wait(self._stopped, next(self._waits))
                 continue
-            if not self._note(before, began):
+            if not self._note_progress(version, start):
                 self._wait(self._stopped, next(self._waits))
 
-    def _note(self, before: str, began: float) -> bool:
-        """Returns whether the collection was followed: a short watch without an event is not enough."""
-        followed = self._version != before or self._clock() - began >= SHORT_SECONDS
-        if followed:
-            self._until = self._clock()
-        return followed
+    def _note_progress(self, old_version: str, start: float) -> bool:
+        """Returns whether the watch made progress: it had an event, or lasted for `SHORT_SECONDS`."""
+        has_progress = self._version != old_version or self._clock() - start >= SHORT_SECONDS
+        if has_progress:
+            self._current_time = self._clock()
+        return has_progress
 
-    def _stale(self, now: float) -> bool:
-        """Returns whether the copy was cut off for so long that it must be listed again."""
-        return bool(self._lost) and now - self._until >= STALE_SECONDS
+    def _must_list(self, now: float) -> bool:
+        """Returns whether the copy had no watch for so long that the collection must be listed again."""
+        return bool(self._stale_reason) and now - self._current_time >= STALE_SECONDS
 
     def _follow_safely(self) -> None:
         try:
             self.follow()
         except Exception as error:  # noqa: BLE001 - such as an object that is not readable: `check` raises it
             self._error = error
-            self._set_lost("the watch has ended")
+            self._set_stale_reason("the watch has ended")
 
     def _is_served(self) -> bool:
         """Returns whether the API server serves the collection; logs once that it does not."""
-        served = not self._unserved or self._api.get(with_query(self._path, limit="1")) is not None
-        if self._served and not served:
+        is_served = not self._unserved or self._api.get(with_query(self._path, limit="1")) is not None
+        if self._served and not is_served:
             _log.warning("%s is not served: %s", self._path, self._unserved)
-        self._served = served
-        return served
+        self._served = is_served
+        return is_served
 
     def _list(self) -> None:
         items: dict[Key, T] = {}
@@ -180,13 +180,13 @@ class Mirror(Generic[T]):
                 if item is not None:
                     items[_key(raw)] = item
         self._version = version
-        self._show(items)
+        self._replace_items(items)
 
-    def _show(self, items: dict[Key, T]) -> None:
+    def _replace_items(self, items: dict[Key, T]) -> None:
         with self._lock:
             self._items = items
         self._listed.set()
-        self._set_lost("")
+        self._set_stale_reason("")
 
     def _watch(self) -> None:
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, hides nothing
@@ -195,9 +195,9 @@ class Mirror(Generic[T]):
             self._stream = stream
             if self._stopped.is_set():  # `stop` was called while this stream was begun
                 return
-            if self._lost:
-                # Not with the first event: if nothing changes, there may be none for a long time.
-                self._set_lost("")
+            if self._stale_reason:
+                # Do not wait for an event: if nothing changes, there may be none for a long time.
+                self._set_stale_reason("")
             for event in stream:
                 kind, raw = event.get("type"), event.get("object") or {}
                 if kind == "ERROR":
@@ -206,20 +206,20 @@ class Mirror(Generic[T]):
                 self._version = raw["metadata"]["resourceVersion"]
                 self._waits = waits()
                 if kind != "BOOKMARK":
-                    self._keep(_key(raw), None if kind == "DELETED" else self._project(raw))
+                    self._store(_key(raw), None if kind == "DELETED" else self._project(raw))
 
-    def _keep(self, key: Key, item: T | None) -> None:
+    def _store(self, key: Key, item: T | None) -> None:
         with self._lock:
-            same = self._items.get(key) == item
+            is_equal = self._items.get(key) == item
             if item is not None:
                 self._items[key] = item  # also if it is equal: a deletion needs the newest version
-            elif not same:
+            elif not is_equal:
                 del self._items[key]
-        if not same:
+        if not is_equal:
             self._changed()
 
-    def _set_lost(self, lost: str) -> None:
-        self._lost = lost
+    def _set_stale_reason(self, reason: str) -> None:
+        self._stale_reason = reason
         self._changed()
 
 

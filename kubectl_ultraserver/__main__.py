@@ -17,7 +17,7 @@ import click
 
 from common.completion import for_kubectl
 from common.files import files_of, read_text
-from common.output import Program, coloured, progress, say
+from common.output import Program, colour_lines, progress, say
 from common.texts import printable
 from common.times import stamp
 from kube.api import ApiError, ForbiddenError
@@ -171,7 +171,7 @@ def preview_command(
         _print_json({"items": [preview_json(*item) for item in previews]})
     else:
         for text, group in results:
-            say(coloured(text), nl=False)
+            say(colour_lines(text), nl=False)
             _print_lines(line for item in group for line in preview_lines(*item, total=len(group)))
     has_difference = any(findings or (fit and not fit.fits) for _, findings, fit in previews)
     is_refused = any(dry.stored is None for dry, *_ in previews)

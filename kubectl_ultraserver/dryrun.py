@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from common.pointers import numbered, parse_pointer
+from common.pointers import parse_pointer, with_positions
 from common.quantities import thousandths
 from common.texts import printable
 from contract.keys import ADDED, ADDED_TO_POD, JOB
@@ -165,7 +165,11 @@ def stored_differences(dry: DryRun) -> Iterator[str]:
     if label and job and not name_of(dry.received):  # the label has the review's uid
         changes = json.loads(json.dumps(changes).replace(job["id"], label))
     for change in changes:
-        path, before, expected = numbered(parse_pointer(change["path"])), change["before"], change["after"]
+        path, before, expected = (
+            with_positions(parse_pointer(change["path"])),
+            change["before"],
+            change["after"],
+        )
         parent, stored = at(dry.stored, *path[:-1]), at(dry.stored, *path)
         if isinstance(parent, list):  # the items of a list may be in another order
             stored = next((item for item in parent if _contains(item, expected or before)), None)

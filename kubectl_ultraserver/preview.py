@@ -8,9 +8,9 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from common.output import style
-from common.texts import folded, printable
+from common.texts import fold, printable
 from kube.api import ForbiddenError, Object
-from kube.rest import loaded
+from kube.rest import parse_json
 from kubectl_ultraserver import messages, service
 from kubectl_ultraserver.dryrun import DryRun, explain
 from kubectl_ultraserver.findings import Case, Finding
@@ -50,7 +50,7 @@ class Previewer(Lister):
         """
         parameters = {"default_namespace": self.namespace, **({"namespace": namespace} if namespace else {})}
         try:
-            answers = maps_at(loaded(service.ask(self.api, data, format="json", **parameters)), "items")
+            answers = maps_at(parse_json(service.ask(self.api, data, format="json", **parameters)), "items")
             text = service.ask(self.api, data, format="diff", **parameters).decode()
         except service.BadDocumentError as error:
             raise UnreadableError(f"{source}: {error}".replace(": request:", ":", 1)) from error
@@ -58,7 +58,7 @@ class Previewer(Lister):
             answer["source"]["file"] = source
             # The service's notes are about a default installation, but this command examines the actual one.
             for note in answer["notes"]:
-                text = text.replace(f"{folded(printable(note), '  note     ')}\n", "")
+                text = text.replace(f"{fold(printable(note), '  note     ')}\n", "")
         text = re.sub(r"(?m)^(--- )?request(?=:\d)", lambda match: (match[1] or "") + printable(source), text)
         return text, [self._preview(answer, fits=fits) for answer in answers]
 

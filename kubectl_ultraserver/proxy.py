@@ -55,7 +55,7 @@ class ProxiedApi(RestApi):
         """Stores the path of the socket, and the command of kubectl; sends nothing yet."""
         self._connection, self._kubectl = _Connection(path), kubectl
 
-    def fetch(self, verb: str, path: str, body: object, content_type: str, most: int | None) -> Answer:
+    def fetch(self, verb: str, path: str, body: object, content_type: str, max_bytes: int | None) -> Answer:
         """Sends one request (see `RestApi`)."""
         content, headers = None, {"Accept": "application/json"}
         if body is not None:
@@ -64,11 +64,11 @@ class ProxiedApi(RestApi):
         try:
             self._connection.request(verb, path, content, headers)
             response = self._connection.getresponse()
-            data = response.read(None if most is None else most + 1)
+            data = response.read(None if max_bytes is None else max_bytes + 1)
         except (http.client.HTTPException, OSError) as error:
             self._connection.close()
             raise ApiError(f"{verb} {path}: {error}") from error
-        if most is not None and len(data) > most:
+        if max_bytes is not None and len(data) > max_bytes:
             self._connection.close()
             raise TooLongError
         return response.status, data

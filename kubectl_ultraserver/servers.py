@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from common.texts import counted
+from common.texts import count_text
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.fleet import Fleet, node_number
 from placement.decide.fit import unusable
@@ -114,7 +114,7 @@ def counts_text(servers: Sequence[Server]) -> str:
     """Returns a line with the numbers of free, used and broken UltraServers."""
     units = [server for server in servers if server.id]
     used_count = sum(bool(server.holders) for server in units)
-    text = f"{counted(len(units), 'UltraServer')}: {sum(server.free for server in units)} free, "
+    text = f"{count_text(len(units), 'UltraServer')}: {sum(server.free for server in units)} free, "
     text += f"{used_count} in use, {sum(server.broken for server in units)} broken"
     outside_count = len(servers) - len(units)
     return text + (f"; {outside_count} nodes in none" if outside_count else "")

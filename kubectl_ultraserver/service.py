@@ -5,7 +5,7 @@ from http import HTTPStatus
 from typing import Final
 
 from kube.api import ApiError, Object
-from kube.rest import RestApi, decoded, loaded, with_query
+from kube.rest import RestApi, decode, parse_json, with_query
 from kubectl_ultraserver import messages
 from kubectl_ultraserver.objects import NAME, maps_at
 
@@ -51,7 +51,7 @@ def ask(api: RestApi, text: bytes, **parameters: str) -> bytes:
     status, data = api.fetch("POST", path, text, "application/yaml", None)
     if status == HTTPStatus.OK:
         return data
-    _, answer = decoded(status, data)
+    _, answer = decode(status, data)
     if answer.get("code") == "bad-request":
         raise BadDocumentError(answer["error"])
     raise UnavailableError(error_text(status, answer))
@@ -64,7 +64,7 @@ def item_of(api: RestApi, obj: Object, **parameters: str) -> Object:
         OffError: The service does not answer, or cannot read the object.
     """
     try:
-        answer = loaded(ask(api, json.dumps(obj).encode(), format="json", **parameters))
+        answer = parse_json(ask(api, json.dumps(obj).encode(), format="json", **parameters))
     except BadDocumentError as error:
         raise UnavailableError(messages.service_cannot_read(error)) from error
     return maps_at(answer, "items")[0]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from common.tablefiles import merged, ordered, packaged
+from common.tablefiles import merge_texts, packaged_texts, sort_names
 from contract.place import PLACERS, Placer
 from kube.api import Object
 from kubectl_ultraserver.objects import map_at, text_at
@@ -42,14 +42,14 @@ def read(rules: Object | None) -> Table:
     """Returns the table of a ConfigMap; the packaged table if there is no ConfigMap that can be read."""
     texts = map_at(rules, "data")
     try:
-        return _read(tuple(text_at(texts, name) for name in ordered(texts)))
+        return _read(tuple(text_at(texts, name) for name in sort_names(texts)))
     except ValueError:
         return _read(())
 
 
 @lru_cache(maxsize=8)
 def _read(texts: tuple[str, ...]) -> Table:
-    rows = merged((*packaged().values(), *texts), *_SECTIONS)
+    rows = merge_texts((*packaged_texts().values(), *texts), *_SECTIONS)
     kinds = (kind for row in rows["workloads"].values() for kind in row.get("kinds") or ())
     families = [row for row in rows["families"].values() if row.get("mode") not in OFF]
     instance_types = (instance_type for row in families for instance_type in row.get("instanceTypes") or ())

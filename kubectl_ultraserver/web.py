@@ -17,7 +17,7 @@ from typing import Final
 from urllib.parse import parse_qs
 
 from kube.api import ApiError
-from kube.rest import decoded
+from kube.rest import decode
 from kubectl_ultraserver.proxy import ProxiedApi
 from kubectl_ultraserver.service import SERVICE, error_text
 
@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
             reply_headers = {name: reply.headers[name] for name in _RESPONSE_HEADERS if name in reply.headers}
             self._answer(reply.status, reply_headers, reply.data)
         else:
-            self._reply(reply.status, error_text(*decoded(reply.status, reply.data)))
+            self._reply(reply.status, error_text(*decode(reply.status, reply.data)))
 
     def _reply(self, status: int, text: str) -> None:
         self._answer(status, _RESPONSE_HEADERS, f"{text}\n".encode())
@@ -145,7 +145,7 @@ def serve(api: ProxiedApi, say: Callable[[str], object]) -> None:
         for verb in ("GET", "POST"):
             reply = api.pass_on(verb, f"{SERVICE}/", b"", {})
             if reply.status != HTTPStatus.OK:
-                raise ApiError(error_text(*decoded(reply.status, reply.data)))
+                raise ApiError(error_text(*decode(reply.status, reply.data)))
         say(f"Open {web.url} in a browser; the address works once, and Ctrl-C ends the page.")
         # The call of a browser that runs in the terminal returns only when the user closes the browser.
         threading.Thread(target=webbrowser.open, args=(web.url,), daemon=True).start()

@@ -14,8 +14,8 @@ import click
 
 from common.completion import SHELLS, script
 from common.files import files_of, read_text
-from common.output import Program, coloured, say
-from common.texts import did_you_mean, folded, printable
+from common.output import Program, colour_lines, say
+from common.texts import did_you_mean, fold, printable
 from webhook import limits
 from webhook.documents import Document, DocumentError, dump_yaml, expand_lists, read_documents
 from webhook.preview.formats import FAILURES, FORMATS, PIPELINES, WITHOUT_PODS, Case, case_of, unreadable
@@ -211,11 +211,11 @@ def _say_previews(form: str, previews: list[Preview], cases: list[Case]) -> None
         say(FORMATS[form](previews), nl=False)
     for item, case in zip(previews, cases, strict=True):
         if form == "diff":
-            say(coloured(headline(item) + as_diff(item)), nl=False)
+            say(colour_lines(headline(item) + as_diff(item)), nl=False)
         text = "" if form == "why" else details(item)
         text = text if form in {"diff", "why"} else headline(item) + text
         failures = (row("failed", finding.text) for finding in case.about("not placed"))
-        say(coloured("".join([text, *failures])), err=True, nl=False)
+        say(colour_lines("".join([text, *failures])), err=True, nl=False)
     if len(previews) > 1 and form != "why":
         say(totals(previews), err=form != "diff")
 
@@ -344,7 +344,7 @@ def test_command(
     # The package has cases for the packaged rules that the table does not change.
     idle_rules = never_fired(table, results, load_installed() if rules else None)
     message = f"every rule of {'your' if rules else 'the'} table fired"
-    say(folded(f"never fired: {', '.join(idle_rules)}") if idle_rules else message)
+    say(fold(f"never fired: {', '.join(idle_rules)}") if idle_rules else message)
     sys.exit(1 if any(result.differences for result in results) else 0)
 
 
@@ -401,7 +401,7 @@ def _read(path: Path, top: Path) -> list[Document] | DocumentError | OSError:
 def _read_error(error: DocumentError | OSError) -> tuple[str, tuple[str, int, str]]:
     """Returns the message for a file that cannot be read; and the file, the line and the text."""
     if isinstance(error, DocumentError):
-        text = folded(printable(str(error)), "error: ").removeprefix("error: ")
+        text = fold(printable(str(error)), "error: ").removeprefix("error: ")
         return text, (error.source, error.line, error.message)
     return printable(f"{error.filename}: {error.strerror}"), (str(error.filename), 1, str(error.strerror))
 

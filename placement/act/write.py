@@ -97,7 +97,7 @@ def evict(api: RestApi, pod: Pod, *, at_once: bool) -> None:
         ConflictError: It was created again meanwhile.
         ApiError: It cannot be deleted.
     """
-    api.delete(path_of(pod), {"uid": pod.uid}, grace=0 if at_once else None)
+    api.delete(path_of(pod), {"uid": pod.uid}, grace_seconds=0 if at_once else None)
 
 
 def delete(api: RestApi, pod: Pod) -> bool:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from common.quantities import MOST_SECONDS, amounts, requests
+from common.quantities import MAX_SECONDS, amounts, requests
 from common.times import duration, time_of
 from contract import place as contract
 from contract.keys import DEVICES, GATE, JOB, LOOSE, ON_NODE_FAILURE, OPENED, TIME_LIMIT
@@ -325,7 +325,7 @@ def _limit(annotations: Object, spec: Object) -> timedelta | None:
     if limit := duration(annotations.get(TIME_LIMIT)):
         return limit
     seconds = spec.get("activeDeadlineSeconds")
-    return timedelta(seconds=seconds) if isinstance(seconds, int) and 0 < seconds < MOST_SECONDS else None
+    return timedelta(seconds=seconds) if isinstance(seconds, int) and 0 < seconds < MAX_SECONDS else None
 
 
 def _started(status: Object) -> bool:

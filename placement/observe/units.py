@@ -3,7 +3,7 @@
 import logging
 from pathlib import Path
 
-from common.tablefiles import merged, packaged, read_texts, table_files
+from common.tablefiles import merge_texts, packaged_texts, read_texts, table_files
 from common.watched import UnusableError, Watched
 from placement import messages
 from placement.observe.model import UNITS, Units, units_of
@@ -18,10 +18,10 @@ def followed(path: Path | None) -> Watched[Units]:
 
     def load() -> Units:
         nonlocal known
-        texts = (*packaged().values(), *(text for _, text in (read_texts(path) if path else ())))
+        texts = (*packaged_texts().values(), *(text for _, text in (read_texts(path) if path else ())))
         try:
             # Not `|=`: what is there stays where this fails.
-            rows = merged(texts, "families", "guarantees")
+            rows = merge_texts(texts, "families", "guarantees")
             known = known | units_of(rows["families"].values(), rows["guarantees"].values())
         except ValueError as error:
             raise UnusableError(str(error)) from error

@@ -166,7 +166,7 @@ class Stage:
 
     def end(self, namespace: str, name: str, only: Mapping[str, str] | None = None) -> None:
         """Deletes a pod at once; only the one with the given uid, if any."""
-        self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", only, grace=0)
+        self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", only, grace_seconds=0)
 
     def standings(self) -> dict[Key, Standing]:
         """Returns the UltraServers of every job."""

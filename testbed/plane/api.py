@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 
 from kube.api import ApiError, GoneError
 from kube.client import KubernetesApi, connect
-from kube.rest import checked, decoded
+from kube.rest import check_status, decode
 from testbed.waiting import PATIENCE, left
 
 Object = dict[str, Any]
@@ -173,7 +173,7 @@ class Client:
         """
         status, data = self._api.fetch("GET", path, None, "", None)
         if status >= HTTPStatus.BAD_REQUEST:
-            checked("GET", path, *decoded(status, data))
+            check_status("GET", path, *decode(status, data))
         return data.decode(errors="replace")
 
     def get(self, wanted: Wanted, namespace: str | None) -> Object | None:

@@ -11,7 +11,7 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from certs.authority import CertificateError, Pair, issue, load, new_authority, service_names, signed_by
+from certs.authority import CertificateError, Pair, is_signed_by, issue, load, new_authority, service_names
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 YEAR, DAY = timedelta(days=365), timedelta(days=1)
@@ -31,7 +31,7 @@ def test_an_authority_signs_certificates_and_nothing_else(signer: Pair) -> None:
     assert (constraints.value.ca, constraints.value.path_length) == (True, 0)
     assert usage.critical
     assert (usage.value.key_cert_sign, usage.value.digital_signature) == (True, False)
-    assert signed_by(certificate, certificate)
+    assert is_signed_by(certificate, certificate)
 
 
 def test_a_serving_certificate_has_its_names_and_serves_only(signer: Pair) -> None:
@@ -51,7 +51,7 @@ def test_a_serving_certificate_has_its_names_and_serves_only(signer: Pair) -> No
     theirs = leaf.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
     own = signer.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value.digest
     assert theirs == own
-    assert signed_by(leaf, signer.certificate)
+    assert is_signed_by(leaf, signer.certificate)
 
 
 @given(authority_days=st.integers(1, 4000), age=st.floats(0, 0.999), leaf_days=st.integers(1, 8000))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from certs import messages
-from certs.authority import in_time, issue, new_authority
-from certs.inputs import Inputs, verifies, why_refused
+from certs.authority import is_in_time, issue, new_authority
+from certs.inputs import Inputs, is_verified_by, why_refused
 from certs.objects import PairSecret
 from common.times import stamp
 from tests.certs.fake import NOW, WANTED
@@ -51,20 +51,20 @@ def test_a_refused_provided_certificate_is_reported_with_the_reason(change: dict
 
 def test_a_provided_certificate_is_refused_from_when_no_other_could_take_over() -> None:
     end = LEAF.certificate.not_valid_after_utc
-    last = end - WANTED.least_life
-    message = f"it ends at {stamp(end)}, in less than {WANTED.least_life}"
+    last = end - WANTED.min_remaining_life
+    message = f"it ends at {stamp(end)}, in less than {WANTED.min_remaining_life}"
     assert [refused(now) for now in (last - SECOND, last)] == ["", message]
 
 
 def test_a_certificate_is_good_from_its_first_second_to_before_its_last() -> None:
     begin, end = LEAF.certificate.not_valid_before_utc, LEAF.certificate.not_valid_after_utc
     times = (begin - SECOND, begin, end - SECOND, end)
-    assert [in_time(LEAF.certificate, now) for now in times] == [False, True, True, False]
+    assert [is_in_time(LEAF.certificate, now) for now in times] == [False, True, True, False]
     message = f"it is only valid from {stamp(begin)} to {stamp(end)}"
     assert why_refused(PROVIDED, frozenset({CA.certificate}), end) == message
 
 
 def test_an_authority_that_has_ended_verifies_nothing() -> None:
     arguments = LEAF.certificate, (), frozenset({CA.certificate})
-    assert verifies(*arguments, NOW)
-    assert not verifies(*arguments, CA.certificate.not_valid_after_utc)
+    assert is_verified_by(*arguments, NOW)
+    assert not is_verified_by(*arguments, CA.certificate.not_valid_after_utc)

@@ -10,7 +10,7 @@ from cryptography import x509
 from certs import objects
 from certs.__main__ import main
 from certs.authority import BACKDATE, issue, new_authority
-from certs.objects import file
+from certs.objects import file_of
 from kube import client
 from tests.certs.fake import (
     CA_SECRET,
@@ -86,9 +86,11 @@ def test_rotate_replaces_what_is_forced(api: FakeApi) -> None:
     assert certs("rotate").output == "keep: nothing to do\n"
     assert certs("rotate", "--force", "leaf").output.startswith("issue leaf: a new leaf was requested\n")
     assert api.objects[SECRET]["data"]["tls.crt"] != before
-    forced = certs("rotate", "--force", "ca")
-    assert forced.exit_code == 0
-    assert forced.output.splitlines()[-1] == "wait: API servers do not trust the new authority yet"
+    forced_certificates = certs("rotate", "--force", "ca")
+    assert forced_certificates.exit_code == 0
+    assert (
+        forced_certificates.output.splitlines()[-1] == "wait: API servers do not trust the new authority yet"
+    )
 
 
 @pytest.mark.usefixtures("api")
@@ -206,7 +208,7 @@ def test_every_option_can_come_from_the_environment(api: FakeApi) -> None:
     }
     done = CliRunner().invoke(main, ["issue"], env=environment)
     assert "no webhook configuration validating w yet" in done.output
-    leaf = x509.load_pem_x509_certificate(file(api.objects[SECRET], "tls.crt"))
+    leaf = x509.load_pem_x509_certificate(file_of(api.objects[SECRET], "tls.crt"))
     assert leaf.not_valid_after_utc - leaf.not_valid_before_utc == BACKDATE + timedelta(days=2)
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     domains = [f"hook.{NAMESPACE}.svc", f"hook.{NAMESPACE}.svc.corp.local", f"hook.{NAMESPACE}", "hook"]

@@ -10,7 +10,7 @@ from cryptography import x509
 from certs import messages
 from certs.authority import BACKDATE, Pair, issue, new_authority
 from certs.decide import Action, decide
-from certs.inputs import Inputs, Wanted, renewal
+from certs.inputs import Inputs, Wanted, renewal_time
 from certs.objects import Hook, PairSecret
 from common.times import stamp
 from tests.certs.fake import NOW, WANTED
@@ -46,7 +46,7 @@ class Given:
     published: tuple[str, ...] | None = None
     hooks: tuple[tuple[str, ...], ...] | None = None
     after: timedelta = DAY
-    forced: Pair | None = None
+    forced_certificates: Pair | None = None
     wanted: Wanted = WANTED
     replicas: dict[str, x509.Certificate] | None = None
     provided: Pair | None = None
@@ -57,10 +57,12 @@ class Given:
         published = bundle if self.published is None else certificates(self.published)
         hooks = self.hooks if self.hooks is not None else (self.bundle, self.bundle)
         signer = ca(self.signer) if self.signer else None
-        noted = NOW + self.trusted if self.trusted is not None else None
-        forced = frozenset({self.forced.certificate} if self.forced else ())
+        noted_time = NOW + self.trusted if self.trusted is not None else None
+        forced_certificates = frozenset(
+            {self.forced_certificates.certificate} if self.forced_certificates else ()
+        )
         return Inputs(
-            PairSecret("ca", {}, signer, ABSENT, bundle, noted),
+            PairSecret("ca", {}, signer, ABSENT, bundle, noted_time),
             PairSecret("tls", {}, self.leaf, ABSENT, published),
             PairSecret(
                 "provided", {} if self.provided else None, self.provided, ABSENT, certificates(("theirs",))
@@ -71,7 +73,7 @@ class Given:
             ),
             self.wanted,
             NOW + self.after,
-            forced,
+            forced_certificates,
             self.replicas,
         )
 
@@ -158,8 +160,8 @@ CASES = [
         NEW_AUTHORITY,
         f"the authority reached its renewal time at {stamp(NOW + CA_DUE)}",
     ),
-    ("asked for", Given(forced=ca("old")), NEW_AUTHORITY, messages.NEW_CA_REQUESTED),
-    ("asked for, and done already", Given(forced=ca("new")), KEEP, WELL),
+    ("asked for", Given(forced_certificates=ca("old")), NEW_AUTHORITY, messages.NEW_CA_REQUESTED),
+    ("asked for, and done already", Given(forced_certificates=ca("new")), KEEP, WELL),
     ("a bundle without the signer", Given(bundle=(), hooks=()), BUNDLE, LACKS),
     ("a bundle with one that is over", Given(bundle=("old", "dead")), BUNDLE, PAST),
     ("a bundle with one that may not sign", Given(bundle=("old", "leaf")), BUNDLE, PAST),
@@ -204,8 +206,8 @@ CASES = [
         ISSUE,
         "the leaf lacks the name 127.0.0.1",
     ),
-    ("a leaf asked for", Given(forced=leaf("old")), ISSUE, messages.NEW_LEAF_REQUESTED),
-    ("a leaf asked for, and made already", Given(forced=leaf("new")), KEEP, WELL),
+    ("a leaf asked for", Given(forced_certificates=leaf("old")), ISSUE, messages.NEW_LEAF_REQUESTED),
+    ("a leaf asked for, and made already", Given(forced_certificates=leaf("new")), KEEP, WELL),
     # A new authority next to the old one.
     ("not in every caBundle", both(trusted=None, hooks=(("old",),)), TRUST, wanted_in("mutating h0")),
     ("in every caBundle, not noted", both(trusted=None), NOTE, NOTED),
@@ -218,7 +220,7 @@ CASES = [
     ("API servers are learning", both(after=DAY + SETTLE - SECOND), WAIT, LEARNING),
     ("API servers have learnt", both(after=DAY + SETTLE), ISSUE, TRUSTED),
     ("a due leaf waits for that", both(trusted=LEAF_DUE, after=LEAF_DUE), WAIT, LEARNING),
-    ("a forced leaf waits for that", both(forced=leaf("old")), WAIT, LEARNING),
+    ("a forced leaf waits for that", both(forced_certificates=leaf("old")), WAIT, LEARNING),
     (
         "a leaf that ends first does not",
         both(trusted=LEAF - SETTLE / 2, after=LEAF - SETTLE / 2),
@@ -226,7 +228,12 @@ CASES = [
         f"the leaf ends at {stamp(NOW + LEAF)}, before the settling time",
     ),
     ("a lost leaf does not", both(leaf=None), ISSUE, ABSENT_LEAF),
-    ("a newer one is asked for", both(forced=ca("new")), NEW_AUTHORITY, messages.NEW_CA_REQUESTED),
+    (
+        "a newer one is asked for",
+        both(forced_certificates=ca("new")),
+        NEW_AUTHORITY,
+        messages.NEW_CA_REQUESTED,
+    ),
     # The leaf is the new authority's.
     ("pods are receiving it", both(leaf=MOVED, after=DAY + SETTLE), WAIT, RECEIVING),
     ("pods have received it", both(leaf=MOVED, after=RECEIVED), BUNDLE, SERVED),
@@ -289,7 +296,7 @@ def test_every_step_is_in_the_table() -> None:
 
 
 def test_a_new_authority_joins_those_that_are_trusted_and_good() -> None:
-    decision = decide(both(bundle=("new", "old", "dead"), forced=ca("new")).case())
+    decision = decide(both(bundle=("new", "old", "dead"), forced_certificates=ca("new")).case())
     assert decision.bundle == certificates(("new", "old"))
 
 
@@ -311,7 +318,7 @@ def test_keep_and_wait_have_the_time_of_the_next_step() -> None:
 def test_life_is_counted_from_when_a_certificate_was_made() -> None:
     short = issue(ca("old"), NOW, 30 * SECOND, WANTED.names).certificate
     assert short.not_valid_before_utc == NOW - BACKDATE
-    assert renewal(short) == NOW + 20 * SECOND
+    assert renewal_time(short) == NOW + 20 * SECOND
 
 
 @pytest.mark.parametrize(

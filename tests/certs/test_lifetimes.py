@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from certs import objects
-from certs.authority import Pair, issue, new_authority, signed_by
+from certs.authority import Pair, is_signed_by, issue, new_authority
 from certs.inputs import Wanted, why_refused
 from certs.objects import Bundle, PairSecret, bundle_pem, read_hook, read_secret
 from contract.keys import STORED_AT
@@ -114,9 +114,9 @@ EVENTS = st.lists(
 
 @pytest.fixture(autouse=True)
 def _each_signature_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    remembered = cache(signed_by)
+    remembered = cache(is_signed_by)
     for module in ("authority", "inputs"):
-        monkeypatch.setattr(f"certs.{module}.signed_by", remembered)
+        monkeypatch.setattr(f"certs.{module}.is_signed_by", remembered)
 
 
 @pytest.mark.parametrize("event", DISTURBANCES, ids=lambda event: "-".join(map(str, event)))

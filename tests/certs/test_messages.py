@@ -43,13 +43,17 @@ TEXTS: dict[str, list[tuple[tuple[Any, ...], dict[str, bool], str]]] = {
         ((2,), {}, "bundle     2 older authorities also trusted"),
     ],
     "hook": [
-        (("mutating", "a"), {"exists": True, "good": True}, "mutating   a has the bundle"),
-        (("validating", "a"), {"exists": True, "good": False}, "validating a has another caBundle"),
-        (("mutating", "a"), {"exists": False, "good": False}, "mutating   a is missing"),
+        (("mutating", "a"), {"exists": True, "has_bundle": True}, "mutating   a has the bundle"),
+        (("validating", "a"), {"exists": True, "has_bundle": False}, "validating a has another caBundle"),
+        (("mutating", "a"), {"exists": False, "has_bundle": False}, "mutating   a is missing"),
     ],
     "replica": [
-        (("a",), {"stored": True, "old": False}, "replica    a serves the stored leaf"),
-        (("a",), {"stored": False, "old": True}, "replica    a serves another leaf, of another authority"),
+        (("a",), {"is_stored": True, "is_old": False}, "replica    a serves the stored leaf"),
+        (
+            ("a",),
+            {"is_stored": False, "is_old": True},
+            "replica    a serves another leaf, of another authority",
+        ),
     ],
 }
 """The texts of each function, with its values."""
@@ -95,8 +99,8 @@ CONSTANTS = {
     "next_step": "next       {}: {}",
     "STOPPED": "stopped",
     "SAME_SECRETS": (
-        "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the second, "
-        "and the third is never written"
+        "--secret, --ca-secret and --provided-secret must differ: serving pods must not see the authority's "
+        "key, and the provided Secret is never written"
     ),
     "NO_NAMES": "a serving certificate needs at least one name, and no name may be empty",
     "step": "{}: {}",

@@ -59,13 +59,13 @@ def test_what_cannot_be_used_has_a_reason_and_is_no_error_and_keeps_its_authorit
 ) -> None:
     read = read_secret("tls", raw, STORED_AT)
     assert re.fullmatch(problem, read.problem)
-    assert (read.raw, read.pair, read.bundle, read.noted) == (raw, None, bundle, None)
+    assert (read.raw, read.pair, read.bundle, read.noted_time) == (raw, None, bundle, None)
 
 
 @pytest.mark.parametrize("text", ["", "yesterday"])
 def test_an_annotation_that_is_no_instant_is_none(text: str) -> None:
     raw = secret(CA.certificate_pem(), CA.key_pem(), b"", **{TRUSTED_SINCE: text})
-    assert read_secret("ca", raw, TRUSTED_SINCE).noted is None
+    assert read_secret("ca", raw, TRUSTED_SINCE).noted_time is None
 
 
 def test_a_bundle_is_what_of_it_is_whole_and_equal_ones_are_written_alike() -> None:
@@ -95,7 +95,7 @@ def test_certificates_that_another_program_made_are_served_on_and_replaced_step_
     theirs = foreign(CA, rsa.generate_private_key(65537, 2048), names)
     made = theirs.certificate_pem(), theirs.key_pem(), CA.certificate_pem()
     raw = {**secret(*made), "type": "kubernetes.io/tls", "kind": "Secret"}
-    assert read_secret("ca", raw, STORED_AT, signs=True).problem == messages.WRONG_KEY
+    assert read_secret("ca", raw, STORED_AT, can_sign=True).problem == messages.WRONG_KEY
     api.put(SECRET, raw)
     api.objects[SECRET]["metadata"]["name"] = "tls"
     first = rotator(api, clock).run()

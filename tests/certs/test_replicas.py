@@ -11,7 +11,7 @@ from pathlib import Path
 from certs import objects
 from certs.authority import Pair, issue, new_authority
 from certs.decide import Action
-from certs.replicas import addresses, served
+from certs.replicas import addresses, served_leaves
 from tests.certs.fake import NAMESPACE, WANTED, Clock, installed, rotator
 from tests.certs.installation import data
 
@@ -69,9 +69,9 @@ def test_every_address_is_asked_on_every_port_once() -> None:
 def test_the_leaf_of_a_replica_is_read_and_a_dead_replica_has_none(tmp_path: Path) -> None:
     leaf = some_leaf()
     with replica(leaf.certificate_pem(), leaf.key_pem(), tmp_path) as (host, port):
-        states = served([(host, port), ("127.0.0.1", 1)])
+        states = served_leaves([(host, port), ("127.0.0.1", 1)])
     assert states == {f"{host}:{port}": leaf.certificate}
-    assert served([]) == {}
+    assert served_leaves([]) == {}
 
 
 def test_the_old_authority_stays_until_the_last_replica_has_moved(tmp_path: Path) -> None:

@@ -52,12 +52,12 @@ def test_two_who_ask_for_the_same_replace_it_once() -> None:
     for what in ("replace_authority", "replace_leaf"):
         api, clock = ready()
         other = rotator(api, clock)
-        forced = {what: True}
+        forced_certificates = {what: True}
         outcomes: list[PassResult] = []
-        api.before_write = lambda other=other, forced=forced, outcomes=outcomes: outcomes.append(
-            other.run(**forced)
+        api.before_write = lambda other=other, forced_certificates=forced_certificates, outcomes=outcomes: (
+            outcomes.append(other.run(**forced_certificates))
         )
-        loser = rotator(api, clock).run(**forced)
+        loser = rotator(api, clock).run(**forced_certificates)
         assert loser.conflicts == 1
         assert outcomes[0].steps
         assert not loser.steps

@@ -7,7 +7,7 @@ import re
 import pytest
 import yaml
 
-from common.tablefiles import packaged
+from common.tablefiles import packaged_texts
 from contract.keys import PREFIX
 from testbed import chart
 from tests.docs.blocks import REPOSITORY, Block, anchors, blocks_of, documents, text_of, without_blocks
@@ -198,7 +198,8 @@ def test_a_document_agrees_with_the_packaged_rule_table(document: str) -> None:
 
 def test_the_reference_has_every_label_and_annotation_of_the_packaged_table() -> None:
     named = re.findall(
-        r"ultraserver-webhook\.io(?:/|~1)([a-z-]+)\b", "".join(text.decode() for text in packaged().values())
+        r"ultraserver-webhook\.io(?:/|~1)([a-z-]+)\b",
+        "".join(text.decode() for text in packaged_texts().values()),
     )
     assert "hostfile" in named
     listed = text_of("docs/reference.md").partition("## Labels")[2]

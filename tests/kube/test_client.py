@@ -201,7 +201,7 @@ def test_without_a_kubeconfig_or_a_pod_the_error_has_the_remedy(tmp_path: Path) 
 def test_a_page_that_is_too_long_is_read_as_several(
     server: Server, api: KubernetesApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rest, "PAGE_BYTES", 8000)
+    monkeypatch.setattr(rest, "MAX_PAGE_BYTES", 8000)
     items = ["."] * 600 + ["large" * 600] * 5 + ["larger" * 2000] + ["."] * 100
     longest = []
 
@@ -223,7 +223,7 @@ def test_a_page_that_is_too_long_is_read_as_several(
         f"{i}{text}" for i, text in enumerate(items)
     ]
     # Where objects are small again, so are not the pages; the one that is too long by itself is read, too.
-    assert longest[0] == rest.PAGE
+    assert longest[0] == rest.PAGE_SIZE
     assert max(len(json.dumps(page)) for page in pages) < 13_000
     assert longest[-1] > 1
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kube.api import leases
-from kube.election import LONGEST, Elector
+from kube.election import MAX_WAIT_SECONDS, Elector
 from tests.kube.fake import FakeApi
 
 NAMESPACE = "hooks"
@@ -59,7 +59,7 @@ def test_a_holder_that_promised_years_is_followed_after_minutes() -> None:
     spec |= {"leaseDurationSeconds": 2**31 - 1, "renewTime": "2099-01-01T00:00:00.000000Z"}
     two = candidate(api, "two", watch)
     assert not two.lead()
-    watch.seconds += LONGEST
+    watch.seconds += MAX_WAIT_SECONDS
     assert not two.lead()
     watch.seconds += 1
     assert two.lead()

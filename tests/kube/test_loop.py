@@ -12,7 +12,7 @@ import pytest
 from kube.api import leases
 from kube.backoff import JITTER
 from kube.election import Elector
-from kube.loop import LEAST_SECONDS, Loop
+from kube.loop import MIN_SECONDS, Loop
 from tests.kube.fake import FakeApi
 
 NAMESPACE = "hooks"
@@ -79,7 +79,7 @@ class Running:
         self.api.put(LEASE, {**lease, "spec": {"holderIdentity": who}})
 
 
-@pytest.mark.parametrize(("next_pass", "pause"), [(0.0, LEAST_SECONDS), (7.0, 7.0)])
+@pytest.mark.parametrize(("next_pass", "pause"), [(0.0, MIN_SECONDS), (7.0, 7.0)])
 def test_a_leader_works_at_once_and_then_when_it_is_time(next_pass: float, pause: float) -> None:
     running = Running(next_pass=next_pass)
     running.run(99.5 * pause)
@@ -100,7 +100,7 @@ def test_passes_keep_their_distance_after_many_wakes() -> None:
     for number in range(100):
         running.at(number / 100, running.loop.wake)
     running.run(0.95)
-    assert running.passes == pytest.approx([LEAST_SECONDS * number for number in range(10)])
+    assert running.passes == pytest.approx([MIN_SECONDS * number for number in range(10)])
 
 
 def test_it_keeps_the_lease_between_passes_that_are_far_apart_and_gives_it_back_at_the_end() -> None:

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 import certs.__main__
 import placement.__main__
-from kube.metrics import MOST, Server, serve
+from kube.metrics import MAX_CONNECTIONS, Server, serve
 from testbed.waiting import until
 
 
@@ -37,9 +37,11 @@ def scraped(server: Server) -> str:
 def test_peers_that_send_nothing_cost_no_more_threads_and_keep_no_probe_waiting(server: Server) -> None:
     """Each of them had a thread for ever: 17,000 filled the memory of whole-job admission."""
     before = threading.active_count()
-    silent = [socket.create_connection(("127.0.0.1", server.server_port), 5) for _ in range(2 * MOST)]
+    silent = [
+        socket.create_connection(("127.0.0.1", server.server_port), 5) for _ in range(2 * MAX_CONNECTIONS)
+    ]
     assert "jobs 7.0" in scraped(server)
-    until(lambda: threading.active_count() - before <= MOST, "an end of the oldest connections")
+    until(lambda: threading.active_count() - before <= MAX_CONNECTIONS, "an end of the oldest connections")
     assert silent[0].recv(1) == b"", "the oldest are closed"
     assert "jobs 7.0" in scraped(server)
     for each in silent:
@@ -49,7 +51,7 @@ def test_peers_that_send_nothing_cost_no_more_threads_and_keep_no_probe_waiting(
 def test_connections_that_have_ended_do_not_count(server: Server) -> None:
     """They counted: the connection of a slow scraper was closed after 64 probes."""
     with socket.create_connection(("127.0.0.1", server.server_port), 5) as slow:
-        for _ in range(2 * MOST):
+        for _ in range(2 * MAX_CONNECTIONS):
             scraped(server)
         slow.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert slow.recv(12) == b"HTTP/1.0 200"

@@ -15,7 +15,7 @@ import pytest
 
 from kube.api import GoneError, Object
 from kube.backoff import JITTER
-from kube.watch import SHORT_SECONDS, STALE_SECONDS, UNSERVED_SECONDS, Mirror
+from kube.watch import NOT_SERVED_SECONDS, SHORT_SECONDS, STALE_SECONDS, Mirror
 from testbed.waiting import PATIENCE
 from tests.kube.fake import FakeApi
 
@@ -339,7 +339,7 @@ def test_a_collection_that_is_not_served_is_empty_and_logged_once(
         lambda: listed.append(followed.mirror.wait(0)), lambda: served.append(True), lambda: None
     )
     assert (listed, shown[0], shown[-1]) == ([True], ({}, ""), ({"a": {}}, ""))
-    assert followed.waits == [UNSERVED_SECONDS] * 2
+    assert followed.waits == [NOT_SERVED_SECONDS] * 2
     assert caplog.messages == [f"{NODES} is not served: none counts"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from werkzeug.test import Client
 
 from kube.api import Object
-from kube.rest import decoded
+from kube.rest import decode
 from kubectl_ultraserver.listing import RULES
 from kubectl_ultraserver.service import SERVICE
 from tests.helpers import TableOf
@@ -46,7 +46,7 @@ class Cluster(FakeApi):
 
     def call(self, verb: str, path: str) -> tuple[int, Object]:
         """Returns as `fetch`, decoded."""
-        return decoded(*self.fetch(verb, path, None, "", None))
+        return decode(*self.fetch(verb, path, None, "", None))
 
     def dry_run(self, source: str, data: bytes, *options: str) -> int:
         """Returns as `kubectl_ultraserver.proxy.ProxiedApi`; a text that has `refused` in it is."""

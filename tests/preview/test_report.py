@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from werkzeug.test import Client
 
-from common.tablefiles import packaged
+from common.tablefiles import packaged_texts
 from contract import keys
 from testbed.mpijob import mpijob
 from tests.helpers import unfolded
@@ -107,7 +107,7 @@ def test_a_rule_is_shown_with_its_file_and_line(ours: tuple[str, str]) -> None:
         "after": "h",
         "rule": {"name": "ours", "source": {"file": ours[1], "line": 7}},
     }
-    lines = packaged()["rules"].decode().splitlines()
+    lines = packaged_texts()["rules"].decode().splitlines()
     source = changes[NAME]["rule"]["source"]
     assert (source["file"], lines[source["line"] - 1].strip()) == (
         "packaged rules",

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from werkzeug.test import Client
 
-from common.texts import LONGEST_MESSAGE
+from common.texts import MAX_MESSAGE_LENGTH
 from tests.admission.anything import mpijobs
 from tests.admission.reviews import current_state, review, send, well_formed
 from tests.docs.blocks import REPOSITORY
@@ -122,5 +122,5 @@ def test_every_sentence_is_one_bounded_printable_line(obj: Any) -> None:
     outcome = admit(TABLE, Request(obj, "default", explain=True))
     _, text, _ = judge(Seen(TABLE, document, "default", obj, outcome))
     assert text.isprintable()
-    assert len(text) <= LONGEST_MESSAGE
+    assert len(text) <= MAX_MESSAGE_LENGTH
     assert text.startswith(tuple(f"{word}: " for word in PlacementVerdict))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from common.tablefiles import MOST_BYTES, MOST_FILES, PROFILES, packaged
+from common.tablefiles import MOST_BYTES, MOST_FILES, PROFILES, packaged_texts
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, WHOLE, mounted
 from webhook.documents import dump_yaml
@@ -38,7 +38,7 @@ def problems(folder: Path) -> list[str]:
 def test_no_packaged_row_leans_on_another_by_an_anchor() -> None:
     """A row can be copied by itself."""
     for profile in PROFILES:
-        for text in packaged(profile).values():
+        for text in packaged_texts(profile).values():
             marks = [each for each in yaml.scan(text) if isinstance(each, yaml.AnchorToken | yaml.AliasToken)]
             assert marks == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.tablefiles import packaged
+from common.tablefiles import packaged_texts
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, RULE, SOURCE, Expected, problems, same_problems
 from webhook.rules.lint import doubtful_rows
@@ -538,5 +538,5 @@ def test_a_problem_reads_as_file_line_pointer_message() -> None:
 
 
 def _packaged_line(source: str, number: int) -> str:
-    text = packaged()[source.removeprefix("packaged ")].decode()
+    text = packaged_texts()[source.removeprefix("packaged ")].decode()
     return text.splitlines()[number - 1].strip()

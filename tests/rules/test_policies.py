@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from common.tablefiles import merged
+from common.tablefiles import merge_texts
 from placement.observe.model import units_of
 from testbed.mpijob import mpijob
 from tests.rules.tables import EXTENDS, extended, outcome, problems
@@ -331,7 +331,7 @@ def test_webhook_and_placement_read_the_same_guarantees_of_several_files() -> No
     """The first that is for a namespace counts, so both must have them in the same order."""
     texts = [f"{EXTENDS}guarantees:\n  - {{{TEAM.replace('vision', team)}}}\n" for team in ("b", "a")]
     table = load_texts([(f"{number}.yaml", text) for number, text in enumerate(texts)], "files")
-    rows = merged(texts, "guarantees")["guarantees"].values()
+    rows = merge_texts(texts, "guarantees")["guarantees"].values()
     assert [row.namespaces for row in table.guarantees] == [
         row.namespaces for row in units_of([], rows).guarantees
     ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from difflib import unified_diff
 from typing import Final
 
-from common.pointers import numbered, parse_pointer
+from common.pointers import parse_pointer, with_positions
 from webhook.documents import dump_yaml, read_documents
 from webhook.objects.tree import Json, digest
 from webhook.preview.report import Preview
@@ -66,7 +66,7 @@ def _rule_of_line(item: Preview, text: str) -> Callable[[int], str]:
     (document,) = read_documents(text, "after")
     ends_with_rules: list[tuple[int, str]] = []
     for change in (change for change in item.item["changes"] if change["after"] is not None):
-        after, path = change["after"], numbered(parse_pointer(change["path"]))
+        after, path = change["after"], with_positions(parse_pointer(change["path"]))
         length = len(dump_yaml([abridged(after)]).splitlines())  # outside a list, a scalar ends with dots
         # The value of a key, if it is a map or list, begins on the next line; an item begins after its dash.
         is_below = isinstance(after, dict | list) and after and not isinstance(path[-1], int)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from common.texts import counted, cut
+from common.texts import count_text, cut
 from contract import keys
 from contract.place import ContractError, Place, Placer, parse
 from webhook.documents import Document
@@ -91,7 +91,7 @@ def judge(item: Seen) -> tuple[PlacementVerdict, str, Place | None]:
             f"no node can take its workers: {'; '.join(outcome.unplaced)}",
         )
     elif place := _place(item, outcome):
-        nodes = f"with the {counted(place.workers, 'Pod')} of its job"
+        nodes = f"with the {count_text(place.workers, 'Pod')} of its job"
         nodes = nodes if _is_pod(item) else _nodes_text(item, outcome, place)
         verdict, text = PlacementVerdict.PLACED, f"{nodes}; {_start_text(item, place)}"
     else:
@@ -123,7 +123,7 @@ def _nodes_text(item: Seen, outcome: Outcome, place: Place) -> str:
     no_group = ", of which there is none now" if get(item.object, ("spec", "replicas")) == 0 else ""
     per_group = f"each group{no_group}: " if place.group else ""
     noun = "Pod" if len(templates) > 1 else "worker"
-    workers = f"{_condition(item, outcome)}{per_group}{counted(place.workers, noun)}"
+    workers = f"{_condition(item, outcome)}{per_group}{count_text(place.workers, noun)}"
     path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
     all_terms = (term for template in templates for term in maps_at(template, path))
     terms = [term for term in all_terms if "mismatchLabelKeys" not in term]

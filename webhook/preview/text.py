@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from common.pointers import parse_pointer
-from common.texts import WIDTH, counted, folded, printable
+from common.texts import WIDTH, count_text, fold, printable
 from contract import keys
 from webhook.engine.outcome import State
 from webhook.objects.tree import shown, text_of, walk
@@ -34,7 +34,7 @@ def as_why(previews: Iterable[Preview]) -> str:
 
 def headline(item: Preview) -> str:
     """Returns the title of a document and, on the next line, its sentence."""
-    return f"{printable(item.source)}: {printable(item.seen.title)}\n{folded(item.item['sentence'], '  ')}\n"
+    return f"{printable(item.source)}: {printable(item.seen.title)}\n{fold(item.item['sentence'], '  ')}\n"
 
 
 def totals(items: Iterable[Preview]) -> str:
@@ -45,7 +45,7 @@ def totals(items: Iterable[Preview]) -> str:
 
 def row(name: str, text: str) -> str:
     """Returns a name and a text as lines of at most `WIDTH` characters."""
-    return f"{folded(printable(text), f'  {name:8} ')}\n"
+    return f"{fold(printable(text), f'  {name:8} ')}\n"
 
 
 def details(item: Preview) -> str:
@@ -89,7 +89,7 @@ def _explained(preview: Preview) -> Iterator[str]:
     yield headline(preview)
     yield row("reason", item["reason"])
     if job := item["job"]:
-        size = f"{counted(job['workers'], 'worker')}, {counted(job['nodes'], 'node')}"
+        size = f"{count_text(job['workers'], 'worker')}, {count_text(job['nodes'], 'node')}"
         yield row("shape", f"{job['shape']} ({size}, node config {job['nodeConfig']})")
         yield from (row(fact, job[fact]) for fact in ("devices", "placer"))
         yield row("rest", "the rules below, in this order")

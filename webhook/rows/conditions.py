@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, NamedTuple, Proto
 
 from pydantic import Field as Limits
 
-from common.texts import LONGEST_MESSAGE, cut
+from common.texts import MAX_MESSAGE_LENGTH, cut
 from contract.place import Placer
 from webhook.objects.paths import ObjectPath
 from webhook.objects.templates import Selection, admits, containers, is_requested, matches
@@ -489,7 +489,7 @@ def _field_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None
     if matches(text := job.field(name), allowed):
         return None
     what = job.workload.fields[name].path.name
-    return mismatch(what, cut(text) if len(text) > LONGEST_MESSAGE else text, allowed)
+    return mismatch(what, cut(text) if len(text) > MAX_MESSAGE_LENGTH else text, allowed)
 
 
 @lru_cache(maxsize=1024)  # most jobs differ from the rows in the same way

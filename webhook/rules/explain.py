@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from common.texts import did_you_mean, folded
+from common.texts import did_you_mean, fold
 from webhook.documents import dump_yaml
 from webhook.objects.tree import Json
 from webhook.rules.draft import FAMILY_ROWS, ROWS
@@ -41,7 +41,7 @@ class Key(NamedTuple):
         default = (
             self.default and f" {'' if self.default.startswith('required') else 'default '}{self.default}"
         )
-        return f"{self.name} <{self.type}>{default}\n{folded(self.about, '  ')}\n"
+        return f"{self.name} <{self.type}>{default}\n{fold(self.about, '  ')}\n"
 
 
 def explained(path: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from common.tablefiles import MOST_BYTES, MOST_FILES, SUFFIXES, packaged, read_texts
+from common.tablefiles import MOST_BYTES, MOST_FILES, SUFFIXES, packaged_texts, read_texts
 from webhook import initscript
 from webhook.documents import Document, DocumentError, read_documents
 from webhook.rows.placeholders import SCRIPTS, substitute
@@ -87,7 +87,9 @@ def load_texts(texts: Sequence[Text], where: str) -> Table:
 @cache
 def default_draft(profile: str = DEFAULT) -> Draft:
     """Returns the draft of a packaged table; it is read once, so callers must not change it."""
-    return concatenated([document_of(text, f"packaged {name}") for name, text in packaged(profile).items()])
+    return concatenated(
+        [document_of(text, f"packaged {name}") for name, text in packaged_texts(profile).items()]
+    )
 
 
 @cache

@@ -304,7 +304,7 @@ def test_the_account_deletes_pods_that_have_started_only_if_their_author_chose_s
         with pytest.raises(ApiError, match="the pod was not admitted by this program"):
             api.delete(f"{path}/{name}")
     for name in ("moves", "restarts"):
-        api.delete(f"{path}/{name}", grace=0)
+        api.delete(f"{path}/{name}", grace_seconds=0)
     for name in choices:
         stage.end(TEAMS[0], name)
 
