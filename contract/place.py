@@ -95,14 +95,14 @@ class Term:
             return int(number[1]) * self.factor
         kind, _, key = self.source.partition("/")
         noun = "variable" if f"{kind}/" == ENV else "label"
-        text = _variable(pod, key) if noun == "variable" else (metadata.get("labels") or {}).get(key)
+        text = _find_variable(pod, key) if noun == "variable" else (metadata.get("labels") or {}).get(key)
         if not isinstance(text, str) or not _NUMBER.fullmatch(text):
             value = text[:40] if isinstance(text, str) else text
             raise ContractError(f"{noun} {key[:80]} is {value!r}: it must be the pod's number, from 0")
         return int(text) * self.factor
 
 
-def _variable(pod: Mapping[str, Any], name: str) -> object:
+def _find_variable(pod: Mapping[str, Any], name: str) -> object:
     """Returns the value of a variable in the first container that has it. The value may have any type.
 
     If a container has two variables with this name, the last one is used, because the kubelet also uses it.
@@ -180,12 +180,12 @@ def parse(text: str) -> Place:
     values = {key: value for key, _, value in words}
     has_known_words = values.keys() <= {*_KEYS} and all(values.values())
     if len(text) > LONGEST or len(values) < len(words) or not has_known_words:  # lru_cache caches no errors
-        raise _unreadable(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
+        raise _make_error(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
     if values.get("placer") not in PLACERS:
         placer = values.get("placer", "")[:40]
-        raise _unreadable(f"placer is {placer!r}: it must be one of {', '.join(PLACERS)}")
+        raise _make_error(f"placer is {placer!r}: it must be one of {', '.join(PLACERS)}")
     if "unit" not in values:
-        raise _unreadable("unit is missing: it must be the node label whose value the nodes of a unit share")
+        raise _make_error("unit is missing: it must be the node label whose value the nodes of a unit share")
     return Place(
         PLACERS[values["placer"]],
         _parse_count(values, "workers"),
@@ -221,7 +221,7 @@ def job(metadata: Mapping[str, Any], group: str = "") -> str:
 def _parse_count(values: Mapping[str, Any], key: str) -> int:
     number = values.get(key, "")
     if not _NUMBER.fullmatch(number) or not 1 <= int(number) <= MOST_WORKERS:
-        raise _unreadable(f"{key} is {number[:40]!r}: it must be a whole number from 1")
+        raise _make_error(f"{key} is {number[:40]!r}: it must be a whole number from 1")
     return int(number)
 
 
@@ -229,7 +229,7 @@ def _parse_index(text: str) -> Index:
     parts = text.split("+")
     offset = int(parts.pop()) if _NUMBER.fullmatch(parts[-1]) else 0
     if not 1 <= len(parts) <= MOST_TERMS:
-        raise _unreadable(f"index has {len(parts)} terms: it must have 1 to {MOST_TERMS}")
+        raise _make_error(f"index has {len(parts)} terms: it must have 1 to {MOST_TERMS}")
     return Index(tuple(map(_parse_term, parts)), offset)
 
 
@@ -237,7 +237,7 @@ def _parse_term(text: str) -> Term:
     source, asterisk, factor = text.partition("*")
     is_source = source == NAME or (source.startswith((LABEL, ENV)) and not source.endswith("/"))
     if not is_source or (asterisk and not _NUMBER.fullmatch(factor)):
-        raise _unreadable(
+        raise _make_error(
             f"index has the term {text[:50]!r}: it must be 'name', 'labels/KEY' or 'env/NAME'; '*NUMBER'"
             " may follow"
         )
@@ -248,9 +248,9 @@ def _parse_label(source: str) -> str:
     """Returns the key of a label."""
     key = source.removeprefix(LABEL)
     if key == source or not key:
-        raise _unreadable(f"{source[:80]!r} must be 'labels/KEY'")
+        raise _make_error(f"{source[:80]!r} must be 'labels/KEY'")
     return key
 
 
-def _unreadable(why: str) -> ContractError:
-    return ContractError(f"annotation {keys.PLACE} cannot be read: {why}")
+def _make_error(reason: str) -> ContractError:
+    return ContractError(f"annotation {keys.PLACE} cannot be read: {reason}")

@@ -288,16 +288,16 @@ def test_forged_placement_annotations_are_replaced_or_removed_with_a_warning(
     honest, outcome = (evaluate(table, requested(job)) for job in (plain, forged(**requests)))
     for path in (WORKER, LAUNCHER):
         template = get(outcome.after, path)
-        assert record.marks(template) == record.marks(get(honest.after, path))
+        assert record.find_marks(template) == record.find_marks(get(honest.after, path))
         assert template["metadata"]["labels"]["mine"] == template["metadata"]["annotations"]["mine"] == "x"
         assert template["spec"]["schedulingGates"][0] == {"name": "example.com/mine"}
-        for place in record.marks(FORGED):
+        for place in record.find_marks(FORGED):
             messages = [
                 text
                 for text in outcome.warnings
                 if f" your value: {field_name((*path, *parse_pointer(place)))} is " in text
             ]
-            same = record.marks(template).get(place) == record.marks(FORGED)[place]
+            same = record.find_marks(template).get(place) == record.find_marks(FORGED)[place]
             assert len(messages) == (0 if same else 1), place
     assert not evaluate(table, requested(outcome.after)).operations
 
@@ -322,7 +322,7 @@ def test_no_claim_is_ever_taken_over_and_a_second_call_has_nothing_to_do(job: Js
         assert plain.denials
         return
     for path in (WORKER, LAUNCHER):
-        assert record.marks(get(outcome.after, path)) == record.marks(get(plain.after, path))
+        assert record.find_marks(get(outcome.after, path)) == record.find_marks(get(plain.after, path))
     assert evaluate(table, requested(outcome.after, uid="another")).operations == ()
 
 

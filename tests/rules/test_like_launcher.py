@@ -9,7 +9,7 @@ from testbed.mpijob import LAUNCHER, mpijob
 from tests.helpers import requested
 from tests.rules.tables import extended, outcome, parsed
 from webhook.engine import Outcome, update
-from webhook.engine.ssh import LONGEST
+from webhook.engine.ssh import LONGEST_COMMAND
 from webhook.objects.tree import get, maps_at, put
 from webhook.rules.load import load_default
 
@@ -207,7 +207,7 @@ def test_a_launcher_without_ssh_settings_adds_nothing(container: Any) -> None:
         'mpirun --mca plm_rsh_args "-p $SSH_PORT" hostname',
         "mpirun --mca plm_rsh_args '-p 2222 hostname",
         "echo Port 2222 >> ~/.ssh/config; mpirun hostname",
-        "mpirun --mca plm_rsh_args -p2222 hostname" + " " * LONGEST,
+        "mpirun --mca plm_rsh_args -p2222 hostname" + " " * LONGEST_COMMAND,
     ],
 )
 def test_what_cannot_be_read_of_a_command_is_a_warning(text: str) -> None:

@@ -10,7 +10,7 @@ from common.texts import printable
 from webhook.admission.review import Review
 from webhook.engine import Outcome, Request, evaluate, update
 from webhook.engine.messages import message, messages_of
-from webhook.engine.reading import groups_of, kind_of
+from webhook.engine.reading import find_groups, kind_of
 from webhook.objects import record
 from webhook.objects.patch import Operation
 from webhook.objects.tree import Json, drop, get
@@ -87,7 +87,7 @@ def _missing_changes(outcome: Outcome) -> list[Operation]:
 
 def _records(table: Table, obj: Json) -> list[record.Record]:
     rows = table.workloads_of(kind_of(obj))
-    groups = (group for row in rows for group in groups_of(table, row, obj))
+    groups = (group for row in rows for group in find_groups(table, row, obj))
     return [item for group in groups if (item := record.read(group.template))]
 
 
@@ -96,7 +96,7 @@ def possible_requests(table: Table, request: Request) -> Iterator[Request]:
     yield request
     yield (unnamed := without_name(table, request))
     earlier = request.now - LONGEST_REQUEST
-    if any(row.ended(request.now) and not row.ended(earlier) for row in table.policies):
+    if any(row.has_ended(request.now) and not row.has_ended(earlier) for row in table.policies):
         yield replace(request, now=earlier)
         yield replace(unnamed, now=earlier)
 

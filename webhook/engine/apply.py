@@ -7,7 +7,7 @@ from typing import Final
 from common.texts import cut, join_names
 from contract.place import Placer
 from webhook.engine.jobs import Job
-from webhook.engine.match import MatchingRule, match_rule, needs_not_met, split_rules
+from webhook.engine.match import MatchingRule, explain_unmet_needs, match_rule, split_rules
 from webhook.engine.messages import Message, message, messages_of
 from webhook.engine.outcome import Fault, OutcomeKind, RuleOutcome, State
 from webhook.engine.values import Values
@@ -68,21 +68,21 @@ def apply_rules(job: Job, values: Values, progress: Progress) -> None:
     for position, (rule, match) in matches.items():
         if isinstance(match, str):
             outcomes[position] = RuleOutcome(rule.name, State.SKIPPED, match)
-        elif rule.can_be_prevented and (why := _why_prevented(match, progress)):
-            outcomes[position] = RuleOutcome(rule.name, State.SKIPPED, why)
+        elif rule.can_be_prevented and (reason := _explain_prevention(match, progress)):
+            outcomes[position] = RuleOutcome(rule.name, State.SKIPPED, reason)
         else:
             outcomes[position] = _fire(match, progress)
     progress.rules += filter(None, outcomes)
 
 
-def _why_prevented(match: MatchingRule, progress: Progress) -> str | None:
+def _explain_prevention(match: MatchingRule, progress: Progress) -> str | None:
     """Returns why a rule that matches does not fire; None if it fires."""
     rule = match.rule
     for name in rule.unless:
         if name in progress.fired_rules:
             return f"{name} fired instead"
     if rule.needs and progress.clean_rules.isdisjoint(rule.needs):
-        return needs_not_met(rule)
+        return explain_unmet_needs(rule)
     conflict = match.mount_conflict if rule.match.mount_free else None
     if conflict and not rule.quiet:
         progress.warnings.append(message("value-kept", f"{conflict}; mount your volume elsewhere"))
@@ -95,8 +95,8 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
     The table has three stages. Rules that add devices come first, then rules that set the placer, and then
     all other rules, which may have conditions on devices and on the placer.
     """
-    enabled = job.table.device_rules - job.off_rules
-    device_rules = _match_some(job, values, enabled) if enabled else {}
+    enabled_rules = job.table.device_rules - job.off_rules
+    device_rules = _match_some(job, values, enabled_rules) if enabled_rules else {}
     device_sources = [
         rule.devices
         for rule, match in device_rules.values()
@@ -157,13 +157,13 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
     for merge in incomplete_merges:
         warnings += messages_of("not-added", merge.missing)
         denials += messages_of("too-many-terms", merge.refused)
-        (denials if rule.on_conflict is OnConflict.DENY else warnings).extend(_conflict_messages(rule, merge))
+        (denials if rule.on_conflict is OnConflict.DENY else warnings).extend(_report_conflicts(rule, merge))
     progress.warnings += warnings
     progress.denials += denials
     if denials:
         progress.refusing.append(rule.name)
-    why = cut(" ".join([rule.reason, *warnings])) if warnings else rule.reason
-    return RuleOutcome(rule.name, State.FIRED, why)
+    reason = cut(" ".join([rule.reason, *warnings])) if warnings else rule.reason
+    return RuleOutcome(rule.name, State.FIRED, reason)
 
 
 def _add_warnings(match: MatchingRule, progress: Progress) -> None:
@@ -185,7 +185,7 @@ _CONFLICT_CODES: Final = {
 """The code of the message about a conflict."""
 
 
-def _conflict_messages(rule: Rule, merge: Merge) -> Iterator[Message]:
+def _report_conflicts(rule: Rule, merge: Merge) -> Iterator[Message]:
     """Yields messages about the user's values. They name no rule, because users do not see the table."""
     conflicts = () if rule.quiet and rule.on_conflict is not OnConflict.DENY else merge.conflicts
     return messages_of(_CONFLICT_CODES[rule.on_conflict], map(_describe_conflict, conflicts))

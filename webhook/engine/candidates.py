@@ -13,7 +13,7 @@ from webhook.rows.table import Table
 from webhook.rows.workloads import BY_DEVICES, WORKER
 
 
-def candidacy(job: Job) -> tuple[bool, str]:
+def decide_candidacy(job: Job) -> tuple[bool, str]:
     """Returns whether a job that is not opted out is a candidate, and the reason (docs/jobs.md)."""
     if not job.workload.takes_nodes:
         return True, f"a {job.workload.name} is not a job: only rules for such objects apply"
@@ -26,10 +26,10 @@ def candidacy(job: Job) -> tuple[bool, str]:
         return False, f"its own selection of nodes {_explain_exclusion(job)}"
     if job.opt_in:
         return True, f"opted in by {keys.INJECT}"
-    candidate, why = _decide_by_content(job, groups)
-    if not candidate and any(find_mark(group.template, keys.INJECT) for group in groups):
-        why = f"{why} ({keys.INJECT} has an effect only in the job's metadata, not in its template's)"
-    return candidate, why
+    is_candidate, reason = _decide_by_content(job, groups)
+    if not is_candidate and any(find_mark(group.template, keys.INJECT) for group in groups):
+        reason = f"{reason} ({keys.INJECT} has an effect only in the job's metadata, not in its template's)"
+    return is_candidate, reason
 
 
 def _explain_no_template(job: Job) -> str:
@@ -49,21 +49,21 @@ def _explain_no_workers(groups: Sequence[Group]) -> str:
 def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
     """Returns whether a job that is not opted in or out is a candidate, and the reason."""
     opt_in = f"; {keys.INJECT} opts it in"
-    if why_elsewhere := _explain_elsewhere(job, groups):
-        return False, why_elsewhere + opt_in
+    if reason := _explain_elsewhere(job, groups):
+        return False, reason + opt_in
     if need := next(filter(None, [group.node_reason for group in groups]), None):
         return True, f"its workers {need}"
-    selected = any(group.selects_type for group in groups)
+    selects_type = any(group.selects_type for group in groups)
     if resource := next(filter(None, [group.requested_resource for group in groups]), None):
         minimum = job.family.whole_node[resource].at_least
         is_less = any(0 < group.amounts.get(resource, 0) < 1000 * minimum for group in groups)
-        if is_less or not selected:
+        if is_less or not selects_type:
             comparison = f"{'less' if is_less else 'more'} than the {minimum} {resource} that a node has"
             return False, f"its workers ask for {comparison}{opt_in}"
-    if selected:
+    if selects_type:
         return True, f"its workers select an instance type of family {job.family.name}"
-    if why := next(filter(None, [group.partial_claim_reason for group in groups]), None):
-        return False, cut(f"its workers {why}") + opt_in
+    if claim_reason := next(filter(None, [group.partial_claim_reason for group in groups]), None):
+        return False, cut(f"its workers {claim_reason}") + opt_in
     devices, no_device = job.family.whole_node, explain_no_device(job.table)
     requests = (group.find_request(name) for group in groups for name in group.amounts if name in devices)
     if field_and_amount := next(requests, None):

@@ -8,7 +8,7 @@ from common.pointers import field_name, parse_pointer, pointer
 from common.texts import cut
 from contract import keys
 from webhook.engine.apply import Progress, apply_rules
-from webhook.engine.candidates import candidacy
+from webhook.engine.candidates import decide_candidacy
 from webhook.engine.faults import faults
 from webhook.engine.identity import first_uid, job_id
 from webhook.engine.jobs import Job
@@ -138,12 +138,12 @@ def _evaluate_object(table: Table, off_rules: frozenset[str], request: Request, 
     else:
         _evaluate_job(job, request, progress)
         _write_records(job, progress)
-    progress.warnings += _removed_marks(job, progress.templates)
+    progress.warnings += _report_removed_marks(job, progress.templates)
 
 
 def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
     """Evaluates the table against a job that is not opted out."""
-    job.is_candidate, progress.reason = candidacy(job)
+    job.is_candidate, progress.reason = decide_candidacy(job)
     progress.default_kind = OutcomeKind.UNCHANGED if job.is_candidate else OutcomeKind.NO_CANDIDATE
     job.uid = "" if job.name else _find_first_uid(job, request)
     values = Values(job)
@@ -190,10 +190,10 @@ def _write_records(job: Job, progress: Progress) -> None:
             )
 
 
-def _removed_marks(job: Job, templates: Mapping[Path, Json]) -> Iterator[Message]:
+def _report_removed_marks(job: Job, templates: Mapping[Path, Json]) -> Iterator[Message]:
     """Yields messages about marks that the user wrote and that the evaluation removed or replaced."""
     for group in job.groups:
-        marks = record.marks(templates[group.path]) if group.user_marks else {}
+        marks = record.find_marks(templates[group.path]) if group.user_marks else {}
         for mark, user_value in group.user_marks.items():
             if not same(user_value, marks.get(mark)):
                 verb = "replaced" if mark in marks else "removed"

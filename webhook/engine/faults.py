@@ -15,7 +15,7 @@ from common.texts import nearest
 from contract import keys
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault
-from webhook.engine.selections import separating_constraints
+from webhook.engine.selections import find_separating_constraints
 from webhook.engine.ssh import texts
 from webhook.objects.templates import REQUIRED, main_container
 from webhook.objects.tree import Json, Path, get, map_at, maps_at, shown, text_of
@@ -132,12 +132,14 @@ def _find_idle(job: Job) -> Faults:
 def _find_resource(job: Job) -> Faults:
     """Yields requests for unknown resources whose name resembles that of a known one."""
     known_names = job.table.resources
-    unknown = [(group, name) for group in job.groups for name in group.amounts if name not in known_names]
-    if not unknown:
+    unknown_requests = [
+        (group, name) for group in job.groups for name in group.amounts if name not in known_names
+    ]
+    if not unknown_requests:
         return
     full_names = {name.rpartition("/")[2]: name for name in known_names}
     full_names = {suffix: name for suffix, name in full_names.items() if len(suffix) >= SHORTEST_NAME}
-    for group, name in unknown[:MOST_NAMES]:
+    for group, name in unknown_requests[:MOST_NAMES]:
         is_similar = any(suffix in name for suffix in full_names)
         suffix = nearest(name.rpartition("/")[2], (*full_names,)) if is_similar else None
         if nearest_name := nearest(name, known_names) or (suffix and full_names[suffix]):
@@ -155,7 +157,7 @@ def _find_key(job: Job) -> Faults:
     for field in similar_paths[:MOST_NAMES]:
         *_, kind, key = map(str, field)
         if (
-            (our_key := _nearest_key(key[:100]))
+            (our_key := _find_nearest_key(key[:100]))
             and kind == "labels"
             and our_key not in keys.LABELS_FOR_AUTHORS
         ):
@@ -168,7 +170,7 @@ def _resembles_key(text: str) -> bool:
     return bool(_KEY_PARTS.search(text.lower()))
 
 
-def _nearest_key(key: str) -> str | None:
+def _find_nearest_key(key: str) -> str | None:
     """Returns the key of the webhook that is equal or similar to a key; None if there is none."""
     prefix, name = (_NOT_LETTERS.sub("", part) for part in key.lower().rpartition("/")[::2])
     if not prefix and name.startswith("ultraserver"):
@@ -188,12 +190,12 @@ def _find_hostfile(job: Job) -> Faults:
             text = f"{command} {args}"
             for name in filter(_VARIABLE_NAME.fullmatch, names):
                 yield Fault(field_name((*path, "env")), f"{name}={HOSTFILE}")
-            if (names or HOSTFILE in text) and (option := _hostfile_option(text, {*names})):
+            if (names or HOSTFILE in text) and (option := _find_hostfile_option(text, {*names})):
                 list_name = "args" if option in args else "command"
                 yield Fault(field_name((*path, list_name)), f"{option} {HOSTFILE}")
 
 
-def _hostfile_option(text: str, variables: set[str]) -> str | None:
+def _find_hostfile_option(text: str, variables: set[str]) -> str | None:
     """Returns the option or variable by which a command passes the host file to MPI; None without one."""
     text = re.sub(r"(?<!\S)#[^\n]*", "", text)  # removes comments
     variables |= set(_ASSIGNMENT.findall(text))
@@ -227,7 +229,7 @@ def _find_time_limit(job: Job) -> Faults:
 
 def _find_spread(job: Job) -> Faults:
     """Yields spread constraints that separate the workers of a unit."""
-    return (Fault(field, "") for field in separating_constraints(job))
+    return (Fault(field, "") for field in find_separating_constraints(job))
 
 
 def _find_affinity(job: Job) -> Faults:

@@ -10,7 +10,7 @@ from common.quantities import amounts, requests
 from common.texts import cut
 from contract import keys
 from contract.place import Index
-from webhook.engine.ssh import ssh_of
+from webhook.engine.ssh import read_ssh
 from webhook.objects.record import Record
 from webhook.objects.templates import (
     Selection,
@@ -99,7 +99,7 @@ class Group:
     @computed
     def ssh(self) -> Mapping[str, Json]:
         """The main container's settings for ssh, as values of placeholders."""
-        return ssh_of(self.main_container)
+        return read_ssh(self.main_container)
 
     @computed
     def amounts(self) -> Mapping[str, int]:
@@ -134,9 +134,9 @@ class Group:
 
     def claims_of(self, family: Family) -> tuple[Claim, ...]:
         """Returns the device claims, with a family's rows about them."""
-        return tuple(self._claims(family.claims)) if "resourceClaims" in self.spec else ()
+        return tuple(self._find_claims(family.claims)) if "resourceClaims" in self.spec else ()
 
-    def _claims(self, rows: Mapping[str, Claimed]) -> Iterator[Claim]:
+    def _find_claims(self, rows: Mapping[str, Claimed]) -> Iterator[Claim]:
         for index, entry in enumerate(maps_at(self.spec, ("resourceClaims",))):
             path = ("spec", "resourceClaims", index)
             name, shared_name = entry.get("resourceClaimTemplateName"), entry.get("resourceClaimName")
@@ -234,18 +234,18 @@ class Group:
             return {}
         labels = self.table.candidates.instance_type_labels
         types = [name for name in chosen_types if admits(self.selection, dict.fromkeys(labels, (name,)))]
-        accepted = sorted({count for name in types for count in counts[name]})
-        for path, amount in self._requests(resources) if types else ():
-            if amount not in accepted:
+        accepted_counts = sorted({count for name in types for count in counts[name]})
+        for path, amount in self._find_requests(resources) if types else ():
+            if amount not in accepted_counts:
                 return {
                     "devices.instanceType": " or ".join(types),
                     "devices.asked": str(amount),
-                    "devices.accepted": ranges(accepted),
+                    "devices.accepted": ranges(accepted_counts),
                     "devices.place": field_name((*self.path, *path)),
                 }
         return {}
 
-    def _requests(self, resources: Sequence[str]) -> Iterator[tuple[Path, int]]:
+    def _find_requests(self, resources: Sequence[str]) -> Iterator[tuple[Path, int]]:
         """Yields path and number of every request for one of the resources, except fractions."""
         for list_name in ("containers", "initContainers"):
             for index, container in enumerate(as_list(self.spec.get(list_name), ("spec", list_name))):

@@ -35,7 +35,7 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
         uid: The uid of the first review of this job.
     """
     if name:
-        kind = _kind_and_group(request.object)
+        kind = _read_kind_and_group(request.object)
         suffix = [] if kind == _UNNAMED_KIND else [kind]
         value = "_".join([f"{request.namespace}.{name}", *suffix])
         if len(value) <= keys.LONGEST_LABEL and _VALID_VALUE.fullmatch(value):
@@ -47,13 +47,13 @@ def job_id(request: Request, name: str, generate_name: str, uid: str) -> str:
     return _hash_value(f"{request.namespace}.{generate_name}", ["", *parts])
 
 
-def _kind_and_group(obj: Json) -> str:
+def _read_kind_and_group(obj: Json) -> str:
     """Returns ``Kind.group`` of an object. The version is left out, because it may change."""
     group = str(get(obj, ("apiVersion",))).rpartition("/")[0]
     return f"{get(obj, ('kind',))}.{group}".rstrip(".")
 
 
-def first_uid(request: Request, generate_name: str, recorded: str, label: Json) -> str:
+def first_uid(request: Request, generate_name: str, old_uid: str, label: Json) -> str:
     """Returns the uid of a job's first review, from which the value for an unnamed job is computed.
 
     The API server may call the webhook again for the same object, with another uid (kube-apiserver,
@@ -64,8 +64,8 @@ def first_uid(request: Request, generate_name: str, recorded: str, label: Json) 
     * the label has the value for this uid and for the times in ``managedFields``. The API server writes these
       times, in whole seconds, for every new object.
     """
-    if recorded and not _is_sent(request.object) and label == job_id(request, "", generate_name, recorded):
-        return recorded
+    if old_uid and not _is_sent(request.object) and label == job_id(request, "", generate_name, old_uid):
+        return old_uid
     return request.uid
 
 
@@ -74,8 +74,8 @@ def _is_sent(obj: Json) -> bool:
     return f'"f:{keys.ADDED}":' in canonical(get(obj, ("metadata", "managedFields")))
 
 
-def _hash_value(readable: str, parts: Sequence[str]) -> str:
+def _hash_value(text: str, parts: Sequence[str]) -> str:
     # JSON quotes every part, so that no two lists of parts have the same text.
     digits = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:_DIGITS]
-    start = re.sub(r"[^A-Za-z0-9.-]+", "-", readable)[: keys.LONGEST_LABEL - _DIGITS - 1].strip(".-") or "job"
+    start = re.sub(r"[^A-Za-z0-9.-]+", "-", text)[: keys.LONGEST_LABEL - _DIGITS - 1].strip(".-") or "job"
     return f"{start}_{digits}"

@@ -76,8 +76,8 @@ class Job:
         for group in self.groups:
             groups_by_role[group.role] = [*groups_by_role[group.role], group]
         if self.workload.takes_nodes:
-            others = [group for group in self.groups if group.takes_nodes and group.role != WORKER]
-            groups_by_role[WORKER] = [*groups_by_role[WORKER], *others]
+            other_groups = [group for group in self.groups if group.takes_nodes and group.role != WORKER]
+            groups_by_role[WORKER] = [*groups_by_role[WORKER], *other_groups]
         return groups_by_role
 
     @computed
@@ -113,7 +113,7 @@ class Job:
 
     def instance_types(self, role: str = WORKER) -> Sequence[str]:
         """Returns the family's instance types that all pods of a role permit, the pods' own choice first."""
-        return permitted_types(self.table, self.family, self.by_role[role])
+        return find_permitted_types(self.table, self.family, self.by_role[role])
 
     @property
     def own_devices(self) -> Devices:
@@ -180,7 +180,7 @@ class Job:
         return {keys.JOB: label_value} if label_value else {}
 
 
-def permitted_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
+def find_permitted_types(table: Table, family: Family, groups: Sequence[Group]) -> Sequence[str]:
     """Returns the instance types of the family that all pods of the groups permit.
 
     The result is empty if the pods select nodes by another label and exclude the family's nodes.
@@ -192,25 +192,25 @@ def permitted_types(table: Table, family: Family, groups: Sequence[Group]) -> Se
     if family.has_type_globs:
         types_by_group = chain.from_iterable(group.chosen_types for group in groups)
         types = (*dict.fromkeys(name for name in types_by_group if matches(name, types)), *types)
-    of_type = {name: dict.fromkeys(labels, (name,)) for name in types}
+    labels_by_type = {name: dict.fromkeys(labels, (name,)) for name in types}
     return [
         name
-        for name, labels in of_type.items()
+        for name, labels in labels_by_type.items()
         if all(admits(selection, {**family.node_labels, **labels}) for selection in selections)
     ]
 
 
-def family_of(table: Table, groups: Sequence[Group]) -> Family:
+def choose_family(table: Table, groups: Sequence[Group]) -> Family:
     """Returns the family of the groups: one that they permit and, if possible, whose nodes they request."""
     if len(table.families_on) == 1:
         return table.families_on[0]
 
-    def preference(family: Family) -> tuple[bool, bool, bool]:
+    def rank(family: Family) -> tuple[bool, bool, bool]:
         has_need = any(group.node_reason_of(family) or group.selects_type_of(family) for group in groups)
         has_request = any(group.amounts.get(name) for group in groups for name in family.whole_node)
-        return bool(permitted_types(table, family, groups)), has_need, has_request
+        return bool(find_permitted_types(table, family, groups)), has_need, has_request
 
-    return max(table.families_on, key=preference)
+    return max(table.families_on, key=rank)
 
 
 def count_at_once(groups: Iterable[Group]) -> int:

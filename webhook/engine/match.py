@@ -8,7 +8,7 @@ from common.texts import cut
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
 from webhook.engine.outcome import Fault, RuleOutcome, State
-from webhook.engine.values import Values, template_values, unit_labels
+from webhook.engine.values import Values, compute_template_values, find_unit_labels
 from webhook.objects.templates import has_volume, mounts_other_volume
 from webhook.objects.tree import Json
 from webhook.rows.table import LAST_STAGE, Match, Rule
@@ -58,7 +58,9 @@ class MatchingRule(NamedTuple):
     def values_of(self, group: Group) -> Mapping[str, Json]:
         """Returns the values of those placeholders that differ between templates, for one template."""
         rule, place = self.rule, self.job.place_of(group)
-        values = template_values(group, rule.container_placeholders) if rule.container_placeholders else {}
+        values = (
+            compute_template_values(group, rule.container_placeholders) if rule.container_placeholders else {}
+        )
         return {**values, "job.place": str(place)} if place and "job.place" in rule.placeholders else values
 
 
@@ -74,15 +76,15 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
     position of each rule. The table caches the results by facts, because its rows permit few sets of facts.
     """
     cache = job.table.split_rules
-    facts = _facts(job)
+    facts = _collect_facts(job)
     if facts not in cache:
         faults = {None, *job.faults}  # rules for other faults cannot match
         rules = [rule for rule in job.table.rules_of[job.workload.name] if rule.match.fault in faults]
-        texts = [_why_not(rule, job) for rule in rules]
+        texts = [_explain_skip(rule, job) for rule in rules]
         names = {rule.name for rule, text in zip(rules, texts, strict=True) if not text}
         for index, rule in enumerate(rules):
             if not texts[index] and rule.needs and rule.stage == LAST_STAGE and names.isdisjoint(rule.needs):
-                texts[index] = needs_not_met(rule)
+                texts[index] = explain_unmet_needs(rule)
                 names.discard(rule.name)
         cache[facts] = (
             [
@@ -94,7 +96,7 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
     return cache[facts]
 
 
-def _facts(job: Job) -> tuple[object, ...]:
+def _collect_facts(job: Job) -> tuple[object, ...]:
     """Returns those facts that conditions use and that many jobs have in common."""
     shape = job.shape and (job.shape.shape.name, job.shape.node_config)
     decisions = (
@@ -110,7 +112,7 @@ def _facts(job: Job) -> tuple[object, ...]:
     return (job.workload.name, bool(job.name), job.is_numbered, job.roles, *decisions)
 
 
-def _why_not(rule: Rule, job: Job) -> str | None:
+def _explain_skip(rule: Rule, job: Job) -> str | None:
     """Returns why a rule cannot fire for any job with the same facts; None if it may fire."""
     match = rule.match
     if rule.name in job.off_rules:
@@ -128,7 +130,7 @@ def _why_not(rule: Rule, job: Job) -> str | None:
     return next(filter(None, failures), None) or (_explain_no_value(placeholders) if placeholders else None)
 
 
-def needs_not_met(rule: Rule) -> str:
+def explain_unmet_needs(rule: Rule) -> str:
     """Returns the reason for skipping a rule because no rule that it needs fired without a conflict."""
     return f"{' or '.join(rule.needs)} did not fire, or the job kept a value of its own"
 
@@ -143,11 +145,11 @@ def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
     match = rule.match
     known_values: Mapping[str, Json] = {}
     if match.template and match.template.placeholders:
-        known_values = {**values.by_name, **unit_labels(job)}
+        known_values = {**values.by_name, **find_unit_labels(job)}
         if placeholders := match.template.placeholders.difference(known_values):
             return _explain_no_value(placeholders)
         match = replace(match, template=match.template.fill(known_values))
-    groups = _matching_groups(match, job) if match.has_late_conditions else job.by_role[match.role]
+    groups = _find_matching_groups(match, job) if match.has_late_conditions else job.by_role[match.role]
     if isinstance(groups, str):
         return groups
     known_values = known_values or values.by_name
@@ -165,7 +167,7 @@ def match_rule(rule: Rule, job: Job, values: Values) -> MatchingRule | str:
     return matching_rule
 
 
-def _matching_groups(match: Match, job: Job) -> Sequence[Group] | str:
+def _find_matching_groups(match: Match, job: Job) -> Sequence[Group] | str:
     """Returns the groups whose templates meet a rule's conditions, or why the rule does not match."""
     groups_of_role = job.by_role[match.role]
     groups: list[Group] = []

@@ -85,5 +85,5 @@ def limit_messages(messages: Collection[Message]) -> tuple[Message, ...]:
     unique_messages = tuple(dict.fromkeys(Message(message.code, cut(message)) for message in messages))
     if len(unique_messages) <= MOST_MESSAGES:
         return unique_messages
-    omitted = len(unique_messages) - MOST_MESSAGES + 1
-    return (*unique_messages[: MOST_MESSAGES - 1], message("more", omitted))
+    omitted_count = len(unique_messages) - MOST_MESSAGES + 1
+    return (*unique_messages[: MOST_MESSAGES - 1], message("more", omitted_count))

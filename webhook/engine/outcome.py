@@ -28,7 +28,7 @@ class State(StrEnum):
 
 
 class OutcomeKind(StrEnum):
-    """What an evaluation did with an object, in a word."""
+    """What an evaluation did with an object."""
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"

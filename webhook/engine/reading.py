@@ -7,7 +7,7 @@ from common.pointers import field_name
 from contract import keys
 from contract.place import Index, Term
 from webhook.engine.groups import Group
-from webhook.engine.jobs import Job, count_at_once, family_of
+from webhook.engine.jobs import Job, choose_family, count_at_once
 from webhook.engine.outcome import JobError, Request
 from webhook.objects import record
 from webhook.objects.paths import ObjectPath
@@ -17,7 +17,7 @@ from webhook.rows.table import Table
 from webhook.rows.workloads import BY_DEVICES, HELPER, Factor, Workload
 
 
-def groups_of(table: Table, workload: Workload, obj: Json) -> list[Group]:
+def find_groups(table: Table, workload: Workload, obj: Json) -> list[Group]:
     """Returns the groups of a workload that have a template in an object. Their pods are not counted yet."""
     rows = [(row, path, get(obj, path)) for row in workload.groups for path in row.template.find_all(obj)]
     return [
@@ -36,7 +36,7 @@ def read_job(table: Table, request: Request) -> Job | None:
     """
     budget = Budget(request.object)
     for workload in table.workloads_of(kind_of(request.object)):
-        obj, groups = request.object, groups_of(table, workload, request.object)
+        obj, groups = request.object, find_groups(table, workload, request.object)
         for group in groups:
             template, key = group.template, group.record_key
             old_record = record.read(template, key)
@@ -63,10 +63,10 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     Raises:
         JobError: A number of pods is not a whole number of at least 0.
     """
-    opt_in, family = read_opt_in(obj), family_of(table, groups)
+    opt_in, family = read_opt_in(obj), choose_family(table, groups)
     for group in groups:
         group.family = family
-    node_groups = _groups_with_devices(
+    node_groups = _find_device_groups(
         [group for group in groups if group.row.takes_nodes == BY_DEVICES], opt_in=opt_in is True
     )
     node_counts = {False: 0, True: 0}
@@ -93,7 +93,7 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     )
 
 
-def _groups_with_devices(groups: Sequence[Group], *, opt_in: bool) -> Sequence[Group]:
+def _find_device_groups(groups: Sequence[Group], *, opt_in: bool) -> Sequence[Group]:
     """Returns the groups whose pods take a node because of their devices.
 
     If a job that is opted in has none, they are the groups that request any devices, or else all groups.
@@ -113,28 +113,31 @@ def _read_numbers(group: Group, obj: Json, node_counts: dict[bool, int], *, take
         group.role = row.role if takes_node else HELPER
     else:
         group.takes_nodes = row.takes_nodes is True
-    group.replicas = _product(row.replicas, obj, group.path)
+    group.replicas = _multiply(row.replicas, obj, group.path)
     group.starts_later = row.later is not None and row.later.value(obj, group.path) is not None
     mode = row.number and row.number.completion_mode
     mode_name = mode and (mode.path.value(obj, group.path) or mode.default)
     if (number := row.number) and mode_name != "NonIndexed":
-        terms = [Term(source, _product(factors, obj, group.path)) for source, factors in number.terms]
+        terms = [Term(source, _multiply(factors, obj, group.path)) for source, factors in number.terms]
         group.index = Index(tuple(terms), node_counts[group.starts_later] if number.continues else 0)
-        group.is_numbered = not number.count or _product(number.count, obj, group.path) in {0, group.replicas}
+        group.is_numbered = not number.count or _multiply(number.count, obj, group.path) in {
+            0,
+            group.replicas,
+        }
     node_counts[group.starts_later] += group.replicas if group.takes_nodes else 0
 
 
-def _product(factors: Iterable[Factor], obj: Json, template: Path) -> int:
+def _multiply(factors: Iterable[Factor], obj: Json, template: Path) -> int:
     product = 1
     for factor in factors:
-        value = _whole_number(factor.path, obj, template) if factor.path else None
+        value = _read_number(factor.path, obj, template) if factor.path else None
         number = factor.default if value is None else value
-        maximum = _whole_number(factor.at_most, obj, template) if factor.at_most else None
+        maximum = _read_number(factor.at_most, obj, template) if factor.at_most else None
         product *= number if maximum is None else min(number, maximum)
     return product
 
 
-def _whole_number(path: ObjectPath, obj: Json, template: Path) -> int | None:
+def _read_number(path: ObjectPath, obj: Json, template: Path) -> int | None:
     value = path.value(obj, template)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise JobError(

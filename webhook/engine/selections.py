@@ -22,7 +22,7 @@ _ZONES: Final = ("topology.kubernetes.io/*", "failure-domain.beta.kubernetes.io/
 """Node labels that have the same value on all nodes of a unit."""
 
 
-def cluster_labels(job: Job) -> str:
+def find_cluster_labels(job: Job) -> str:
     """Returns the labels that the table does not know and by which a job selects nodes, but no type."""
     groups = [group for group in job.by_role[WORKER] if group.selection.selector or group.selection.terms]
     if not groups:
@@ -35,7 +35,7 @@ def cluster_labels(job: Job) -> str:
     return ", ".join(islice((key for key in dict.fromkeys(labels) if not matches(key, names)), 5))
 
 
-def contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[str]:
+def find_contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[str]:
     """Yields the requirements of a user that no nodes can meet together with the shape of the job."""
     for group in job.by_role[WORKER]:
         if not {"affinity", "nodeSelector", "topologySpreadConstraints"}.isdisjoint(group.spec):
@@ -59,9 +59,9 @@ def contradictions(job: Job, shape: JobShape, identity: str) -> Iterator[str]:
             ]
             if all(failed_keys):
                 minimum = counts.get(key := failed_keys[0][0], 1)
-                how_few = "no value" if minimum == 1 else f"fewer than {minimum} values"
-                yield f"its node selector, required affinity and shape leave {how_few} of label {key}"
-            yield from _contradicting_terms(job, group, shape, identity)
+                values_text = "no value" if minimum == 1 else f"fewer than {minimum} values"
+                yield f"its node selector, required affinity and shape leave {values_text} of label {key}"
+            yield from _find_contradicting_terms(job, group, shape, identity)
 
 
 def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> bool:
@@ -70,14 +70,14 @@ def _permits(expressions: Sequence[Json], selected_value: Json, count: int) -> b
     sets += [{selected_value}] if isinstance(selected_value, str) else []
     if any(item.get("operator") == "DoesNotExist" for item in expressions):
         return not sets and not count
-    excluded = [keys.NO_SERVER, *values_of(expressions, "NotIn")]
-    return not sets or len(set.intersection(*sets).difference(excluded)) >= max(count, 1)
+    excluded_values = [keys.NO_SERVER, *values_of(expressions, "NotIn")]
+    return not sets or len(set.intersection(*sets).difference(excluded_values)) >= max(count, 1)
 
 
-def _contradicting_terms(job: Job, group: Group, shape: JobShape, identity: str) -> Iterator[str]:
+def _find_contradicting_terms(job: Job, group: Group, shape: JobShape, identity: str) -> Iterator[str]:
     """Yields messages about terms that separate a unit's workers, or require other pods or a shared node."""
     size = shape.node_config
-    for kind, field, term, is_own, has_others in _terms(job, group, identity):
+    for kind, field, term, is_own, has_others in _find_terms(job, group, identity):
         is_contradiction = {
             "podAntiAffinity": is_own,
             "podAffinity": has_others or (is_own and size < job.nodes),
@@ -93,10 +93,10 @@ def _contradicting_terms(job: Job, group: Group, shape: JobShape, identity: str)
             yield f"its workers need a node each, and have to share one by {field}"
 
 
-def separating_constraints(job: Job) -> Iterator[str]:
+def find_separating_constraints(job: Job) -> Iterator[str]:
     """Yields the fields of spread constraints that separate workers of a unit, except on a selected unit."""
     if shape := job.shape:
-        terms = (term for group in job.by_role[WORKER] for term in _terms(job, group, job.job_label))
+        terms = (term for group in job.by_role[WORKER] for term in _find_terms(job, group, job.job_label))
         for kind, field, term, is_own, _ in terms:
             is_spread = kind == "spread" and is_own and term.get("topologyKey") == shape.topology_key
             if is_spread and _is_strict_spread(term, shape.node_config) and not _counts_other_nodes(term):
@@ -105,8 +105,8 @@ def separating_constraints(job: Job) -> Iterator[str]:
 
 def _is_strict_spread(constraint: Json, size: int) -> bool:
     """Returns whether a spread constraint permits fewer Pods than this on a unit if other units are empty."""
-    required = constraint.get("whenUnsatisfiable") != "ScheduleAnyway"
-    return required and constraint.get("maxSkew") in range(size)
+    is_required = constraint.get("whenUnsatisfiable") != "ScheduleAnyway"
+    return is_required and constraint.get("maxSkew") in range(size)
 
 
 def _counts_other_nodes(constraint: Json) -> bool:
@@ -114,7 +114,7 @@ def _counts_other_nodes(constraint: Json) -> bool:
     return constraint.get("nodeAffinityPolicy") == "Ignore" or constraint.get("minDomains") not in (None, 1)
 
 
-def _terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
+def _find_terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Json, bool, bool]]:
     """Yields kind, field and content of each term of the user; whether it selects all workers, and others."""
     job_labels = {**job.peers(identity), keys.JOB: identity}
     labels = {**map_at(group.template, ("metadata", "labels")), **job_labels}
@@ -123,14 +123,14 @@ def _terms(job: Job, group: Group, identity: str) -> Iterator[tuple[str, str, Js
         for index, term in enumerate(maps_at(group.template, path)):
             results = [
                 (key, _is_met(job.name, labels.get(key), operator, values))
-                for key, operator, values in _expressions(term)
+                for key, operator, values in _read_expressions(term)
             ]
             is_own = isinstance(term.get("labelSelector"), dict) and all(is_met for _, is_met in results)
             has_others = any(key in naming_keys and not is_met for key, is_met in results)
             yield kind, field_name((*group.path, *path, index)), term, is_own, has_others
 
 
-def _expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
+def _read_expressions(term: Json) -> Iterator[tuple[str, Json, list[Json]]]:
     """Yields key, operator and values of each requirement in the label selector of a term."""
     for key, value in map_at(term, ("labelSelector", "matchLabels")).items():
         yield key, "In", [value]

@@ -28,7 +28,7 @@ def choose_shape(job: Job) -> JobShape:
     nodes, family = job.nodes, job.family
     if nodes > MOST_WORKERS:
         raise JobError(f"{nodes} workers are more than the {MOST_WORKERS} that a job may have")
-    named_config = _named_node_config(job)
+    named_config = _find_named_config(job)
     if named_config is None:
         for shape in family.shapes:
             if size := shape.fit(nodes):
@@ -69,13 +69,13 @@ def _explain_no_shape(family: Family, nodes: int) -> str:
     return f"{reason}; family {family.name} has {rows}: use such a number, or add a shape"
 
 
-def _named_node_config(job: Job) -> tuple[str, str] | None:
+def _find_named_config(job: Job) -> tuple[str, str] | None:
     """Returns field and value of the node config that a job names; None if it names no node config.
 
     Raises:
         JobError: The job names two different node configs.
     """
-    own_config = find_mark(job.object, keys.NODE_CONFIG) or own_node_config(job)
+    own_config = find_mark(job.object, keys.NODE_CONFIG) or find_own_config(job)
     configs = [own_config] if own_config else []
     configs += [
         (
@@ -96,7 +96,7 @@ def _named_node_config(job: Job) -> tuple[str, str] | None:
     return configs[0] if configs else None
 
 
-def own_node_config(job: Job) -> tuple[str, str] | None:
+def find_own_config(job: Job) -> tuple[str, str] | None:
     """Returns field and value of the node config in the job's containers; None if they have none."""
     if job.text is not None and NODE_CONFIG.encode() not in job.text:
         return None

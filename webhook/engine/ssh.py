@@ -24,28 +24,28 @@ _SETTING: Final = re.compile(rf"{'|'.join(OPTIONS)}|{_VARIABLE}|[./]ssh/config|s
 _SIGNS: Final = ("ssh", "plm_", "HYDRA_", "-exec")
 _LISTS: Final = frozenset({"env", "envFrom", "volumeMounts"})
 
-LONGEST: Final = 1 << 14
+LONGEST_COMMAND: Final = 1 << 14
 """Maximum length of a shell command that is parsed."""
 
 
-def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
+def read_ssh(container: Mapping[str, Json]) -> Mapping[str, Json]:
     """Returns a container's settings for ssh, as values of placeholders; empty if it has no such settings.
 
-    Variables for the options of its command line follow its own. `sshUnclear` is what cannot be read.
+    Variables for options of the command line follow the container's variables. `sshUnclear` is the part of
+    the command that cannot be read.
     """
     words = [word for key in ("command", "args") for word in texts(container.get(key))]
     text = "\n".join(words)
     # Most containers have no sign of a setting. A search for the pattern would cost ten times as much.
     if _LISTS.isdisjoint(container) and not any(map(text.__contains__, _SIGNS)):
         return {}
-    env = {
-        str(item.get("name")): item for item in maps_at(container, ("env",))
-    }  # the kubelet uses the last of two equal names
+    # If a name occurs twice, the kubelet uses the last variable.
+    env = {str(item.get("name")): item for item in maps_at(container, ("env",))}
     env_from, mounts = (list(maps_at(container, (key,))) for key in ("envFrom", "volumeMounts"))
-    configured = any("ssh" in str(mount.get("mountPath")) for mount in mounts)
-    if not (env_from or configured or _SETTING.search("\n".join([text, *env]))):
+    has_ssh_mount = any("ssh" in str(mount.get("mountPath")) for mount in mounts)
+    if not (env_from or has_ssh_mount or _SETTING.search("\n".join([text, *env]))):
         return {}
-    tokens, unclear = [""], ""
+    tokens, unclear_text = [""], ""
     for word in words:
         is_shell = (
             not word.startswith("-") and tokens[-1].lstrip("-") not in OPTIONS and re.search(r"\s", word)
@@ -54,25 +54,25 @@ def ssh_of(container: Mapping[str, Json]) -> Mapping[str, Json]:
             tokens.append(word)
             continue
         try:
-            tokens += shlex.split(word[:LONGEST].replace("\\\n", " "))
+            tokens += shlex.split(word[:LONGEST_COMMAND].replace("\\\n", " "))
         except ValueError:
-            unclear = word
+            unclear_text = word
         targets = (target.split(maxsplit=1)[:1] for target in word.split(">")[1:])
-        if len(word) > LONGEST or any("ssh" in path for paths in targets for path in paths):
-            unclear = word
+        if len(word) > LONGEST_COMMAND or any("ssh" in path for paths in targets for path in paths):
+            unclear_text = word
     for token, next_token in pairwise([*tokens, ""]):
         name, equals, value = token.partition("=")
         name, value = OPTIONS.get(name.lstrip("-"), name * bool(equals)), value if equals else next_token
         if not re.fullmatch(_VARIABLE, name):
             continue
         if re.search(r"[$`]", re.sub(r"\$\((\w+)\)", lambda match: match[0] * (match[1] not in env), value)):
-            unclear = f"{token} {value}"
+            unclear_text = f"{token} {value}"
         else:
             env.pop(name, None)
             env[name] = {"name": name, "value": value}
     lists = {"sshEnv": [*env.values()], "sshEnvFrom": env_from, "sshMounts": mounts}
     values: dict[str, Json] = {name: items or ABSENT for name, items in lists.items()}
-    return values | ({"sshUnclear": shown(unclear)} if unclear else {})
+    return values | ({"sshUnclear": shown(unclear_text)} if unclear_text else {})
 
 
 def texts(words: Json) -> list[str]:

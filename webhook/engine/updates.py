@@ -14,7 +14,7 @@ from contract import keys
 from webhook.engine.evaluate import evaluate
 from webhook.engine.messages import Message, limit_messages, message, messages_of
 from webhook.engine.outcome import JobError, Outcome, Request
-from webhook.engine.reading import build_job, groups_of, kind_of, read_opt_in
+from webhook.engine.reading import build_job, find_groups, kind_of, read_opt_in
 from webhook.objects import record
 from webhook.objects.patch import compute_patch
 from webhook.objects.paths import parse_path
@@ -96,7 +96,7 @@ def _update(table: Table, workload: Workload, request: Request, stored: Json) ->
         return Outcome(
             table.revision, "its pods were already created from the stored templates", new, has_pods=True
         )
-    old_groups, groups = groups_of(table, workload, stored), groups_of(table, workload, new)
+    old_groups, groups = find_groups(table, workload, stored), find_groups(table, workload, new)
     # Groups are matched by key and not by path, because an update may move elements of a list.
     stored_templates = {group.row.key(stored, group.path): group.template for group in old_groups}
     # A Pod, whose path is empty, is left out, because nothing is created from it.
@@ -156,12 +156,12 @@ def _resize(table: Table, request: Request, templates: list[_Template], kept_rol
         return replace(outcome, after=new)
     result, operations = compute_patch(new, {path: get(outcome.after, path) for _, path, _ in templates})
     spec = ("spec",)
-    launcher_is_outdated = any(
+    is_launcher_outdated = any(
         role == kept_role and not same(get(template, spec), get(result, (*path, *spec)))
         for role, path, template in templates
     )
     launcher = f"{get(new, ('metadata', 'name'))}-{kept_role}"
-    warnings = [message("launcher-kept", launcher)] if launcher_is_outdated else []
+    warnings = [message("launcher-kept", launcher)] if is_launcher_outdated else []
     return replace(
         outcome,
         reason=f"its size changed while it was suspended; {outcome.reason}",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from common.computed import computed
 from webhook.engine.groups import Group
 from webhook.engine.jobs import Job
-from webhook.engine.selections import cluster_labels, contradictions
+from webhook.engine.selections import find_cluster_labels, find_contradictions
 from webhook.objects.tree import Json, map_at, text_of
 from webhook.rows.families import JobShape
 from webhook.rows.placeholders import ABSENT, OF_ANNOTATIONS, ROLE_MAPS, SSH
@@ -33,7 +33,7 @@ class Values:
             values |= {"job.workers": str(job.workers), "job.nodes": str(job.nodes)}
             values |= {"job.name": job.name} if job.name else {}
         if job.shape:
-            values |= _candidate_values(job, job.shape)
+            values |= _compute_candidate_values(job, job.shape)
         elif job.place:
             block = job.block
             values |= {"place.unit": job.place.unit} | ({"place.block": block} if block is not None else {})
@@ -41,7 +41,7 @@ class Values:
             values[placeholder] = job.field(name)
         for role, placeholders in job.table.role_placeholders[job.workload.name].items():
             if groups := job.by_role.get(role):
-                values |= template_values(groups[0], placeholders)
+                values |= compute_template_values(groups[0], placeholders)
                 # If the pods select other machines, there is no value, so rules that use it are skipped.
                 type_placeholder = f"{role}.instanceType"
                 if type_placeholder in job.table.placeholders_of[job.workload.name] and (
@@ -51,7 +51,7 @@ class Values:
         return values
 
 
-def unit_labels(job: Job) -> dict[str, Json]:
+def find_unit_labels(job: Job) -> dict[str, Json]:
     """Returns the values of the placeholders for the labels of units."""
     if not job.shape:
         return {}
@@ -66,7 +66,7 @@ def unit_labels(job: Job) -> dict[str, Json]:
     }
 
 
-def template_values(group: Group, placeholders: Mapping[str, str]) -> dict[str, Json]:
+def compute_template_values(group: Group, placeholders: Mapping[str, str]) -> dict[str, Json]:
     """Returns the values of placeholders about the main container of a template, by placeholder."""
     values: dict[str, Json] = {}
     for placeholder, name in placeholders.items():
@@ -85,7 +85,7 @@ def template_values(group: Group, placeholders: Mapping[str, str]) -> dict[str, 
     return values
 
 
-def _candidate_values(job: Job, shape: JobShape) -> dict[str, Json]:
+def _compute_candidate_values(job: Job, shape: JobShape) -> dict[str, Json]:
     peers = job.peers(job.job_label if job.table.job_label_rules - job.off_rules else "")
     values: dict[str, Json] = {
         "job.id": job.job_label,
@@ -102,9 +102,9 @@ def _candidate_values(job: Job, shape: JobShape) -> dict[str, Json]:
     values |= {
         name: text_of(annotations[key]) for name, key in OF_ANNOTATIONS.items() if annotations.get(key)
     }
-    if labels := cluster_labels(job):
+    if labels := find_cluster_labels(job):
         values["job.clusterLabels"] = labels
-    if contradiction := next(contradictions(job, shape, job.job_label), None):
+    if contradiction := next(find_contradictions(job, shape, job.job_label), None):
         values["job.contradiction"] = contradiction
     if shape.topology_key:
         values["shape.topologyKey"] = shape.topology_key

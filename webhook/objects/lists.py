@@ -105,14 +105,14 @@ def pair(items: list[Json], old_items: list[Json], path: Sequence[str | int]) ->
     """
     if list_kind(path) is ListKind.TERMS and len(items) == len(old_items):
         return [*range(len(items))]
-    shorter = min(len(items), len(old_items))
-    start = next((i for i in range(shorter) if items[i] is not old_items[i]), shorter)
-    end = next((i for i in range(shorter - start) if items[-1 - i] is not old_items[-1 - i]), shorter - start)
+    length = min(len(items), len(old_items))
+    start = next((i for i in range(length) if items[i] is not old_items[i]), length)
+    end = next((i for i in range(length - start) if items[-1 - i] is not old_items[-1 - i]), length - start)
     indices: dict[tuple[str, ...], deque[int]] = {}
     for index in range(start, len(old_items) - end):
         indices.setdefault(identity(old_items[index], path), deque()).append(index)
     queues = (
         indices.get(identity(item, path)) if indices else None for item in items[start : len(items) - end]
     )
-    middle = (queue.popleft() if queue else None for queue in queues)
-    return [*range(start), *middle, *range(len(old_items) - end, len(old_items))]
+    middle_indices = (queue.popleft() if queue else None for queue in queues)
+    return [*range(start), *middle_indices, *range(len(old_items) - end, len(old_items))]

@@ -120,7 +120,7 @@ class Merge:
         for item in rule_list:
             index = _find(result, item, keys) if result else None
             if index is None:
-                if path[-1] in OTHER_CONTAINERS and (problem := self._why_not_added(item, path)):
+                if path[-1] in OTHER_CONTAINERS and (problem := self._explain_obstacle(item, path)):
                     self.missing.append(problem)
                 else:
                     position = self._insertion_index(result) if self.before else len(result)
@@ -145,7 +145,7 @@ class Merge:
                 return index
         return len(items)
 
-    def _why_not_added(self, item: Json, path: Path) -> str:
+    def _explain_obstacle(self, item: Json, path: Path) -> str:
         """Returns why a container cannot be added; empty if it can."""
         if _is_amendment(item, path):
             return f"{field_name(self.at + path)} has no {item['name']!r} to amend"

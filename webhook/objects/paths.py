@@ -60,19 +60,19 @@ class ObjectPath:
         """Yields the concrete paths in an object; none if a selected element does not exist."""
         return iter((self._plain,)) if self._plain is not None else _find_paths(obj, self.parts, ())
 
-    def value(self, obj: Json, within: Path = ()) -> Json:
+    def value(self, obj: Json, branch: Path = ()) -> Json:
         """Returns the value in an object. If the path selects several values, it is the first that exists.
 
         Args:
             obj: The object.
-            within: A concrete path through the same list; only the list element on that path is read.
+            branch: A concrete path through the same list. Only the list element on this path is read.
         """
         if self._plain is not None:
             return get(obj, self._plain)
         paths = self.find_all(obj)
-        if within and self.list:
+        if branch and self.list:
             index = len(self.list.parts)
-            paths = _find_paths(obj, (*self.parts[:index], within[index], *self.parts[index + 1 :]), ())
+            paths = _find_paths(obj, (*self.parts[:index], branch[index], *self.parts[index + 1 :]), ())
         values = (get(obj, path) for path in paths)
         return next((value for value in values if value is not None), None)
 

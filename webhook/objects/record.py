@@ -59,13 +59,13 @@ def read(template: Json, key: str = keys.ADDED) -> Record | None:
     if not isinstance(text, str):
         return None
     try:
-        raw = json.loads(text)
+        fields = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    additions = raw.get("added") if isinstance(raw, dict) else None
+    additions = fields.get("added") if isinstance(fields, dict) else None
     if not isinstance(additions, dict) or not all(map(_is_entry, additions, additions.values())):
         return None
-    return Record(str(raw.get("table", "")), str(raw.get("uid", "")), additions)
+    return Record(str(fields.get("table", "")), str(fields.get("uid", "")), additions)
 
 
 def _is_entry(key: str, value: Json) -> bool:
@@ -75,24 +75,24 @@ def _is_entry(key: str, value: Json) -> bool:
 
 def write(template: Json, record: Record, key: str = keys.ADDED) -> Json:
     """Returns the template with a record on it."""
-    raw: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
+    fields: dict[str, Json] = {"table": record.table, **({"uid": record.uid} if record.uid else {})}
     # The digests of node selector terms are sorted, because two equal terms are interchangeable.
     additions = {
         pointer_text: sorted(digests) if pointer_text.endswith(f"/{TERMS}") else digests
         for pointer_text, digests in record.additions.items()
     }
-    return put(template, (*ANNOTATIONS, key), _to_json({**raw, "added": additions}))
+    return put(template, (*ANNOTATIONS, key), _to_json({**fields, "added": additions}))
 
 
-def _to_json(raw: dict[str, Json]) -> str:
+def _to_json(fields: dict[str, Json]) -> str:
     """Returns a record as ASCII, because no response can contain half a surrogate pair of a forged uid."""
     try:
-        return orjson.dumps(raw).decode("ascii")
+        return orjson.dumps(fields).decode("ascii")
     except (orjson.JSONEncodeError, UnicodeDecodeError):
-        return _ENCODER.encode(raw)
+        return _ENCODER.encode(fields)
 
 
-def marks(template: Json) -> dict[str, Json]:
+def find_marks(template: Json) -> dict[str, Json]:
     """Returns the marks of a template, and the gate of whole-job admission, by their JSON pointers."""
     values = {pointer(path): value for path in MARKS if (value := get(template, path)) is not None}
     return values | ({pointer((*GATES, f"[{keys.GATE}]")): keys.GATE} if is_gated(template) else {})
@@ -135,7 +135,7 @@ def strip(
     template = drop(template, (*ANNOTATIONS, key))
     if key != keys.ADDED:
         return template, is_valid, {}
-    user_marks = marks(template)
+    user_marks = find_marks(template)
     for path in MARKS:
         template = drop(template, path)
     return without_gate(template), is_valid, user_marks

@@ -117,7 +117,7 @@ class _Remover:
         elif position.children and isinstance(node, list) and list_kind(path) is ListKind.BY_KEY:
             node = self._visit_elements(node, position, path)
         if isinstance(position.digests, str):
-            if self._digest(node) != position.digests:
+            if self._compute_digest(node) != position.digests:
                 return node
             self._removals.append(Removal(path, node, in_list=False))
             return None
@@ -168,7 +168,9 @@ class _Remover:
                     if not self._take_if_added(counts, item, path, item):
                         items_left.append(item)
                     elif (
-                        old_values and isinstance(item, dict) and (digest := self._digest(item)) in old_values
+                        old_values
+                        and isinstance(item, dict)
+                        and (digest := self._compute_digest(item)) in old_values
                     ):
                         # A forged value may be long, so it is used only once.
                         items_left.append({**item, "value": old_values.pop(digest)})
@@ -205,14 +207,14 @@ class _Remover:
 
     def _take_if_added(self, counts: Counter[str], value: Json, path: tuple[str, ...], element: Json) -> bool:
         """Returns whether a digest of the value is left; if so, uses it up and stores the removed element."""
-        digest = self._digest(value)
+        digest = self._compute_digest(value)
         if counts[digest] <= 0:
             return False
         counts[digest] -= 1
         self._removals.append(Removal(path, element, in_list=True))
         return True
 
-    def _digest(self, value: Json) -> str:
+    def _compute_digest(self, value: Json) -> str:
         text = canonical(value)
         self._budget.spend(1 + len(text))
         return digest_of_text(text)

@@ -166,9 +166,9 @@ _cached_matches: Final = lru_cache(maxsize=4096)(_matches)
 @lru_cache(maxsize=4096)
 def _split_patterns(patterns: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
     """Returns the plain texts, the globs among them, and the patterns that exclude texts."""
-    permitted = [text for text in patterns if not text.startswith("!")]
-    globs = tuple(filter(is_glob, permitted))
-    return frozenset(permitted), globs, tuple(text[1:] for text in patterns if text.startswith("!"))
+    plain = [text for text in patterns if not text.startswith("!")]
+    globs = tuple(filter(is_glob, plain))
+    return frozenset(plain), globs, tuple(text[1:] for text in patterns if text.startswith("!"))
 
 
 def _any_matches(values: list[Json], patterns: tuple[str, ...]) -> bool:

@@ -95,8 +95,8 @@ def drop(node: Json, path: Sequence[str]) -> Json:
 def with_entry(node: dict[str, Json], key: str, value: Json) -> dict[str, Json]:
     """Returns a map with another value for a key, or without the key if the value is null or empty."""
     if is_empty(value):
-        return {k: v for k, v in node.items() if k != key}
-    return {k: value if k == key else v for k, v in node.items()}
+        return {name: item for name, item in node.items() if name != key}
+    return {name: value if name == key else item for name, item in node.items()}
 
 
 def is_empty(value: Json) -> bool:
@@ -135,15 +135,15 @@ def share(old: list[Json], new: list[Json]) -> list[Json]:
     return old if len(new) == len(old) and all(map(is_, new, old)) else new
 
 
-def same(a: Json, b: Json) -> bool:
+def same(left: Json, right: Json) -> bool:
     """Returns whether two values are equal in JSON: true is not 1, and 1 is 1.0."""
-    if a is b:
+    if left is right:
         return True
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(value, b[key]) for key, value in a.items())
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    return isinstance(a, bool) == isinstance(b, bool) and bool(a == b)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left, right[key]) for key, left in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
 
 
 def canonical(value: Json) -> str:

@@ -120,7 +120,7 @@ class Condition(Generic[T]):
         """Returns the parts of the condition's short form."""
         values = self.value if isinstance(self.value, tuple) else (self.value,)
         if isinstance(values[0], Mapping):
-            return [" or ".join(map(_short_patterns, values))]
+            return [" or ".join(map(_shorten_patterns, values))]
         if isinstance(self.value, tuple):
             return [f"{key} {one_of(self.value)}"]
         return [key if self.value else f"not {key}"]
@@ -311,12 +311,12 @@ class InTemplate(
 
     @property
     def texts(self) -> list[str]:
-        """The values of all its keys."""
+        """The patterns of all JSON pointers."""
         return [text for patterns in self.value for allowed in patterns.values() for text in allowed]
 
     @cached_property
     def placeholders(self) -> frozenset[str]:
-        """The placeholders in its values."""
+        """The placeholders in the patterns."""
         return frozenset(placeholders_in(self.texts))
 
     def fill(self, values: Mapping[str, Json]) -> "InTemplate":
@@ -329,17 +329,19 @@ class InTemplate(
         )
 
     def failure(self, group: Group, owner: str) -> str | None:
-        why = ""
+        reason = ""
         for patterns in self.value:
             for path, allowed in patterns.items():
                 values = path.values(group.template)
-                value = _deciding_value(values, allowed) if len(values) > 1 else next(iter(values), "")
+                value = _find_deciding_value(values, allowed) if len(values) > 1 else next(iter(values), "")
                 if not matches(text_of(value) if value else "", allowed):
-                    why = why or mismatch(path.name, shown(value, 40) if value else '""', allowed, owner)
+                    reason = reason or mismatch(
+                        path.name, shown(value, 40) if value else '""', allowed, owner
+                    )
                     break
             else:
                 return None
-        return why
+        return reason
 
 
 class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
@@ -376,15 +378,15 @@ class Fields(
     """Values of the workload's fields; globs, Exists or DoesNotExist."""
 
     def failure(self, job: Job) -> str | None:
-        why = ""
+        first_reason = ""
         for patterns in self.value:
             for name, allowed in patterns.items():
-                if reason := _field_mismatch(job, name, allowed):
-                    why = why or reason
+                if reason := _find_mismatch(job, name, allowed):
+                    first_reason = first_reason or reason
                     break
             else:
                 return None
-        return why
+        return first_reason
 
     def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
         for name in chain.from_iterable(self.value) if reach.workloads else ():
@@ -404,7 +406,7 @@ class Labels(ObjectCondition[Mapping[str, tuple[str, ...]]], written=SomePattern
             name, value = key, labels.get(key, "")
             if "*" in key:
                 candidates = {name: labels[name] for name in fnmatch.filter(labels, key)}
-                value = _deciding_value([*candidates.values()], allowed)
+                value = _find_deciding_value([*candidates.values()], allowed)
                 name = next((name for name in candidates if value and candidates[name] == value), key)
             if not matches(text_of(value), allowed):
                 return f"{self.kind} {name} is {shown(value, 40)}, not {either(allowed)}"
@@ -466,37 +468,39 @@ def _fill_patterns(patterns: tuple[str, ...], values: Mapping[str, Json]) -> tup
     return texts if not all(text.startswith("!") for text in texts) else ()
 
 
-def _deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> Json:
+def _find_deciding_value(values: Sequence[Json], patterns: tuple[str, ...]) -> Json:
     """Returns the value that decides whether several values match: an excluded one, or else an allowed one.
 
     Without such a value, it is the first value that is not empty, or else an empty text.
     """
-    present = [value for value in values if value]
+    other_values = [value for value in values if value]
     exclusions = tuple(text for text in patterns if text.startswith("!"))
-    excluded_values = (value for value in present if exclusions and not matches(text_of(value), exclusions))
-    allowed_values = (value for value in present if matches(text_of(value), patterns))
-    return next(chain(excluded_values, allowed_values, present), "")
+    excluded_values = (
+        value for value in other_values if exclusions and not matches(text_of(value), exclusions)
+    )
+    allowed_values = (value for value in other_values if matches(text_of(value), patterns))
+    return next(chain(excluded_values, allowed_values, other_values), "")
 
 
-def _short_patterns(patterns: Mapping[object, Iterable[str]]) -> str:
+def _shorten_patterns(patterns: Mapping[object, Iterable[str]]) -> str:
     return ", ".join(f"{key} {one_of(values)}" for key, values in patterns.items())
 
 
-def _field_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
+def _find_mismatch(job: Job, name: str, allowed: tuple[str, ...]) -> str | None:
     """Returns why the value of a workload's field is not allowed; None if it is."""
     if name not in job.workload.fields:
         return f"a {job.workload.name} has no field {name}"
     if matches(text := job.field(name), allowed):
         return None
-    what = job.workload.fields[name].path.name
-    return mismatch(what, cut(text) if len(text) > MAX_MESSAGE_LENGTH else text, allowed)
+    subject = job.workload.fields[name].path.name
+    return mismatch(subject, cut(text) if len(text) > MAX_MESSAGE_LENGTH else text, allowed)
 
 
 @lru_cache(maxsize=1024)  # most jobs differ from the rows in the same way
-def mismatch(what: str, text: str, allowed: tuple[str, ...], owner: str = "") -> str:
+def mismatch(subject: str, text: str, allowed: tuple[str, ...], owner: str = "") -> str:
     """Returns the message that a field has a text that is not allowed."""
-    shortened = cut(text) or '""'
-    return f"{what}{owner and f' of the {owner}'} is {shortened}, not {either(allowed)}"
+    short_text = cut(text) or '""'
+    return f"{subject}{owner and f' of the {owner}'} is {short_text}, not {either(allowed)}"
 
 
 _WORD_OF_GLOB: Mapping[str, str] = {glob: word for word, glob in WORD_GLOBS.items()}

@@ -98,7 +98,7 @@ class Policy(Row):
         ),
     ] = None
 
-    def ended(self, now: float) -> bool:
+    def has_ended(self, now: float) -> bool:
         """Returns whether the policy has ended, and so applies to no object."""
         return self.until is not None and self.until <= now
 
@@ -132,7 +132,7 @@ class Modes:
     table: Mode
     rules: Mapping[str, Mode]
 
-    def under(self, policy: Policy) -> "Modes":
+    def replaced_by(self, policy: Policy) -> "Modes":
         """Returns these modes after a policy has replaced some of them."""
         rules = {name: policy.mode_of(name) or mode for name, mode in self.rules.items()}
         return Modes(policy.mode or self.table, rules)
@@ -145,14 +145,14 @@ class Modes:
     @cached_property
     def served(self) -> Exclusions:
         """What the evaluation for the answer leaves out: rules that are off or in shadow."""
-        return self._off(Mode.OFF, Mode.SHADOW)
+        return self._exclude(Mode.OFF, Mode.SHADOW)
 
     @cached_property
     def if_enforced(self) -> Exclusions:
         """What an evaluation leaves out that also enforces rules in shadow: rules that are off."""
-        return self._off(Mode.OFF)
+        return self._exclude(Mode.OFF)
 
-    def _off(self, *modes: Mode) -> Exclusions:
+    def _exclude(self, *modes: Mode) -> Exclusions:
         return Exclusions(
             self.table in modes, frozenset(name for name, mode in self.rules.items() if mode in modes)
         )
@@ -172,7 +172,7 @@ class Ruling:
     @cached_property
     def modes(self) -> Modes:
         """The modes under the policy, which are computed for the first object."""
-        return self.table_modes.under(self.policy)
+        return self.table_modes.replaced_by(self.policy)
 
 
 class Policies:
@@ -203,5 +203,6 @@ class Policies:
                 indices += self._by_label.get((key, text_of(value)), ())
         rulings = (self._rulings[index] for index in sorted(indices))
         return next(
-            (ruling for ruling in rulings if not ruling.policy.ended(now) and ruling.policy.is_for(obj)), None
+            (ruling for ruling in rulings if not ruling.policy.has_ended(now) and ruling.policy.is_for(obj)),
+            None,
         )

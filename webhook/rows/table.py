@@ -232,7 +232,7 @@ class Rule(Row):
     @cached_property
     def container_placeholders(self) -> Mapping[str, str]:
         """The placeholders for the role's main container. Their values differ between templates."""
-        return _of(self.placeholders, self.match.role, OF_CONTAINER)
+        return _select(self.placeholders, self.match.role, OF_CONTAINER)
 
     @cached_property
     def fill_fragment(self) -> Filling | None:
@@ -260,7 +260,7 @@ class Rule(Row):
         return map_at(self.add, ("metadata", "labels"))
 
 
-def _of(placeholders: Iterable[str], owner: str, names: Container[str]) -> Mapping[str, str]:
+def _select(placeholders: Iterable[str], owner: str, names: Container[str]) -> Mapping[str, str]:
     """Returns those placeholders ``OWNER.NAME`` that have this owner and one of the names, with the name."""
     parts = {key: key.partition(".") for key in placeholders}
     return {key: name for key, (prefix, _, name) in parts.items() if prefix == owner and name in names}
@@ -423,13 +423,17 @@ class Table(File):
     @cached_property
     def field_placeholders(self) -> Mapping[str, Mapping[str, str]]:
         """The placeholders for fields, with the names of the fields, by workload."""
-        return {row.name: _of(self.placeholders_of[row.name], "field", row.fields) for row in self.workloads}
+        return {
+            row.name: _select(self.placeholders_of[row.name], "field", row.fields) for row in self.workloads
+        }
 
     @cached_property
     def role_placeholders(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         """The placeholders for main containers, with their names after the dot, by workload and role."""
         return {
-            row.name: {role: _of(self.placeholders_of[row.name], role, OF_CONTAINER) for role in row.roles}
+            row.name: {
+                role: _select(self.placeholders_of[row.name], role, OF_CONTAINER) for role in row.roles
+            }
             for row in self.workloads
         }
 
@@ -442,8 +446,8 @@ class Table(File):
 
     @cached_property
     def _workloads_of(self) -> Mapping[str, tuple[Workload, ...]]:
-        ordered = sorted(self.workloads, key=lambda row: not row.when)
+        workloads = sorted(self.workloads, key=lambda row: not row.when)
         return {
-            kind: tuple(row for row in ordered if kind in row.kinds)
-            for kind in {kind for row in ordered for kind in row.kinds}
+            kind: tuple(row for row in workloads if kind in row.kinds)
+            for kind in {kind for row in workloads for kind in row.kinds}
         }

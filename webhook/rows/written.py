@@ -109,12 +109,12 @@ WORD_GLOBS: Mapping[str, str] = {"Exists": "?*", "DoesNotExist": ""}
 """The glob for each word: any text that is not empty, and the empty text."""
 
 
-def _glob(text: str) -> str:
+def _to_glob(text: str) -> str:
     word = text.removeprefix("!")
     return text.removesuffix(word) + WORD_GLOBS.get(word, word)
 
 
-Texts = Annotated[tuple[str, ...], one_or_more(str, _glob)]
+Texts = Annotated[tuple[str, ...], one_or_more(str, _to_glob)]
 """A text or a list of texts."""
 
 Patterns = Mapping[str, Texts]

@@ -62,7 +62,7 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
     pairs = [(("rules", position), text) for position, text in table_notes]
     for index, ruling in enumerate(table.rulings):
         path, policy = ("policies", index), ruling.policy
-        if policy.until is not None and policy.ended(now):
+        if policy.until is not None and policy.has_ended(now):
             pairs.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
             continue
         if policy.labels:

@@ -15,7 +15,7 @@ from tests.plane.guard import people
 from tests.plane.kinds.jobs import CONTAINER, jobset, labelled_set, leaderworkerset, mpijob_v1, pytorchjob
 from tests.t9k import SHAPES, t9k_mpijob
 from webhook.engine.evaluate import evaluate
-from webhook.engine.reading import groups_of, kind_of
+from webhook.engine.reading import find_groups, kind_of
 from webhook.objects.tree import get, put
 from webhook.rules.load import load_default
 
@@ -42,7 +42,7 @@ def ada(plane: ControlPlane) -> Iterator[Kubectl]:
 def saying(made: Object, **said: Object) -> Object:
     """Returns an object whose last pod template has these labels or annotations, or more of a spec."""
     rows = (table := load_default()).workloads_of(kind_of(made))
-    *_, path = (group.path for row in rows for group in groups_of(table, row, made))
+    *_, path = (group.path for row in rows for group in find_groups(table, row, made))
     copied = copy.deepcopy(get(made, path))
     for key, value in said.items():
         where = copied["spec"] if key == "schedulingGates" else copied.setdefault("metadata", {})

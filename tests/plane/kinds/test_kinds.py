@@ -18,7 +18,7 @@ from tests.plane.examples import assert_changed
 from tests.plane.kinds.jobs import CONTAINER, job, jobset, leaderworkerset, pytorchjob, template, trainjob
 from tests.plane.manifests.objects import webhooks
 from webhook.engine import evaluate
-from webhook.engine.reading import groups_of, kind_of
+from webhook.engine.reading import find_groups, kind_of
 from webhook.objects import record
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
@@ -33,7 +33,7 @@ def create(namespace: Kubectl, made: Object) -> None:
     result, table = namespace.create(made), load_default()
     wanted = evaluate(table, requested(made, namespace=str(namespace.namespace))).after
     rows = table.workloads_of(kind_of(made))
-    paths = {group.path for row in rows for group in groups_of(table, row, made)}
+    paths = {group.path for row in rows for group in find_groups(table, row, made)}
     # A TrainJob's templates are those of the JobSet that its controller makes.
     assert bool(paths) is (made["kind"] != "TrainJob")
     for path in paths:
@@ -124,7 +124,7 @@ def test_a_job_without_ultraservers_loses_its_placement_annotation(claim: Object
     plain = template(restartPolicy="Never", containers=[{**CONTAINER, "resources": {}}])
     claiming = job(1, template={**plain, **claim, "spec": plain["spec"] | claim.get("spec", {})})
     spec = namespace.create(claiming, "--dry-run=server")["spec"]["template"]
-    assert record.marks(spec) == {}
+    assert record.find_marks(spec) == {}
 
 
 def test_every_group_of_a_leaderworkerset_has_an_ultraserver(

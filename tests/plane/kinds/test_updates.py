@@ -11,7 +11,7 @@ from testbed.plane.kubectl import Kubectl, Object
 from tests.plane.bound import wait_count
 from tests.plane.kinds.jobs import job, jobset, leaderworkerset, mpijob_v1, pytorchjob
 from tests.plane.ways import way
-from webhook.engine.reading import groups_of, kind_of
+from webhook.engine.reading import find_groups, kind_of
 from webhook.objects.tree import get
 from webhook.rules.load import load_default
 
@@ -30,7 +30,7 @@ OWN = {
 
 def paths(made: Object) -> list[Any]:
     workload, *_ = (table := load_default()).workloads_of(kind_of(made))
-    return [group.path for group in groups_of(table, workload, made)]
+    return [group.path for group in find_groups(table, workload, made)]
 
 
 def templates(stored: Object) -> list[Any]:
