@@ -137,7 +137,7 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
     for group in match.groups:
         path, values = group.path, match.values
         if has_several_groups or "job.place" in rule.placeholders:
-            values = {**values, **match.values_of(group)}
+            values = {**values, **match.find_values(group)}
         merge = Merge(path, rule.on_conflict, progress.additions.setdefault(path, {}), rule.before)
         merge.set_paths = None if progress.setters is None else []
         fragment = rule.fill_fragment(values) if rule.fill_fragment else rule.add
@@ -168,7 +168,7 @@ def _fire(match: MatchingRule, progress: Progress) -> RuleOutcome:
 
 def _add_warnings(match: MatchingRule, progress: Progress) -> None:
     rule = match.rule
-    for values in match.values_of_faults:
+    for values in match.values_by_fault:
         if rule.warn:
             progress.warnings.append(Message(rule.name, render(rule.warn, values)))
         if rule.unplaced:

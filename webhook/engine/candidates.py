@@ -48,22 +48,24 @@ def _explain_no_workers(groups: Sequence[Group]) -> str:
 
 def _decide_by_content(job: Job, groups: Sequence[Group]) -> tuple[bool, str]:
     """Returns whether a job that is not opted in or out is a candidate, and the reason."""
-    opt_in = f"; {keys.INJECT} opts it in"
+    hint = f"; {keys.INJECT} opts it in"
     if reason := _explain_elsewhere(job, groups):
-        return False, reason + opt_in
+        return False, reason + hint
     if need := next(filter(None, [group.node_reason for group in groups]), None):
         return True, f"its workers {need}"
     selects_type = any(group.selects_type for group in groups)
     if resource := next(filter(None, [group.requested_resource for group in groups]), None):
         minimum = job.family.whole_node[resource].at_least
-        is_less = any(0 < group.amounts.get(resource, 0) < 1000 * minimum for group in groups)
-        if is_less or not selects_type:
-            comparison = f"{'less' if is_less else 'more'} than the {minimum} {resource} that a node has"
-            return False, f"its workers ask for {comparison}{opt_in}"
+        asks_for_less = any(0 < group.amounts.get(resource, 0) < 1000 * minimum for group in groups)
+        if asks_for_less or not selects_type:
+            comparison = (
+                f"{'less' if asks_for_less else 'more'} than the {minimum} {resource} that a node has"
+            )
+            return False, f"its workers ask for {comparison}{hint}"
     if selects_type:
         return True, f"its workers select an instance type of family {job.family.name}"
     if claim_reason := next(filter(None, [group.partial_claim_reason for group in groups]), None):
-        return False, cut(f"its workers {claim_reason}") + opt_in
+        return False, cut(f"its workers {claim_reason}") + hint
     devices, no_device = job.family.whole_node, explain_no_device(job.table)
     requests = (group.find_request(name) for group in groups for name in group.amounts if name in devices)
     if field_and_amount := next(requests, None):

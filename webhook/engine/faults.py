@@ -25,7 +25,7 @@ MOST_NAMES: Final = 20
 """Maximum number of unknown keys, or resources, that are compared with known ones, because this is slow."""
 
 SHORTEST_NAME: Final = 6
-"""Minimum length of a resource's name, without its domain, that is compared. Shorter names are too common."""
+"""Minimum length, without the domain, of resource names that are compared. Shorter names are too common."""
 
 MISSPELLINGS: Final = frozenset({"resource", "key"})
 MOST_MISSPELLINGS: Final = 5
@@ -57,9 +57,9 @@ def faults(job: Job) -> dict[str, tuple[Fault, ...]]:
     """Returns the first fault of each kind; for misspelt names, the first few."""
     text = job.text
     result: dict[str, tuple[Fault, ...]] = {}
-    for kind, (text_of_kind, find) in FAULT_FINDERS.items():
+    for kind, (signature, find) in FAULT_FINDERS.items():
         maximum = MOST_MISSPELLINGS if kind in MISSPELLINGS else 1
-        if (text is None or text_of_kind in text) and (faults_of_kind := tuple(islice(find(job), maximum))):
+        if (text is None or signature in text) and (faults_of_kind := tuple(islice(find(job), maximum))):
             result[kind] = faults_of_kind
     return result
 

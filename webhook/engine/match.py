@@ -49,13 +49,13 @@ class MatchingRule(NamedTuple):
         return None
 
     @property
-    def values_of_faults(self) -> Iterator[Mapping[str, Json]]:
+    def values_by_fault(self) -> Iterator[Mapping[str, Json]]:
         """The values of placeholders for each warning: one warning for each fault that the rule matches."""
         yield self.values
         for fault in self.job.faults.get(self.rule.match.fault or "", ())[1:]:
             yield {**self.values, **_fault_values(fault)}
 
-    def values_of(self, group: Group) -> Mapping[str, Json]:
+    def find_values(self, group: Group) -> Mapping[str, Json]:
         """Returns the values of those placeholders that differ between templates, for one template."""
         rule, place = self.rule, self.job.place_of(group)
         values = (
@@ -80,18 +80,18 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
     if facts not in cache:
         faults = {None, *job.faults}  # rules for other faults cannot match
         rules = [rule for rule in job.table.rules_of[job.workload.name] if rule.match.fault in faults]
-        texts = [_explain_skip(rule, job) for rule in rules]
-        names = {rule.name for rule, text in zip(rules, texts, strict=True) if not text}
+        skips = [_explain_skip(rule, job) for rule in rules]
+        names = {rule.name for rule, skip in zip(rules, skips, strict=True) if not skip}
         for index, rule in enumerate(rules):
-            if not texts[index] and rule.needs and rule.stage == LAST_STAGE and names.isdisjoint(rule.needs):
-                texts[index] = explain_unmet_needs(rule)
+            if not skips[index] and rule.needs and rule.stage == LAST_STAGE and names.isdisjoint(rule.needs):
+                skips[index] = explain_unmet_needs(rule)
                 names.discard(rule.name)
         cache[facts] = (
             [
-                text and RuleOutcome(rules[index].name, State.SKIPPED, text)
-                for index, text in enumerate(texts)
+                skip and RuleOutcome(rules[index].name, State.SKIPPED, skip)
+                for index, skip in enumerate(skips)
             ],
-            [(index, rule) for index, rule in enumerate(rules) if not texts[index]],
+            [(index, rule) for index, rule in enumerate(rules) if not skips[index]],
         )
     return cache[facts]
 
@@ -99,7 +99,7 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
 def _collect_facts(job: Job) -> tuple[object, ...]:
     """Returns those facts that conditions use and that many jobs have in common."""
     shape = job.shape and (job.shape.shape.name, job.shape.node_config)
-    decisions = (
+    evaluated_facts = (
         job.is_candidate,
         job.family.name,
         shape,
@@ -109,7 +109,7 @@ def _collect_facts(job: Job) -> tuple[object, ...]:
         tuple(job.faults),
         job.off_rules,
     )
-    return (job.workload.name, bool(job.name), job.is_numbered, job.roles, *decisions)
+    return (job.workload.name, bool(job.name), job.is_numbered, job.roles, *evaluated_facts)
 
 
 def _explain_skip(rule: Rule, job: Job) -> str | None:

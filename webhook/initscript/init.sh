@@ -182,18 +182,18 @@ for s in ${members[@]+"${!members[@]}"}; do
     bad "server $s holds ${#group[@]} of this job's workers, node config $n needs $n: $(pods "${group[@]}"); $remedy"
   fi
   # A server has one mode: the first suitable mode that all its workers have.
-  common='' unfit=''
+  common='' has_unfit=''
   for m in $wants; do
     shared=$m
     for i in "${group[@]}"; do
       [[ ${fits[i]} == *"$m"* ]] || shared=''
-      [[ ${fits[i]} ]] || unfit=1
+      [[ ${fits[i]} ]] || has_unfit=1
     done
     common=${common:-$shared}
   done
   if [[ $common ]]; then
     for i in "${group[@]}"; do mode[i]=$common; done
-  elif [[ -z $unfit ]]; then
+  elif [[ -z $has_unfit ]]; then
     modes=''
     for i in "${group[@]}"; do modes+=" $(pods "$i") has${fits[i]},"; done
     bad "server $s: its workers have no ultraserver_mode in common that node config $n can use" \

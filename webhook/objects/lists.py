@@ -71,7 +71,7 @@ EXPRESSIONS: Final = ("matchExpressions", "matchFields")
 
 
 def list_kind(path: Sequence[str | int]) -> ListKind:
-    """Returns the kind of the list at a path, by its key and, for expressions, by the list of its term."""
+    """Returns the kind of the list at a path, by the list's key; for expressions, also by the parent list."""
     key = path[-1] if path else ""
     if key in IDENTITY_KEYS:
         return ListKind.BY_KEY
@@ -100,8 +100,8 @@ def step(item: Json, path: Sequence[str | int]) -> str:
 def pair(items: list[Json], old_items: list[Json], path: Sequence[str | int]) -> list[int | None]:
     """Returns, for each item, the index of the same item in the old list; None for a new item.
 
-    No index occurs twice. Alternatives are identified by their position if their number is unchanged. The
-    time is proportional to the length of the lists, because the user decides how long they are.
+    No index occurs twice. Node selector terms are identified by their position if their number is unchanged.
+    The time is proportional to the length of the lists, because the user decides how long they are.
     """
     if list_kind(path) is ListKind.TERMS and len(items) == len(old_items):
         return [*range(len(items))]

@@ -180,7 +180,7 @@ class _Remover:
         """Returns node selector terms without the expressions that were added; each digest is used once.
 
         The last expressions of all terms are removed first, at most one from each term in a round. Otherwise
-        a user's expression could be removed: one of their terms may equal another with a rule's expression.
+        an expression of the user could be removed, if two terms differ only in the expression of a rule.
         """
         counts, terms, first_removal = Counter(digests), list(node), len(self._removals)
         for distance in range(1, 1 + LAST_EXPRESSIONS):

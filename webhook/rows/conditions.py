@@ -92,7 +92,7 @@ class Job(Protocol):
     def field(self) -> Callable[[str], str]: ...
 
 
-class Reach(NamedTuple):
+class Scope(NamedTuple):
     """The rows of a table to which a rule can apply."""
 
     workloads: Sequence[Workload]
@@ -117,7 +117,7 @@ class Condition(Generic[T]):
         cls.written = written or cls.written
 
     def short_form(self, key: str) -> Iterable[str]:
-        """Returns the parts of the condition's short form."""
+        """Returns texts that describe the condition in listings."""
         values = self.value if isinstance(self.value, tuple) else (self.value,)
         if isinstance(values[0], Mapping):
             return [" or ".join(map(_shorten_patterns, values))]
@@ -125,7 +125,7 @@ class Condition(Generic[T]):
             return [f"{key} {one_of(self.value)}"]
         return [key if self.value else f"not {key}"]
 
-    def unreachable(self, _: Reach) -> Iterator[tuple[Path, str]]:
+    def unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
         """Yields reasons why no object can meet the condition, each with a path below the condition's key."""
         yield from ()
 
@@ -166,8 +166,8 @@ class FamilyName(JobCondition[tuple[str, ...]], written=Texts):
             return None
         return f"its machines are {job.family.name}, not {either(self.value)}"
 
-    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
-        names = [family.name for family in reach.families]
+    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+        names = [family.name for family in scope.families]
         if not any(map(self.allows, names)):
             yield (), f"unreachable: no family of the table has such a name; it has {', '.join(names)}"
 
@@ -195,9 +195,9 @@ class ShapeValues(JobCondition[Mapping[str, tuple[str, ...]]]):
                 return f"shape {shape.name} has {key} {fact}, not {either(allowed)}"
         return None
 
-    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
-        has_sizes = any(row.takes_nodes for row in reach.workloads)
-        if not has_sizes or all(map(self.mismatch, reach.shapes)):
+    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+        has_sizes = any(row.takes_nodes for row in scope.workloads)
+        if not has_sizes or all(map(self.mismatch, scope.shapes)):
             yield (), "unreachable: no shape of the table has these values"
 
 
@@ -208,8 +208,8 @@ class PlacedBy(JobCondition[tuple[Placer, ...]], written=Annotated[tuple[Placer,
         if job.placer in self.value:
             return None
         name, *other_names = (PLACER_NAMES.get(placer, placer) for placer in (job.placer or "", *self.value))
-        placed = f"placed by {name}" if name else "in no placed job"
-        return f"it is {placed}, not by {either(other_names)}"
+        placement = f"placed by {name}" if name else "in no placed job"
+        return f"it is {placement}, not by {either(other_names)}"
 
 
 class GetsDevices(
@@ -352,8 +352,8 @@ class UnsupportedCount(TemplateCondition[tuple[str, ...]], written=Texts):
             return None
         return f"the {owner} requests only numbers of devices that its instance type supports"
 
-    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
-        if not reach.device_counts:
+    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+        if not scope.device_counts:
             yield (), "unreachable: the table has no deviceCounts"
 
 
@@ -388,10 +388,10 @@ class Fields(
                 return None
         return first_reason
 
-    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
-        for name in chain.from_iterable(self.value) if reach.workloads else ():
-            if not any(name in row.fields for row in reach.workloads):
-                kinds = ", ".join(sorted(row.name for row in reach.workloads))
+    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+        for name in chain.from_iterable(self.value) if scope.workloads else ():
+            if not any(name in row.fields for row in scope.workloads):
+                kinds = ", ".join(sorted(row.name for row in scope.workloads))
                 yield (name,), f"no workload it matches has a field {name!r}: {kinds}"
 
 
@@ -428,7 +428,7 @@ class LabelSelector(ObjectCondition[Selector], written=Selector):
     def short_form(self, _: str) -> Iterable[str]:
         return [f"{item.key} {item}" for item in self.value.expressions]
 
-    def unreachable(self, _: Reach) -> Iterator[tuple[Path, str]]:
+    def unreachable(self, _: Scope) -> Iterator[tuple[Path, str]]:
         for item in self.value.expressions:
             if bool(item.values) != (item.operator in {"In", "NotIn"}):
                 yield (), f"operator {item.operator} {'takes no' if item.values else 'needs'} values"
@@ -443,8 +443,8 @@ class NamespaceSelector(LabelSelector):
     def failure(self, job: Job) -> str | None:
         return self.value.mismatch({NAMESPACE: job.namespace})
 
-    def unreachable(self, reach: Reach) -> Iterator[tuple[Path, str]]:
-        yield from super().unreachable(reach)
+    def unreachable(self, scope: Scope) -> Iterator[tuple[Path, str]]:
+        yield from super().unreachable(scope)
         if other_labels := [item.key for item in self.value.expressions if item.key != NAMESPACE]:
             yield (), f"the webhook knows only the label {NAMESPACE}, not {either(other_labels)}"
 

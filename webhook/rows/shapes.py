@@ -61,7 +61,7 @@ def last_number(text: str) -> int:
 
 
 NO_NODE_CONFIG = NumberSet(0, 0)
-"""The node config of a shape without one."""
+"""The node config of a shape that has no node config."""
 
 _RANGE = "[1-9][0-9]{0,3} to [1-9][0-9]{0,3}"
 
@@ -81,10 +81,10 @@ class Shape(Row):
     Attributes:
         name: The shape's name, which no other shape of the family has.
         workers: A number of workers, ``A to B``, or ``multiple of N``.
-        node_config: The number of workers that share a unit. With ``A to B``, the largest number in this
-            range that divides the job into equal blocks. With 1, each worker is placed by itself, in no unit.
-            With a range that begins with 1, even one worker is placed in a unit. A shape with ``deny`` needs
-            no nodeConfig.
+        node_config: The number of workers that share a unit. With ``A to B``, it is the largest number in
+            this range that divides the job into equal blocks. With 1, each worker is placed by itself, in no
+            unit. With a range that begins with 1, even one worker is placed in a unit. A shape with ``deny``
+            needs no nodeConfig.
         together: How strictly workers share a unit: required, preferred or none (default).
         apart: How strictly the workers of other jobs are kept off the unit: required, preferred or none
             (default).
@@ -110,12 +110,12 @@ class Shape(Row):
             return None
         if not configs:
             return 1 if config is None else None
-        one_unit = self.together == "required" and configs.maximum > 1
+        needs_one_unit = self.together == "required" and configs.maximum > 1
         sizes = (
             range(int(min(configs.maximum, nodes)), configs.minimum - 1, -1) if config is None else (config,)
         )
         for size in sizes:
-            if nodes % size == 0 and size in configs and (size == nodes or not one_unit):
+            if nodes % size == 0 and size in configs and (size == nodes or not needs_one_unit):
                 return size
         return None
 

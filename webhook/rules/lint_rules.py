@@ -10,7 +10,7 @@ from common.texts import did_you_mean
 from contract import keys
 from webhook.objects.templates import matches
 from webhook.objects.tree import Json, Path, map_at, maps_at, walk
-from webhook.rows.conditions import Reach
+from webhook.rows.conditions import Scope
 from webhook.rows.families import Family
 from webhook.rows.placeholders import (
     OF_CANDIDATE,
@@ -133,7 +133,7 @@ def _rule(rows: RowIndex, rule: Rule, path: Path) -> PathMessages:
         yield (*match_path, "role"), f"{reason}{did_you_mean(rule.match.role, roles)}"
     is_shapeless = not any(row.takes_nodes for row in rows.workloads(rule))
     shapes = [shape for family in rows.table.families for shape in family.shapes]
-    reach = Reach(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
+    reach = Scope(rows.workloads(rule), rows.table.families, shapes, rows.table.device_counts)
     for name, condition in rule.match.all_conditions.items():
         for inner_path, reason in condition.unreachable(reach):
             yield (*match_path, to_camel(name), *inner_path), reason
