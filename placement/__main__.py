@@ -31,7 +31,7 @@ from placement.decide.plan import Tuning
 from placement.observe.inventory import READERS
 from placement.observe.model import COMPONENT
 from placement.observe.read import LIVE, OVER, read_ended, read_node, read_pod
-from placement.observe.units import followed
+from placement.observe.units import watch_units
 
 COLLECTIONS: Final = (
     ("/api/v1/nodes", read_node),
@@ -82,38 +82,38 @@ def main() -> None:
     "--answers", is_flag=True, help="Answer the preview service, on the metrics port, whether a job fits."
 )
 @option("--log-format", type=click.Choice(logs.FORMS), default="json", help="Format of the log.")
-def run(**given: Any) -> None:  # noqa: ANN401 - click passes what is named above
+def run(**options: Any) -> None:  # noqa: ANN401 - click passes what is named above
     """Decide which jobs start, until SIGTERM."""
     # prometheus_client is for this command only.
     from kube.metrics import serve  # noqa: PLC0415
     from placement.act.metrics import Metrics  # noqa: PLC0415
 
-    logs.configure(given["log_format"], "placement")
+    logs.configure(options["log_format"], "placement")
     metrics = Metrics()
     names = "bound", "default_limit", "failed"
-    bound, limit, failed = (timedelta(seconds=given[f"{name}_seconds"]) for name in names)
+    bound, default_limit, failed = (timedelta(seconds=options[f"{name}_seconds"]) for name in names)
     try:
-        units = followed(given["rules"]).refresh
-        api, *watched = (connect(given["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
+        units = watch_units(options["rules"]).refresh
+        api, *watch_clients = (connect(options["kubeconfig"]) for _ in range(1 + len(COLLECTIONS)))
     except (ApiError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
-    lease = given["lease"], given["identity"], given["lease_seconds"]
-    elector = Elector(api, given["namespace"], *lease, LABELS)
-    unserved = dict.fromkeys(READERS, messages.WITHOUT_CLAIMS)
+    lease = options["lease"], options["identity"], options["lease_seconds"]
+    elector = Elector(api, options["namespace"], *lease, LABELS)
+    messages_if_unserved = dict.fromkeys(READERS, messages.WITHOUT_CLAIMS)
     copies = tuple(
-        Mirror[Any](of, path, read, lambda: loop.wake(), unserved=unserved.get(path, ""))  # noqa: PLW0108 - made below
-        for of, (path, read) in zip(watched, COLLECTIONS, strict=True)
+        Mirror[Any](client, path, read, lambda: loop.wake(), unserved=messages_if_unserved.get(path, ""))  # noqa: PLW0108 - made below
+        for client, (path, read) in zip(watch_clients, COLLECTIONS, strict=True)
     )
-    tuning, reporter = Tuning(bound, limit, failed_after=failed), Reporter(api, given["identity"])
-    pace = given["interval_seconds"], given["lease_seconds"] / 3
-    passes = Passes(api, copies, tuning, units, reporter, metrics, lambda: datetime.now(UTC), *pace)
-    answers = {PATH: Answers(lambda: passes.scene, passes.clock)} if given["answers"] else {}
-    if port := given["metrics_port"]:
+    tuning, reporter = Tuning(bound, default_limit, failed_after=failed), Reporter(api, options["identity"])
+    intervals = options["interval_seconds"], options["lease_seconds"] / 3
+    passes = Passes(api, copies, tuning, units, reporter, metrics, lambda: datetime.now(UTC), *intervals)
+    answers = {PATH: Answers(lambda: passes.scene, passes.clock)} if options["answers"] else {}
+    if port := options["metrics_port"]:
         try:
-            serve(given["metrics_host"], port, metrics.registry, answers)
+            serve(options["metrics_host"], port, metrics.registry, answers)
         except OSError as error:
             raise click.ClickException(str(error)) from error
-    loop = Loop(elector, passes, passes.leads, able=passes.sees)
+    loop = Loop(elector, passes, passes.set_leader, able=passes.is_fresh)
     loop.stop_on_signals()
     with contextlib.ExitStack() as following:
         for copy in copies:

@@ -1,8 +1,8 @@
 """The texts that placement shows to people, and the codes for programs.
 
-A text with values is a function of them, mostly the ``format`` of a template. `Reason` has the codes of the
-reasons for which a job waits, `EventReason` those of Events, and `FAULTS` those of Pods that cannot be
-placed. docs/reference.md lists the first two.
+If a text contains values, it is a function, mostly the ``format`` of a template. `Reason` has the codes of
+the reasons for which a job waits, `EventReason` the reasons of Events, and `FAULTS` the codes of Pods that
+cannot be placed. docs/reference.md lists the codes of `Reason` and `EventReason`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,18 +23,18 @@ from placement.limits import (
 
 
 class Reason(StrEnum):
-    """The kinds of reason for which a job waits."""
+    """The codes of the reasons for which a job waits."""
 
-    PODS = "pods"  # it has too few Pods, or they prevent its admission
+    PODS = "pods"  # it has too few Pods, or its Pods prevent its admission
     BACKOFF = "backoff"  # its admission, or that of another job of its namespace, failed before
     UNITS = "units"  # too few of the units that it needs are free
-    GUARANTEE = "guarantee"  # enough of them are free, but kept for other teams by guarantees
-    RESERVED = "reserved"  # enough of them are free, but reserved for an earlier job
-    NODES = "nodes"  # it needs more units than can become free
-    BUG = "bug"  # a bug keeps this program from deciding on it
+    GUARANTEE = "guarantee"  # enough units are free, but guarantees keep them for other teams
+    RESERVED = "reserved"  # enough units are free, but reserved for an earlier job
+    NODES = "nodes"  # it needs more units than can ever become free
+    BUG = "bug"  # because of a bug, the program cannot decide about it
 
 
-# Reasons for which a job has no position in the queue: something must change before it can be admitted.
+# A job that waits for one of these reasons has no position in the queue: it cannot be admitted at present.
 STUCK: Final = (Reason.PODS, Reason.NODES, Reason.BUG)
 
 WITHOUT_NAMES: Final[Mapping[Reason, str]] = {
@@ -44,19 +44,19 @@ WITHOUT_NAMES: Final[Mapping[Reason, str]] = {
     Reason.NODES: "other teams are guaranteed too many of the units that can be used",
     Reason.BUG: "a bug keeps the program from deciding on it",
 }
-"""Why a job waits, for users who may not list the Pods of others."""
+"""The texts of reasons for users who may not list the Pods of other users: the texts name no object."""
 
 
 class EventReason(StrEnum):
     """The reasons of Events."""
 
     WAITING = "Waiting"  # the job waits
-    ADMITTED = "Admitted"  # the job has its units
-    RECREATED = "Recreated"  # not all workers got a node in time: those without one are deleted
-    MOVED = "Moved"  # workers leave a failed node for another unit
-    RESTARTED = "Restarted"  # the job leaves a failed node and waits again
+    ADMITTED = "Admitted"  # the job was admitted
+    RECREATED = "Recreated"  # some workers got no node in time: the workers that have not started are deleted
+    MOVED = "Moved"  # blocks on failed nodes move to other units
+    RESTARTED = "Restarted"  # the whole job leaves a failed node and waits again
     PREEMPTED = "Preempted"  # the job is preempted and waits again
-    PREEMPTS = "Preempts"  # it preempts a job of lower priority
+    PREEMPTS = "Preempts"  # the job preempts a job of lower priority
 
 
 def about(name: str, text: object) -> str:
@@ -66,7 +66,7 @@ def about(name: str, text: object) -> str:
 # ---- Pods that cannot be placed even if all units were free ------------------------------------------------
 
 FAULTS: Final[Mapping[str, str]] = {
-    # Their own fields cannot be read, or cost too much to compare.
+    # The fields of the Pod cannot be read, or cost too much to compare.
     "place": "{}",
     "gates": f"it has {{}} scheduling gates: at most {MOST_GATES} are supported",
     "conditions": (
@@ -76,7 +76,7 @@ FAULTS: Final[Mapping[str, str]] = {
     "annotations": f"its annotations have {{}} bytes: at most {MOST_ANNOTATIONS}, so that its unit has room",
     "labels": f"its labels have {{}} characters: at most {MOST_TEXT} are supported",
     "claims": f"it has {{}} resourceClaims: at most {MOST_CLAIMS} are supported",
-    # Their claims cannot be read, or cost too much to compare.
+    # The device claims of the Pod cannot be read, or cost too much to compare.
     "lost": "claims cannot be followed: {}",
     "shared": (
         "claim {} is one for all pods that name it: use a resourceClaimTemplateName, so that each has its own"
@@ -92,12 +92,12 @@ FAULTS: Final[Mapping[str, str]] = {
         "its selector {!r} is not supported: use only comparisons with ==, joined by &&, "
         f"up to {MOST_COMPARED}"
     ),
-    # Their placement annotations are not believed.
+    # The placement annotation of the Pod is not trusted.
     "units": f"annotation {PLACE} names units of {{}} nodes with the label {{!r}}: the rule table has none",
     "devices": f"it requests no {{}}: remove annotation {PLACE}",
     "unlabelled": "it is on node {}, which has no label {} and so is in no unit",
 }
-"""The text by code; a `Fault` has the code and the values."""
+"""The text of each code. A `Fault` has the code and the values."""
 NO_INDEX: Final = f"annotation {PLACE} has no index: placement needs the number of each pod"
 ALL_CLAIMS: Final = "its claims"
 template: Final = "ResourceClaimTemplate {}".format
@@ -132,8 +132,8 @@ too_few_nodes: Final = "only {} of its nodes are not used by the block".format
 
 
 def unlike(sizes: Sequence[tuple[int, int]]) -> str:
-    both = " and ".join(f"{count} workers of node config {size}" for count, size in sizes)
-    return f"its workers have different placement annotations: {both}; delete those of other jobs"
+    counts = " and ".join(f"{count} workers of node config {size}" for count, size in sizes)
+    return f"its workers have different placement annotations: {counts}; delete those of other jobs"
 
 
 def several_pins(block: int, units: Sequence[str]) -> str:
@@ -169,7 +169,7 @@ preempts: Final = "preempts {}, which has a lower priority".format
 
 
 def units(count: int, size: int, *, parts: bool = False) -> str:
-    """``2 whole UltraServers``; with ``parts`` of larger units."""
+    """Returns, for example, ``2 whole UltraServers``; with ``parts``, the units are parts of larger units."""
     name = _UNITS.get(0 if parts and size > 1 else size, f"free unit{{s}} of {size} nodes")
     return f"{count} {name.format(s='' if count == 1 else 's')}"
 
@@ -179,19 +179,19 @@ def needs(count: int, size: int, *, parts: bool = False) -> str:
 
 
 def free(count: int, reserved: int = 0, reasons: Sequence[str] = ()) -> str:
-    """``2 free, 1 of them reserved for team/train``."""
-    which = "" if reserved == count else f"{reserved} of them "
-    return f"{count} free" + (f", {which}{' or '.join(reasons)}" if reserved else "")
+    """Returns, for example, ``2 free, 1 of them reserved for team/train``."""
+    part = "" if reserved == count else f"{reserved} of them "
+    return f"{count} free" + (f", {part}{' or '.join(reasons)}" if reserved else "")
 
 
 def shortage(
-    needs: str, free: str, victims: Sequence[str] = (), most: int | None = None, *, reserved: bool = False
+    needs: str, free: str, victims: Sequence[str] = (), possible: int | None = None, *, reserved: bool = False
 ) -> str:
-    ending = f"preempts {join_names(victims, 2)} of lower priority" if victims else ""
-    later = "what becomes free is reserved for it" if reserved else ""
-    if most is not None:
-        later = f"at most {most} can become free"
-    return "; ".join(filter(None, (needs, ending, free, later)))
+    preemption = f"preempts {join_names(victims, 2)} of lower priority" if victims else ""
+    outlook = "what becomes free is reserved for it" if reserved else ""
+    if possible is not None:
+        outlook = f"at most {possible} can become free"
+    return "; ".join(filter(None, (needs, preemption, free, outlook)))
 
 
 def guaranteed_to_others(needs: str, teams: str, kept: int, total: int) -> str:
@@ -204,8 +204,8 @@ def not_whole(bound: timedelta, why: str) -> str:
 
 
 def leaves(moves: Sequence[tuple[str | None, str]], why: str) -> str:
-    ways = [f"moves from unit {old} to {new}" for old, new in moves] or ["waits again, with all workers"]
-    return f"{', '.join(ways)}: {why}"
+    texts = [f"moves from unit {old} to {new}" for old, new in moves] or ["waits again, with all workers"]
+    return f"{', '.join(texts)}: {why}"
 
 
 # ---- Why a node or a unit cannot be used -------------------------------------------------------------------

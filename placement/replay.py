@@ -1,4 +1,4 @@
-"""Repeats a decision from a snapshot (`placement.snapshot`), and describes it."""
+"""Repeats a decision from a snapshot (`placement.snapshot`), and describes the decision."""
 
 import traceback
 from collections.abc import Iterator, Mapping
@@ -23,7 +23,7 @@ from placement.observe.read import apart_of
 from placement.snapshot import Snapshot
 
 MOST_MIB: Final = 128
-"""Maximum size of a snapshot, in MiB: one of 10,000 nodes and 12,000 pods has 18."""
+"""Maximum size of a snapshot, in MiB: a snapshot of 10,000 nodes and 12,000 pods has 18 MiB."""
 _SNAPSHOT: Final = TypeAdapter(Snapshot)
 
 
@@ -32,7 +32,7 @@ def read(path: Path) -> Snapshot:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: It is not a snapshot.
+        ValueError: The file is not a snapshot.
     """
     data = content(path, path, MOST_MIB * 2**20 + 1)
     if len(data) > MOST_MIB * 2**20:
@@ -49,8 +49,8 @@ def read(path: Path) -> Snapshot:
 
 
 def _shared(pod: Pod) -> Pod:
-    """Returns a pod that shares equal parts with others, as decisions expect."""
-    apart = tuple(apart_of(each.key, each.labels, each.namespaces, each.spaces) for each in pod.apart)
+    """Returns a pod that shares equal demands and terms with other pods, as decisions expect."""
+    apart = tuple(apart_of(term.key, term.labels, term.namespaces, term.spaces) for term in pod.apart)
     return replace(pod, demand=shared(pod.demand), apart=apart)
 
 
@@ -63,7 +63,7 @@ def decided(snapshot: Snapshot) -> Decision:
 
 
 def described(decision: Decision) -> dict[str, Any]:
-    """Returns a decision as JSON: a sentence, then the jobs in order."""
+    """Returns a decision as JSON: first a sentence, then the jobs in order."""
     reservation = decision.cluster.reservation
     openings, waits, deletions = decision.openings, decision.waiting, decision.deletions
     return {
@@ -83,14 +83,14 @@ def described(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _entry(job: JobKey, text: str, **more: str) -> dict[str, str]:
-    return {"job": shown(job), "text": text, **more}
+def _entry(job: JobKey, text: str, **fields: str) -> dict[str, str]:
+    return {"job": shown(job), "text": text, **fields}
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yields a described decision for people."""
+    """Yields the lines that show a described decision to people."""
     yield f"{result['text']}."
-    for what in list(result)[1:]:
-        for each in result[what]:
-            text = each["text"] if what == "bug" else printable(each["text"])  # a traceback has many lines
-            yield f"  {what:7} {printable(each['job'])}: {text}"
+    for kind in list(result)[1:]:
+        for entry in result[kind]:
+            text = entry["text"] if kind == "bug" else printable(entry["text"])  # a traceback has many lines
+            yield f"  {kind:7} {printable(entry['job'])}: {text}"

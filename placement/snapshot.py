@@ -1,6 +1,6 @@
-"""Writes the input of a decision as JSON, from which `placement.replay` repeats the decision. Pure.
+"""Writes the inputs of a decision as JSON, from which `placement.replay` repeats the decision. Pure.
 
-It has the fields of `placement.observe.model`, and nothing else of an object: no command, variable or Secret.
+The JSON has only the fields of `placement.observe.model`: no command, no environment variable, no Secret.
 """
 
 import re
@@ -15,18 +15,18 @@ from placement.decide.fit import INTEGER
 from placement.observe.inventory import Claim, DeviceClass
 from placement.observe.model import HIDDEN, MARKS, Device, Ended, Guarantee, Node, Pod, Units
 
-# Fields without names. The keys of maps, such as those of labels, are none, either.
-KEPT: Final = frozenset(
+# Fields whose values contain no names. The keys of maps, such as labels, are not names, either.
+NAMELESS_FIELDS: Final = frozenset(
     {"release", "kinds", "place", "key", "operator", "effect", "created"}
     | {"attributes", "conditions", "resource", "resources", "on_failure"}
 )
-# Values that mean the same in every cluster.
+# Values that have the same meaning in every cluster, and so are not hidden.
 _PUBLIC: Final = frozenset({"", DRIVER, NO_SERVER, NO_NODE})
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The input of a decision."""
+    """The inputs of a decision."""
 
     release: str  # the release that took the snapshot
     taken: datetime
@@ -35,7 +35,7 @@ class Snapshot:
     nodes: tuple[Node, ...]  # with their devices
     pods: tuple[Pod, ...]
     ended: tuple[Ended, ...]
-    # Each after its namespace, which may be empty, and its name.
+    # Each entry has a namespace, which may be empty, a name, and the object.
     classes: tuple[tuple[tuple[str, str], DeviceClass], ...]
     claims: tuple[tuple[tuple[str, str], Claim], ...]
 
@@ -43,38 +43,40 @@ class Snapshot:
 def as_json(snapshot: Snapshot, *, hidden: bool = False) -> Any:  # noqa: ANN401 - JSON
     """Returns a snapshot as JSON, without the labels that no decision reads.
 
-    If names are hidden, numbers replace all names and label values. Their order, and which are equal, stays,
-    because decisions depend on it; so does the number at the end of a pod's name. Numbers that node affinity
-    compares stay as they are.
+    If names are hidden, numbers replace all names and label values, except numbers that node affinity
+    compares. Equal names stay equal, the order of names stays the same, and a pod's name keeps the number at
+    its end, because decisions depend on these.
     """
-    kept = _selected(snapshot)
+    selected = _selected(snapshot)
     if not hidden:
-        return _plain(kept, str)
-    namespaces = {pod.namespace for pod in kept.pods} | {namespace for (namespace, _), _ in kept.claims}
-    kept = replace(kept, units=_resolved(kept.units, namespaces))
-    public = _PUBLIC | _compared(kept)
+        return _plain(selected, str)
+    namespaces = {pod.namespace for pod in selected.pods} | {
+        namespace for (namespace, _), _ in selected.claims
+    }
+    selected = replace(selected, units=_resolved(selected.units, namespaces))
+    public = _PUBLIC | _compared(selected)
     names: dict[str, str] = {}
-    _plain(kept, lambda name: names.setdefault(name, ""))
+    _plain(selected, lambda name: names.setdefault(name, ""))
     width = len(str(len(names)))
     for number, name in enumerate(sorted(names)):
         names[name] = name if name in public else f"n{number:0{width}}"
-    return _plain(kept, names.__getitem__)
+    return _plain(selected, names.__getitem__)
 
 
 def _selected(snapshot: Snapshot) -> Snapshot:
-    """Returns a snapshot with those labels only that its pods select, and those of units."""
-    of_nodes, of_pods = {*snapshot.units.kinds, *NODE_IDS.values()}, {HIDDEN, *MARKS}
+    """Returns a snapshot with only the labels that its pods select, and the labels of units."""
+    node_keys, pod_keys = {*snapshot.units.kinds, *NODE_IDS.values()}, {HIDDEN, *MARKS}
     for pod in snapshot.pods:
         expressions = (item for term in pod.demand.terms or () for item in term.labels)
-        of_nodes.update(pod.demand.selector, (item.key for item in expressions))
-        of_nodes.update(apart.key for apart in pod.apart)
-        of_pods.update(item.key for apart in pod.apart for item in apart.labels or ())
+        node_keys.update(pod.demand.selector, (item.key for item in expressions))
+        node_keys.update(apart.key for apart in pod.apart)
+        pod_keys.update(item.key for apart in pod.apart for item in apart.labels or ())
 
-    def some(labels: Mapping[str, str], keys: set[str]) -> Mapping[str, str]:
+    def with_keys(labels: Mapping[str, str], keys: set[str]) -> Mapping[str, str]:
         return {key: value for key, value in labels.items() if key in keys}
 
-    nodes = tuple(replace(node, labels=some(node.labels, of_nodes)) for node in snapshot.nodes)
-    pods = tuple(replace(pod, labels=some(pod.labels, of_pods)) for pod in snapshot.pods)
+    nodes = tuple(replace(node, labels=with_keys(node.labels, node_keys)) for node in snapshot.nodes)
+    pods = tuple(replace(pod, labels=with_keys(pod.labels, pod_keys)) for pod in snapshot.pods)
     return replace(snapshot, nodes=nodes, pods=pods)
 
 
@@ -82,17 +84,17 @@ def _compared(snapshot: Snapshot) -> set[str]:
     """Returns the numbers that node affinity compares by their size."""
     demands = {pod.demand for pod in snapshot.pods}
     items = [item for demand in demands for term in demand.terms or () for item in term.labels]
-    by_size = [item for item in items if item.operator in ("Gt", "Lt")]
-    keys = {item.key for item in by_size}
-    values = {value for item in by_size for value in item.values}
+    comparisons = [item for item in items if item.operator in ("Gt", "Lt")]
+    keys = {item.key for item in comparisons}
+    values = {value for item in comparisons for value in item.values}
     values |= {node.labels.get(key, "") for node in snapshot.nodes for key in keys}
     return {value for value in values if INTEGER.fullmatch(value)}
 
 
 def _resolved(units: Units, namespaces: Collection[str]) -> Units:
-    """Returns units with the namespaces of guarantees in place of globs, which match no hidden name.
+    """Returns units whose guarantees name namespaces in place of globs, because globs match no hidden name.
 
-    A guarantee without any keeps one glob, which is hidden as a name is.
+    A guarantee that applies to no namespace keeps one glob, which is then hidden as a name.
     """
     guarantees = (
         replace(row, namespaces=tuple(sorted(filter(row.includes, namespaces))) or row.namespaces[:1])
@@ -102,7 +104,7 @@ def _resolved(units: Units, namespaces: Collection[str]) -> Units:
 
 
 def _plain(value: Any, name: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Returns a value as JSON, with each of its names replaced."""
+    """Returns a value as JSON; ``name`` returns the replacement of each name."""
     if isinstance(value, str):
         return name(value)
     if isinstance(value, datetime):
@@ -121,7 +123,7 @@ def _plain(value: Any, name: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSO
 
 
 def _field(value: object, field: str, name: Callable[[str], str]) -> Any:  # noqa: ANN401 - JSON of any shape
-    """Returns a field as JSON; some have names as parts of a text."""
+    """Returns a field as JSON. In some fields, names are parts of a text."""
     item = getattr(value, field)
     match value, field:
         case Device(), "key":
@@ -131,10 +133,10 @@ def _field(value: object, field: str, name: Callable[[str], str]) -> Any:  # noq
             return sorted(item)
         case Guarantee(), "unit":
             return item
-        case _ if field in KEPT:
+        case _ if field in NAMELESS_FIELDS:
             return _plain(item, str)
         case Pod(), "name":
-            # Not the base alone: `a-1-1` sorts before `a-2`, and `a` before `a-1`.
+            # The whole name is replaced, so that the order stays: `a-1-1` sorts before `a-2`.
             hidden, (_, dash, number) = name(item), item.rpartition("-")
             return f"{hidden}-{number}" if hidden != item and dash and number.isdecimal() else hidden
         case Pod(), "plan":

@@ -1,4 +1,4 @@
-"""Admission by hand in an emergency: the scheduler places the pods anywhere."""
+"""Admits pods in an emergency, without a decision: the scheduler places these pods anywhere."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from placement.observe.read import read_pod
 
 
 def waiting(api: RestApi, job: str | None) -> Iterator[Pod]:
-    """Yields the pods with the gate, of one job (``namespace/name``) or of all."""
+    """Yields the pods that have the gate: those of one job (``namespace/name``), or of all jobs."""
     namespace, _, name = (job or "").partition("/")
     for page in api.pages(f"/api/v1/namespaces/{namespace}/pods" if job else "/api/v1/pods"):
         for raw in page.get("items") or ():
@@ -25,9 +25,9 @@ def waiting(api: RestApi, job: str | None) -> Iterator[Pod]:
 
 
 def admit(api: RestApi, pod: Pod) -> str:
-    """Removes the gate of a pod; returns why that is not possible, or an empty text."""
+    """Removes the gate of a pod. Returns the error; an empty text if there is none."""
     try:
-        write.patch(api, pod, write.release(pod))
+        write.patch(api, pod, write.gate_removal(pod))
     except ApiError as error:
         return str(error)
     return ""

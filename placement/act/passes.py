@@ -30,48 +30,49 @@ from placement.observe.model import Pod, Units
 if TYPE_CHECKING:
     from placement.act.metrics import Metrics
 
-WRITERS: Final = 8  # parallel writes of one job: at 20 ms each, 64 workers would take seconds
-NEEDED: Final = 3  # copies that every decision needs; they come first
+WRITERS: Final = 8  # parallel writes for one job: 64 writes of 20 ms take more than a second otherwise
+NEEDED: Final = 3  # the number of copies that every decision needs; they are the first ones
 
 _log = logging.getLogger("placement")
 
 
 @dataclass(slots=True)
 class Passes:
-    """Runs passes."""
+    """Runs the passes of the loop."""
 
     api: RestApi  # the client for writes
-    # Copies of nodes, of pods that have not ended and of workers that have ended, which are needed; and of
-    # the collections for device claims, in the order of `placement.observe.inventory.READERS`.
+    # First the copies that every decision needs: nodes, pods that have not ended, and workers that have
+    # ended. Then the copies for device claims, in the order of `placement.observe.inventory.READERS`.
     copies: tuple[Mirror[Any], ...]
     tuning: Tuning
-    units: Callable[[], Units]  # returns the kinds of unit now
+    units: Callable[[], Units]  # returns the present units of the rule table
     reporter: Reporter
     metrics: "Metrics"
     clock: Callable[[], datetime]
-    interval: float = 10.0  # seconds between passes without changes: waiting depends on the time as well
-    # Time limit of a pass's writes, so that it ends before the Lease does; the next pass writes the rest.
+    interval: float = 10.0  # seconds between passes if nothing changes: decisions depend on the time, too
+    # Seconds after which a pass begins no write, so that it ends before the Lease; the next pass continues.
     longest: float = 5.0
     _writers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(WRITERS, "write"), init=False
     )
     _memory: Memory = field(default_factory=Memory, init=False)
-    _written: dict[str, Pod] = field(default_factory=dict, init=False)
-    # Whether a write of the last decision was refused: other jobs may get what that job does not.
-    _refused: bool = field(default=False, init=False)
+    _written_pods: dict[str, Pod] = field(default_factory=dict, init=False)
+    # Whether a write of the last decision was refused: other jobs may get the units of that job.
+    _was_refused: bool = field(default=False, init=False)
     _topology: Topology = field(default_factory=lambda: Topology(()), init=False)
-    _shown: tuple[object, ...] = field(default=(), init=False)
-    # What the last decision saw; None on a replica that does not lead.
+    _topology_inputs: tuple[object, ...] = field(default=(), init=False)
+    # The inputs of the last decision; None on a replica that does not lead.
     scene: Scene | None = field(default=None, init=False)
 
     def __call__(self) -> float:
         """Runs a pass; returns the seconds until the next one."""
-        if not self.sees():
+        if not self.is_fresh():
             return self.interval * jitter()
         deadline = time.monotonic() + self.longest
         done = self._pass(deadline)
-        # Decide again after a refused write: that job backs off, and others may get its units.
-        while self._refused and time.monotonic() < deadline:
+        # After a refused write, the program decides again: that job backs off, and other jobs may get its
+        # units.
+        while self._was_refused and time.monotonic() < deadline:
             done = self._pass(deadline)
         return self.interval * jitter() if done else 0.0
 
@@ -79,53 +80,54 @@ class Passes:
         """Decides, writes and reports; returns whether there was time for all writes."""
         began = time.monotonic()
         decision = self._decide()
-        self.metrics.decided(decision, time.monotonic() - began, self.clock())
+        self.metrics.record_decision(decision, time.monotonic() - began, self.clock())
         for job, error in decision.errors:
-            self.metrics.failed("decision")
+            self.metrics.count_failure("decision")
             _log.error("%s", messages.about(shown(job.key), messages.BUG), exc_info=error)
         self._memory = decision.memory
-        self._refused = False
-        done = self._carry_out(decision, deadline)
-        self.reporter.waiting([*decision.waiting, *decision.untrusted], self.clock())
+        self._was_refused = False
+        done = self._write_decision(decision, deadline)
+        self.reporter.report_waiting([*decision.waiting, *decision.untrusted], self.clock())
         return done
 
-    def sees(self) -> bool:
-        """Returns whether the copies of nodes and pods are fresh: a stale one may show used nodes as free.
+    def is_fresh(self) -> bool:
+        """Returns whether the copies of nodes and pods are fresh: a stale copy may show used nodes as free.
 
-        Without those for device claims, jobs without claims are still admitted, to nodes without claimed
-        devices.
+        If only copies for device claims are stale, jobs without claims are still admitted, but only to nodes
+        without claimed devices.
 
         Raises:
-            RuntimeError: A watch has ended for good, so the program must be started again.
+            RuntimeError: A watch has ended and cannot continue, so the program must be started again.
         """
         for copy in self.copies:
             copy.check()
         if any(copy.lost for copy in self.copies):
-            self.metrics.failed("watch")
-        blind = any(copy.lost for copy in self.copies[:NEEDED])
-        return not blind and all(copy.wait(0) or copy.lost for copy in self.copies)
+            self.metrics.count_failure("watch")
+        is_blind = any(copy.lost for copy in self.copies[:NEEDED])
+        return not is_blind and all(copy.wait(0) or copy.lost for copy in self.copies)
 
-    def leads(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
-        """Stores whether this replica leads; a follower's memory becomes outdated, so it is dropped."""
-        self.metrics.leads(leader)
+    def set_leader(self, leader: bool) -> None:  # noqa: FBT001 - the loop calls it back
+        """Stores whether this replica leads. A follower drops its memory, which becomes outdated."""
+        self.metrics.set_leader(leader)
         if not leader:
             self._memory, self.scene = Memory(), None
 
     def _decide(self) -> Decision:
-        lost = next((copy.lost for copy in self.copies[NEEDED:] if copy.lost), "")
+        stale_reason = next((copy.lost for copy in self.copies[NEEDED:] if copy.lost), "")
         nodes, pods, ended, *claims = (copy.items() for copy in self.copies)
-        inventory = Inventory(*claims, lost=lost)
-        bare = {name: node for (_, name), node in nodes.items()}
-        # Unchanged objects are identical, so this is cheap, except for all devices of a fleet.
-        facts = bare, inventory.slices, inventory.classes, lost
-        if facts != self._shown:
-            self._topology, self._shown = Topology(with_devices(inventory, bare).values()), facts
+        inventory = Inventory(*claims, lost=stale_reason)
+        by_name = {name: node for (_, name), node in nodes.items()}
+        # Unchanged objects are identical, so the comparison is cheap.
+        inputs = by_name, inventory.slices, inventory.classes, stale_reason
+        if inputs != self._topology_inputs:
+            self._topology = Topology(with_devices(inventory, by_name).values())
+            self._topology_inputs = inputs
         uids = {pod.uid for pod in pods.values()}
-        self._written = {uid: pod for uid, pod in self._written.items() if uid in uids}
-        live = [*assume(pods.values(), self._written.values()), *ended.values()]
+        self._written_pods = {uid: pod for uid, pod in self._written_pods.items() if uid in uids}
+        all_pods = [*assume(pods.values(), self._written_pods.values()), *ended.values()]
         tuning = replace(self.tuning, units=self.units())
-        scene = Scene(self._topology, tuple(live), self.clock(), tuning, self._memory, inventory)
-        # With 10,000 nodes a full collection takes half as long as a decision: it runs after it.
+        scene = Scene(self._topology, tuple(all_pods), self.clock(), tuning, self._memory, inventory)
+        # With 10,000 nodes, a garbage collection takes half as long as a decision, so it runs afterwards.
         gc.disable()
         try:
             decision, self.scene = scene.decision(), scene
@@ -133,30 +135,30 @@ class Passes:
             gc.enable()
         return decision
 
-    def _carry_out(self, decision: Decision, deadline: float) -> bool:
-        """Writes the decision, job by job; returns whether there was time for all of it."""
+    def _write_decision(self, decision: Decision, deadline: float) -> bool:
+        """Writes the decision, job by job; returns whether there was time for all writes."""
         for number, deletion in enumerate(decision.deletions):
             if number and time.monotonic() >= deadline:
                 return False
-            with self._attempt(deletion.job):
+            with self._handle_refusal(deletion.job):
                 self._delete(deletion)
         for number, opening in enumerate(decision.openings):
-            # At least one job: with slow decisions none would ever be admitted.
+            # At least one job is admitted in each pass, however long the decision took.
             if number and time.monotonic() >= deadline:
                 return False
-            with self._attempt(opening.job):
+            with self._handle_refusal(opening.job):
                 self._open(opening)
         return True
 
     @contextlib.contextmanager
-    def _attempt(self, job: Job) -> Iterator[None]:
-        """Makes the writes for one job. If one is refused, the job backs off and holds nothing."""
+    def _handle_refusal(self, job: Job) -> Iterator[None]:
+        """Runs the writes for one job. If the API server refuses one, the job backs off and holds no unit."""
         try:
             yield
         except ApiError as error:
-            self.metrics.failed("write")
+            self.metrics.count_failure("write")
             _log.warning("%s", messages.about(shown(job.key), error))
-            self._refused = True
+            self._was_refused = True
             self._memory = self._memory.with_refusal(job.key, str(error), self.clock())
 
     def _open(self, opening: Opening) -> None:
@@ -165,56 +167,59 @@ class Passes:
         blocks = {member.pod.uid: member.block for member in job.unpinned_workers}
 
         def pin(pod: Pod, plan: Mapping[int, str]) -> list[Object]:
-            return write.pin(pod, job.place.unit, opening.blocks[blocks[pod.uid]], write.noted(now, plan))
+            unit = opening.blocks[blocks[pod.uid]]
+            return write.pin(pod, job.place.unit, unit, write.note_of(now, plan))
 
-        def let_through(pod: Pod) -> Pod | None:
-            late = pod.uid in blocks and pod.opened is None
-            return write.patch(self.api, pod, write.release(pod) + (pin(pod, {}) if late else []))
+        def remove_gate(pod: Pod) -> Pod | None:
+            is_unpinned = pod.uid in blocks and pod.opened is None
+            return write.patch(self.api, pod, write.gate_removal(pod) + (pin(pod, {}) if is_unpinned else []))
 
-        def begin(pod: Pod) -> Pod | None:
+        def write_plan(pod: Pod) -> Pod | None:
             return write.patch(self.api, pod, pin(pod, plans[pod.uid]))
 
         plans = {pod.uid: plan for pod, plan in opening.plans}
-        begun: dict[str, Pod] = {}
-        for first, _ in opening.plans:  # one after the other: one of two leaders writes them all
-            begun |= self._stored(begin, [first])
-        self._stored(let_through, [begun.get(member.pod.uid, member.pod) for member in job.gated_pods])
+        pinned_pods: dict[str, Pod] = {}
+        # Not in parallel: if there are two leaders, only one can write all plans.
+        for first_pod, _ in opening.plans:
+            pinned_pods |= self._write_pods(write_plan, [first_pod])
+        gated_pods = [pinned_pods.get(member.pod.uid, member.pod) for member in job.gated_pods]
+        self._write_pods(remove_gate, gated_pods)
         text = messages.admitted(opening.units)
         self.metrics.openings.inc()
         _log.info("%s", messages.about(shown(job.key), text))
         self.reporter.write(job, EventReason.ADMITTED, text, now)
 
-    def _stored(self, put: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
-        """Writes several pods at a time, and remembers those that were stored, even if others failed.
+    def _write_pods(self, write_pod: Callable[[Pod], Pod | None], pods: Iterable[Pod]) -> dict[str, Pod]:
+        """Writes several pods in parallel, and remembers those that were written, even if others fail.
 
         Raises:
-            ApiError: A write failed; writes that had not begun were dropped.
+            ApiError: A write failed. Writes that had not begun were cancelled.
         """
         stored: dict[str, Pod] = {}
         failures: list[ApiError] = []
-        writes = [self._writers.submit(put, pod) for pod in pods]
-        for written in writes:
+        futures = [self._writers.submit(write_pod, pod) for pod in pods]
+        for future in futures:
             try:
-                if not written.cancelled() and (pod := written.result()):
+                if not future.cancelled() and (pod := future.result()):
                     stored[pod.uid] = pod
             except ApiError as error:
                 failures.append(error)
-                for later in writes:
-                    later.cancel()
-        self._written |= stored
+                for other_future in futures:
+                    other_future.cancel()
+        self._written_pods |= stored
         if failures:
             raise failures[0]
         return stored
 
     def _delete(self, deletion: Deletion) -> None:
         event_reason, preemptor = deletion.reason, deletion.preemptor
-        if preemptor and not write.unchanged(self.api, preemptor.workers[0].pod):
+        if preemptor and not write.is_unchanged(self.api, preemptor.workers[0].pod):
             return
         _log.warning("%s", messages.about(shown(deletion.job.key), deletion.why))
 
-        def deleted(pod: Pod) -> Pod | None:
-            """Deletes a pod; one that has started stays unless its job leaves a failed node, or ends."""
-            if preemptor and not write.unchanged(self.api, pod):
+        def delete_pod(pod: Pod) -> Pod | None:
+            """Deletes a pod; one that has started only if its job leaves a failed node or is preempted."""
+            if preemptor and not write.is_unchanged(self.api, pod):
                 return None
             if event_reason:
                 write.evict(self.api, pod, at_once=pod.uid in deletion.at_once)
@@ -223,7 +228,7 @@ class Passes:
             self.metrics.deletions.inc()
             return replace(pod, deleting=True)
 
-        if self._stored(deleted, deletion.pods) and deletion.is_last:
+        if self._write_pods(delete_pod, deletion.pods) and deletion.is_last:
             reason = event_reason or EventReason.RECREATED
             self.reporter.write(deletion.job, reason, deletion.why, self.clock(), "Warning")
             if preemptor:
@@ -231,4 +236,4 @@ class Passes:
                 self.reporter.write(preemptor, EventReason.PREEMPTS, text, self.clock())
                 self.metrics.preemptions.inc()
             elif event_reason:
-                self.metrics.left(event_reason)
+                self.metrics.count_departure(event_reason)

@@ -155,7 +155,7 @@ class Allocator:
         ranking = self._rankings.get((place.unit, place.size, demands))
         if ranking is None:
             namespace = job.key[0]
-            parts = DEMAND_COST + sum(demand.parts for demand in demands)
+            parts = DEMAND_COST + sum(demand.cost for demand in demands)
             compared = self._compared_parts[namespace]
             if compared + parts > MOST_COMPARED:
                 why = messages.many_conditions(namespace, compared, parts, MOST_COMPARED)

@@ -17,7 +17,7 @@ from placement.decide.allocation import ClaimError, requested_devices
 from placement.decide.topology import Topology
 from placement.observe.inventory import Inventory
 from placement.observe.model import Ask, Demand, JobKey, Pod, Units, is_pod, shared
-from placement.observe.selectors import OURS
+from placement.observe.selectors import NEURON
 
 PLANNED: Final = re.compile(r"(?<!\S)([0-9]{1,6})=(\S{1,63})(?!\S)", re.ASCII)
 
@@ -147,7 +147,7 @@ class Belief:
             return requested_devices(self._inventory, pod), ""
         except ClaimError as error:
             # An admitted pod holds the unit of its pin, even if its claims are gone.
-            return ((Ask(messages.ALL_CLAIMS, OURS, 0),) if pod.opened else ()), messages.fault(*error.args)
+            return ((Ask(messages.ALL_CLAIMS, NEURON, 0),) if pod.opened else ()), messages.fault(*error.args)
 
     def _read_plans(self, pods: Sequence[Pod]) -> dict[tuple[JobKey, int], tuple[str, datetime]]:
         """Returns the planned unit, with the time of the plan, of each block that has no admitted worker."""

@@ -117,7 +117,7 @@ def _fitting_part(
         if len(nodes) < size:
             return unit, next(filter(None, causes.values()))
         unit = Unit(unit.id, nodes, frozenset(node.name for node in nodes))
-    has_driver = {node.name: node.driven for node in unit.nodes}
+    has_driver = {node.name: node.has_driver for node in unit.nodes}
     if len({*has_driver.values()}) > 1:
         name = next(name for name, driver_found in has_driver.items() if not driver_found)
         return unit, Cause("mixed", messages.mixed(name))

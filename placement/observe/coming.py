@@ -1,4 +1,4 @@
-"""The Pods of a job that does not exist yet, in the form of a decision's input."""
+"""Creates the Pods of a job that does not exist yet, as inputs of a decision."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,37 +23,38 @@ def coming(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend on
     priorities: Mapping[str, int],
     now: datetime,
 ) -> list[Pod]:
-    """Returns the workers that an operator would create for a job. The name of each ends with its number.
+    """Returns the workers that an operator would create for a job. Each name ends with the worker's number.
 
     Args:
         namespace: The namespace of the job.
-        name: Its name.
+        name: The name of the job.
         workers: The worker Pods of one group, as admission would store them, without names.
-        place: The placement annotation of the first.
-        sets: The number of groups, each of which is a job for whole-job admission.
+        place: The placement annotation of the first worker.
+        sets: The number of groups. For whole-job admission, each group is a job.
         priorities: The value of each priority class by name. The default class has an empty name.
-        now: When they are created.
+        now: The creation time of the Pods.
     """
     placed = replace(place, placer=Placer.WHOLE_JOB, index=Index((Term(NAME),)))
     pods = []
     for group, (number, worker) in product(range(sets), enumerate(workers)):
-        own_group = {place.group: str(group)} if place.group else {}
-        labels = get_map(worker, ("metadata", "labels")) | own_group
-        marks = {
+        group_label = {place.group: str(group)} if place.group else {}
+        labels = get_map(worker, ("metadata", "labels")) | group_label
+        metadata = {
             "labels": labels,
             "annotations": get_map(worker, ("metadata", "annotations")) | {PLACE: str(placed)},
         }
-        own = f"{name}-{group}-{number}"
+        own_name = f"{name}-{group}-{number}"
         spec = {**_as_created(get_map(worker, ("spec",)), labels), "schedulingGates": [{"name": GATE}]}
         priority = priorities.get(spec.get("priorityClassName") or "", 0)
-        claimed = [
-            {"name": entry["name"], "resourceClaimName": f"{own}-{entry['name']}"}
+        statuses = [
+            {"name": entry["name"], "resourceClaimName": f"{own_name}-{entry['name']}"}
             for entry in spec.get("resourceClaims") or ()
         ]
         raw = {
-            "metadata": {"namespace": namespace, "name": own, "uid": f"{namespace}/{own}"} | marks,
+            "metadata": {"namespace": namespace, "name": own_name, "uid": f"{namespace}/{own_name}"}
+            | metadata,
             "spec": spec | {"priority": priority},
-            "status": {"resourceClaimStatuses": claimed},
+            "status": {"resourceClaimStatuses": statuses},
         }
         pod = read_pod(raw)
         pods += [replace(pod, job=pod.job or name, created=now)] if pod else []
@@ -61,17 +62,19 @@ def coming(  # noqa: PLR0913, PLR0917 - all that the Pods of a job depend on
 
 
 def _as_created(spec: Mapping[str, Any], labels: Mapping[str, Any]) -> Object:
-    """Returns a Pod's spec with what the API server adds to anti-affinity terms with `mismatchLabelKeys`."""
+    """Returns a Pod's spec with the expressions that the API server adds for `mismatchLabelKeys`."""
     key = "requiredDuringSchedulingIgnoredDuringExecution"
     terms: list[Object] = []
     for term in get(spec, ("affinity", "podAntiAffinity", key)) or ():
-        others = [each for each in term.get("mismatchLabelKeys") or () if each in labels]
-        more = [{"key": each, "operator": "NotIn", "values": [labels[each]]} for each in others]
+        mismatch_keys = [label for label in term.get("mismatchLabelKeys") or () if label in labels]
+        added = [{"key": label, "operator": "NotIn", "values": [labels[label]]} for label in mismatch_keys]
         selector = term.get("labelSelector") or {}
-        every: Iterable[Object] = [*(selector.get("matchExpressions") or ()), *more]
-        terms.append({**term, "labelSelector": {**selector, "matchExpressions": every}} if more else term)
+        expressions: Iterable[Object] = [*(selector.get("matchExpressions") or ()), *added]
+        terms.append(
+            {**term, "labelSelector": {**selector, "matchExpressions": expressions}} if added else term
+        )
     if not terms:
         return dict(spec)
     affinity = spec["affinity"]
-    apart = {**affinity["podAntiAffinity"], key: terms}
-    return {**spec, "affinity": {**affinity, "podAntiAffinity": apart}}
+    anti_affinity = {**affinity["podAntiAffinity"], key: terms}
+    return {**spec, "affinity": {**affinity, "podAntiAffinity": anti_affinity}}

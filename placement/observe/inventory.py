@@ -1,8 +1,8 @@
-"""Objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation"), as far as needed.
+"""Reads objects of ``resource.k8s.io/v1`` (Kubernetes 1.34, "Dynamic Resource Allocation").
 
-Device claims are users' objects: only needed fields are kept, with limited lengths. Templates are not read:
-kube-controller-manager creates the claims of gated pods, too, and if it cannot (because of a quota, for
-example) the pod could not start.
+Users write device claims, so only the fields that decisions need are stored, with limited lengths. Templates
+are not read, because kube-controller-manager creates the claims of gated pods, too. If it cannot, for example
+because of a quota, the pod could not start.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,28 +17,27 @@ from placement.observe.selectors import condition, selected
 
 API: Final = "/apis/resource.k8s.io/v1"
 
-# Annotations of a claim: the name of the pod's entry for which it was created; and that the scheduler created
-# it for a pod's requests.
+# The annotation of a claim that the scheduler created for a pod's requests of extended resources.
 _EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 
-MOST_NAME: Final = 253  # most characters of a name or a uid, which have no limit elsewhere
-_COMPARED: Final = ("string", "int", "bool")  # types that can be compared; versions are not compared
+MOST_NAME: Final = 253  # maximum characters of a name or a uid
+_COMPARED: Final = ("string", "int", "bool")  # the types of attributes that are compared
 
 
 class Slice(NamedTuple):
-    """Devices of one node, as its driver publishes them."""
+    """A ResourceSlice of one node: devices that a driver publishes."""
 
     node: str
-    pool: tuple[str, str]  # driver and pool
+    pool: tuple[str, str]  # the names of the driver and the pool
     generation: int  # the generation of the pool: slices of an older one are outdated
     slices: int  # the number of slices of the pool: the scheduler allocates nothing from an incomplete pool
     devices: tuple[Device, ...]
 
 
 class DeviceClass(NamedTuple):
-    """A device class."""
+    """A DeviceClass."""
 
-    conditions: Conditions  # the conditions for its devices
+    conditions: Conditions  # the conditions that its devices meet
     resource: str  # the extended resource that it serves; empty for none
     created: str  # the creation time as the API server writes it
     fault: Fault | None  # why its selectors cannot be read
@@ -46,10 +45,10 @@ class DeviceClass(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A request for devices."""
+    """A request for devices in a ResourceClaim."""
 
     device_class: str
-    conditions: Conditions  # conditions for each device, in addition to those of its class
+    conditions: Conditions  # conditions that each device must meet, besides the conditions of the class
     count: int  # the number of devices; 0 for all that match
     fault: Fault | None  # why its selectors cannot be compared with nodes
 
@@ -57,38 +56,38 @@ class Request:
 class Claim(NamedTuple):
     """A ResourceClaim."""
 
-    requests: tuple[Request, ...]  # its requests; none once it has devices, or belongs to no pod
-    fault: Fault | None  # why no requests are kept
+    requests: tuple[Request, ...]  # empty if devices are allocated, or if it belongs to no pod
+    fault: Fault | None  # why its requests are not stored
     mode: int  # the node config in its parameters for the Neuron driver; 0 for none
     owner: str  # the uid of the pod for which it was created; empty for one that a user created
-    devices: tuple[tuple[str, str, str], ...]  # driver, pool and name of each of its devices
-    users: tuple[str, ...]  # the uids of the pods that may use them
-    extended: bool  # whether the scheduler created it for a pod's requests, which are already counted
+    devices: tuple[tuple[str, str, str], ...]  # driver, pool and name of each device that is allocated
+    users: tuple[str, ...]  # the uids of the pods that may use these devices
+    extended: bool  # whether the scheduler created it for a pod's requests of extended resources
 
     @property
     def neuron(self) -> bool:
-        """Whether it has devices of the Neuron driver."""
+        """Whether devices of the Neuron driver are allocated to it."""
         return any(driver == DRIVER for driver, _, _ in self.devices)
 
 
 @dataclass(frozen=True)
 class Inventory:
-    """All objects for device claims, each by namespace, which may be empty, and name."""
+    """All objects for device claims, by namespace and name; the namespace may be empty."""
 
     slices: Mapping[tuple[str, str], Slice] = field(default_factory=dict)
     classes: Mapping[tuple[str, str], DeviceClass] = field(default_factory=dict)
     claims: Mapping[tuple[str, str], Claim] = field(default_factory=dict)
-    # Why a copy may be stale: then the users of devices are not known, so that no node offers any.
+    # Why a copy of the objects may be stale; empty if none is. If one is, no node offers devices.
     lost: str = field(default="", kw_only=True)
 
 
 def key_of(driver: str, pool: str, name: str) -> str:
-    """Returns the key of a device, which is also the resource by which it counts as used."""
+    """Returns the key of a device, which is also the name of a resource that a node has once."""
     return f"device {driver}/{pool}/{name}"
 
 
 def read_slice(raw: Object) -> Slice | None:
-    """Returns the devices of a node; None for those of no single node, which are left to the scheduler."""
+    """Returns a slice; None if its devices belong to no single node: only the scheduler handles those."""
     spec = raw.get("spec") or {}
     if not spec.get("nodeName"):
         return None
@@ -98,17 +97,17 @@ def read_slice(raw: Object) -> Slice | None:
         Device(
             key_of(driver, name, device.get("name", "")),
             _attributes(device, driver),
-            # Tolerations of such taints are left to the scheduler.
+            # Only the scheduler handles tolerations of device taints.
             tainted=any(taint.get("effect") in HARD for taint in device.get("taints") or ()),
         )
         for device in spec.get("devices") or ()
     )
-    whole = pool.get("generation", 0), pool.get("resourceSliceCount", 1)
-    return Slice(spec["nodeName"], (driver, name), *whole, devices)
+    generation = pool.get("generation", 0), pool.get("resourceSliceCount", 1)
+    return Slice(spec["nodeName"], (driver, name), *generation, devices)
 
 
 def read_class(raw: Object) -> DeviceClass:
-    """Returns a device class."""
+    """Returns a DeviceClass."""
     spec = raw.get("spec") or {}
     conditions, fault = selected(spec.get("selectors") or ())
     created = (raw.get("metadata") or {}).get("creationTimestamp") or ""
@@ -116,7 +115,7 @@ def read_class(raw: Object) -> DeviceClass:
 
 
 def read_claim(raw: Object) -> Claim:
-    """Returns a claim."""
+    """Returns a ResourceClaim."""
     metadata, status = raw.get("metadata") or {}, raw.get("status") or {}
     annotations = metadata.get("annotations") or {}
     owners = (item for item in metadata.get("ownerReferences") or () if item.get("kind") == "Pod")
@@ -124,17 +123,17 @@ def read_claim(raw: Object) -> Claim:
     owner = next((item.get("uid", "")[:MOST_NAME] for item in owners), "")
     devices = (raw.get("spec") or {}).get("devices") or {}
     requests = tuple(_requests(devices)) if owner and not results else ()
-    count = sum(1 + len(request.conditions) for request in requests)
-    many = count > MOST_COMPARED
+    size = sum(1 + len(request.conditions) for request in requests)
+    is_too_long = size > MOST_COMPARED
     return Claim(
-        requests=() if many else requests,
-        fault=("requests", count) if many else None,
+        requests=() if is_too_long else requests,
+        fault=("requests", size) if is_too_long else None,
         mode=_mode(devices),
         owner=owner,
         devices=tuple(
             (item.get("driver", ""), item.get("pool", ""), item.get("device", ""))
             for item in results
-            if not item.get("adminAccess")  # admin access takes nothing from others
+            if not item.get("adminAccess")  # with admin access, a device stays free for other pods
         ),
         users=tuple(
             item.get("uid", "") for item in status.get("reservedFor") or () if item.get("resource") == "pods"
@@ -148,12 +147,12 @@ READERS: Final[Mapping[str, Callable[[Object], Any]]] = {
     f"{API}/deviceclasses": read_class,
     f"{API}/resourceclaims": read_claim,
 }
-"""The paths of the collections, in the order of `Inventory`'s fields, and the functions that read objects."""
+"""The path of each collection, in the order of `Inventory`'s fields, with its reader."""
 
 
 def _mode(devices: Object) -> int:
     opaque = (item.get("opaque") or {} for item in devices.get("config") or ())
-    # Any JSON value: only the driver knows the type of its parameters.
+    # Parameters can be any JSON value: only the driver knows their type.
     parameters = [item.get("parameters") for item in opaque if item.get("driver") == DRIVER]
     modes = (values.get("ultraserverMode") for values in reversed(parameters) if isinstance(values, dict))
     return next((mode for mode in modes if type(mode) is int), 0)
@@ -161,23 +160,23 @@ def _mode(devices: Object) -> int:
 
 def _requests(devices: Object) -> Iterator[Request]:
     for request in devices.get("requests") or ():
-        exactly, unsaid = request.get("exactly"), ("choices", request.get("name"))
-        if not isinstance(exactly, dict):
+        request_spec, fault_of_choices = request.get("exactly"), ("choices", request.get("name"))
+        if not isinstance(request_spec, dict):
             for choice in request.get("firstAvailable") or ():
                 conditions, _ = selected(choice.get("selectors") or ())
-                yield Request(choice.get("deviceClassName", ""), conditions, 1, unsaid)
-        elif not exactly.get("adminAccess"):
-            count = 0 if exactly.get("allocationMode") == "All" else exactly.get("count", 1)
-            conditions, fault = selected(exactly.get("selectors") or ())
-            yield Request(exactly.get("deviceClassName", ""), conditions, count, fault)
+                yield Request(choice.get("deviceClassName", ""), conditions, 1, fault_of_choices)
+        elif not request_spec.get("adminAccess"):
+            count = 0 if request_spec.get("allocationMode") == "All" else request_spec.get("count", 1)
+            conditions, fault = selected(request_spec.get("selectors") or ())
+            yield Request(request_spec.get("deviceClassName", ""), conditions, count, fault)
 
 
 def _attributes(device: Object, driver: str) -> Conditions:
-    """Returns the attributes of a device, by domain and name; one without a domain is the driver's."""
+    """Returns the attributes of a device. An attribute without a domain has the driver as its domain."""
     conditions = {
         condition(name if "/" in name else f"{driver}/{name}", value)
-        for name, typed in (device.get("attributes") or {}).items()
-        for kind, value in typed.items()
+        for name, values in (device.get("attributes") or {}).items()
+        for kind, value in values.items()
         if kind in _COMPARED
     }
     return frozenset({("driver", driver), *conditions})

@@ -1,4 +1,4 @@
-"""The names of a pod's job: from its operator's labels, its owner, and the webhook's label."""
+"""Finds the names of a pod's job: in labels of the operator, in the owner, and in the webhook's label."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,21 +13,21 @@ NAME_LABELS: Final = (
     "leaderworkerset.sigs.k8s.io/name",
     "batch.kubernetes.io/job-name",
 )
-"""Operators' labels with the name of a pod's job."""
+"""Labels of operators whose value is the name of a pod's job."""
 
 
 def names_of(metadata: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields kind and name from a pod's metadata; the kind is in lower case, and empty if it is not known."""
-    owned = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
-    owners = {str(owner.get("name") or ""): str(owner.get("kind") or "").lower() for owner in owned}
-    marks = metadata.get("labels") or {}
+    """Yields each kind and name of a pod's job. The kind is in lower case, and empty if it is unknown."""
+    controllers = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
+    owners = {str(owner.get("name") or ""): str(owner.get("kind") or "").lower() for owner in controllers}
+    labels = metadata.get("labels") or {}
     for key in NAME_LABELS:
-        if name := marks.get(key):
-            of_mpi = marks.get(TRAINING + "operator-name") == "mpi-operator"
-            yield owners.get(name) or ("mpijob" if of_mpi else ""), name
+        if name := labels.get(key):
+            is_mpi = labels.get(TRAINING + "operator-name") == "mpi-operator"
+            yield owners.get(name) or ("mpijob" if is_mpi else ""), name
     for name, kind in owners.items():
         yield kind, name
     if name := place.job(metadata):
         # The label of every job except an MPIJob has the kind after the name.
-        plain = name.removeprefix(f"{metadata.get('namespace')}.")
-        yield "", re.sub(r"_[^_/]+[.][^_/]+$", "", plain)
+        job_name = name.removeprefix(f"{metadata.get('namespace')}.")
+        yield "", re.sub(r"_[^_/]+[.][^_/]+$", "", job_name)

@@ -1,8 +1,8 @@
-"""Reads nodes and pods of the API server, and keeps only what a decision needs.
+"""Reads nodes and pods of the API server, and stores only the fields that decisions need.
 
-Users and other programs write labels and annotations of pods, so these can have any content. If they cannot
-be read, or would cost too much, the reason becomes the pod's `fault`, and its job waits. For a pod that
-takes no node for a job, only its identity and its resources are stored, so that a large pod costs nothing.
+Users and other programs write the labels and annotations of pods, so these can have any content. If a worker
+cannot be read, or if its conditions would cost too much, the pod's `fault` has the reason, and its job waits.
+If a pod takes no node for a job, only few of its fields are stored, so that a large pod costs little.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -51,22 +51,22 @@ from placement.observe.model import (
 )
 
 ENDED: Final = ("Succeeded", "Failed")
-"""Phases of pods that no longer hold anything."""
+"""The phases of pods that no longer use their nodes."""
 
-# The queries of two lists of pods: those that have not ended, and those of jobs that have ended.
+# The queries of two lists of pods: the pods that have not ended, and the pods of jobs that have ended.
 LIVE: Final = "fieldSelector=status.phase!%3DSucceeded%2Cstatus.phase!%3DFailed"
 OVER: Final = f"labelSelector={JOB}&fieldSelector=status.phase!%3DPending%2Cstatus.phase!%3DRunning"
 
 CHOICES: Final = ("move", "restart")
-"""What a job's author can choose for the failure of a node, instead of waiting."""
+"""The values of the annotation for the failure of a node. Without the annotation, the job waits."""
 
 _KINDS: Final = ("matchExpressions", "matchFields")
-"""The keys with expressions in a node selector term."""
+"""The keys of a node selector term that have expressions."""
 
 CORE: Final = DEVICES | {"cpu", "memory", "ephemeral-storage"}
-"""Resources that are stored for a pod that requests more resources than any node has."""
+"""The only resources that are stored for a pod that requests too many different resources."""
 
-_aparts: WeakValueDictionary[tuple[Any, ...], Apart] = WeakValueDictionary()
+_apart_terms: WeakValueDictionary[tuple[Any, ...], Apart] = WeakValueDictionary()
 
 
 def read_node(raw: Object) -> Node:
@@ -96,14 +96,14 @@ def read_pod(raw: Object) -> Pod | None:
     place, number, fault = None, 0, None
     try:
         place, number = read_place({"metadata": metadata, "spec": spec})
-        fault = _excess(spec, metadata, gates) if place else None
+        fault = _too_expensive(spec, metadata, gates) if place else None
     except ContractError as error:
         fault = "place", str(error)
     claims = spec.get("resourceClaims") or () if place else ()
     # The node that kube-scheduler keeps free for this Pod, after it has preempted others.
     node = spec.get("nodeName") or (not place and status.get("nominatedNodeName")) or ""
     annotations = metadata.get("annotations") or {}
-    opened, plan = _opened(annotations, place, spec)
+    opened, plan = _pinned(annotations, place, spec)
     choice = annotations.get(ON_NODE_FAILURE)
     if len(gates) > MOST_GATES:
         fault = "gates", len(gates)
@@ -118,9 +118,9 @@ def read_pod(raw: Object) -> Pod | None:
         fault=fault,
         gates=gates[:MOST_GATES],
         demand=read_demand(spec, status, conditions=bool(place) and not fault),
-        claims=tuple(_entries(claims[:MOST_CLAIMS], status)),
-        labels=labels if place and not fault else _kept(labels, there=bool(node)),
-        # Without a node and an annotation, the anti-affinity of a pod has no effect yet.
+        claims=tuple(_claims(claims[:MOST_CLAIMS], status)),
+        labels=labels if place and not fault else _stored_labels(labels, has_node=bool(node)),
+        # The anti-affinity of a pod without a node and without an annotation has no effect yet.
         apart=read_apart(spec, MOST_TEXT if place else MOST_APART_TEXT) if place or node else (),
         node=node,
         opened=opened,
@@ -135,7 +135,7 @@ def read_pod(raw: Object) -> Pod | None:
 
 
 def read_ended(raw: Object) -> Ended | None:
-    """Returns the job and number of a worker that has ended; None for other pods and deleted ones."""
+    """Returns the job and number of a worker that has ended; None for other pods and for deleted pods."""
     metadata = raw.get("metadata") or {}
     if (raw.get("status") or {}).get("phase") not in ENDED or metadata.get("deletionTimestamp"):
         return None
@@ -164,33 +164,33 @@ def read_place(raw: Object) -> tuple[Place | None, int]:
         number = None
     if number is None and place.placer is Placer.WHOLE_JOB:
         raise ContractError(messages.NO_INDEX)
-    return place, number or 0  # without whole-job admission, the number does not change which unit it holds
+    return place, number or 0  # without whole-job admission, the unit of a pod does not depend on its number
 
 
 def read_demand(spec: Object, status: Object | None = None, *, conditions: bool = True) -> Demand:
     """Returns the demand of a pod on a node; pods with equal demands share one object.
 
-    Without ``conditions``, its node selector, node affinity and tolerations are not stored.
+    Without ``conditions``, the demand has no node selector, node affinity and tolerations.
     """
-    selecting = spec if conditions else {}
-    required = _required(selecting, "nodeAffinity")
+    conditions_spec = spec if conditions else {}
+    required = _required(conditions_spec, "nodeAffinity")
     terms = None if required is None else tuple(map(_term, required.get("nodeSelectorTerms") or ()))
     tolerations = tuple(
         Toleration(*(item.get(key) or "" for key in ("key", "operator", "value", "effect")))
-        for item in selecting.get("tolerations") or ()
+        for item in conditions_spec.get("tolerations") or ()
     )
     resources = {name: amount for name, amount in requests(spec, status).items() if amount}
     if len(resources) > MOST_RESOURCES:  # no node has this many resources
         resources = {name: amount for name, amount in resources.items() if name in CORE}
     resources |= ports(spec)
-    return shared(Demand(selecting.get("nodeSelector") or {}, terms, tolerations, resources))
+    return shared(Demand(conditions_spec.get("nodeSelector") or {}, terms, tolerations, resources))
 
 
-def read_apart(spec: Object, most: int = MOST_TEXT) -> tuple[Apart, ...]:
+def read_apart(spec: Object, max_chars: int = MOST_TEXT) -> tuple[Apart, ...]:
     """Returns the terms of a pod's required anti-affinity.
 
-    If they have more than ``most`` characters, each counts as selecting all pods with one of its labels, in
-    the same namespaces or more. If there are too many terms, each counts as selecting all pods.
+    If the terms have more than ``max_chars`` characters, each term is replaced by a term that selects more
+    pods and has one label. If there are too many terms, each is replaced by a term that selects all pods.
     """
     terms = _required(spec, "podAntiAffinity") or ()
     if not terms:
@@ -198,30 +198,30 @@ def read_apart(spec: Object, most: int = MOST_TEXT) -> tuple[Apart, ...]:
     if len(terms) > MOST_APART:
         keys = sorted({str(term.get("topologyKey") or "")[:MOST_TEXT] for term in terms})
         return tuple(apart_of(key, (), frozenset(), ()) for key in keys[:MOST_TEXT])
-    long = len(str(terms)) > most
-    return tuple(dict.fromkeys(_read_term(term, long=long) for term in terms))
+    is_long = len(str(terms)) > max_chars
+    return tuple(dict.fromkeys(_read_term(term, is_long=is_long) for term in terms))
 
 
-def _read_term(term: Object, *, long: bool) -> Apart:
-    labels, spaces = _selector(term.get("labelSelector")), _selector(term.get("namespaceSelector"))
+def _read_term(term: Object, *, is_long: bool) -> Apart:
+    labels, namespaces = _selector(term.get("labelSelector")), _selector(term.get("namespaceSelector"))
     names = frozenset(term.get("namespaces") or ())
-    spaces = spaces and tuple(item for item in spaces if item.key == NAMESPACE)
-    if long:
+    namespaces = namespaces and tuple(item for item in namespaces if item.key == NAMESPACE)
+    if is_long:
         positive = (Expression(item.key, "Exists", ()) for item in labels or () if item.operator in POSITIVE)
         labels = labels and tuple(positive)[:1]
-        spaces = spaces and tuple(item for item in spaces if len(item.values) == 1)[:1]
+        namespaces = namespaces and tuple(item for item in namespaces if len(item.values) == 1)[:1]
         if len(names) > 1:
-            names, spaces = frozenset(), ()
-    return apart_of(term.get("topologyKey") or "", labels, names, spaces)
+            names, namespaces = frozenset(), ()
+    return apart_of(term.get("topologyKey") or "", labels, names, namespaces)
 
 
 def apart_of(*fields: Any) -> Apart:  # noqa: ANN401 - the fields of `Apart`
-    """Returns a term; equal terms are one object, for as long as a pod has it."""
-    return _aparts.setdefault(fields, Apart(*fields))
+    """Returns the one object for all terms with these fields. It exists as long as a pod has it."""
+    return _apart_terms.setdefault(fields, Apart(*fields))
 
 
 def _selector(raw: Object | None) -> tuple[Expression, ...] | None:
-    """Returns a label selector; None if there is none, which selects nothing."""
+    """Returns the expressions of a label selector; None if there is no selector, which selects nothing."""
     if raw is None:
         return None
     equal = (Expression(key, "In", (value,)) for key, value in (raw.get("matchLabels") or {}).items())
@@ -233,8 +233,8 @@ def _required(spec: Object, kind: str) -> Any:  # noqa: ANN401 - a list or a map
     return affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
 
 
-def _excess(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | None:
-    """Returns what makes a worker too expensive to compare with nodes, or leaves no room for its pin."""
+def _too_expensive(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | None:
+    """Returns the fault of a worker that exceeds a limit; None if it exceeds no limit."""
     selector, tolerations = spec.get("nodeSelector") or {}, spec.get("tolerations") or ()
     terms = (_required(spec, "nodeAffinity") or {}).get("nodeSelectorTerms") or ()
     expressions = [item for term in terms for kind in _KINDS for item in term.get(kind) or ()]
@@ -257,7 +257,7 @@ def _excess(spec: Object, metadata: Object, gates: tuple[str, ...]) -> Fault | N
 
 
 def ports(spec: Object) -> dict[str, int]:
-    """Returns the host ports of a pod, as resources of which a node has one each; addresses are ignored."""
+    """Returns the host ports of a pod as resources: a node has each port once. Addresses are ignored."""
     init = spec.get("initContainers") or ()
     sidecars = [container for container in init if container.get("restartPolicy") == "Always"]
     resources = {
@@ -269,28 +269,28 @@ def ports(spec: Object) -> dict[str, int]:
     return resources if len(resources) <= MOST_PORTS else {PORT: 1000}
 
 
-def _kept(labels: Mapping[str, str], *, there: bool) -> Mapping[str, str]:
-    """Returns the labels by which anti-affinity may select a pod: all, if it has a node and few labels."""
-    few = len(labels) <= MOST_LABELS and sum(map(len, map(str, labels.items()))) <= MOST_APART_TEXT
-    if there and few:
-        return _equal(tuple(labels.items()))
-    marks = {key: value for key, value in labels.items() if key in MARKS}
-    return marks | {HIDDEN: ""} if there and not few else marks
+def _stored_labels(labels: Mapping[str, str], *, has_node: bool) -> Mapping[str, str]:
+    """Returns the labels of a pod that are stored, so that anti-affinity can select the pod by them."""
+    are_few = len(labels) <= MOST_LABELS and sum(map(len, map(str, labels.items()))) <= MOST_APART_TEXT
+    if has_node and are_few:
+        return _shared_labels(tuple(labels.items()))
+    marked_labels = {key: value for key, value in labels.items() if key in MARKS}
+    return marked_labels | {HIDDEN: ""} if has_node and not are_few else marked_labels
 
 
 @lru_cache(maxsize=1024)
-def _equal(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
-    """Returns labels as a map; pods with equal labels share one object."""
+def _shared_labels(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    """Returns labels as a map. Pods with equal labels share one map."""
     return dict(labels)
 
 
-def _entries(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str]]:
-    """Yields the template and the claim of each entry; the status names the claim of a template."""
+def _claims(claims: Iterable[Object], status: Object) -> Iterator[tuple[str, str]]:
+    """Yields the names of the template and of the claim for each entry of a pod's ``resourceClaims``."""
     statuses = status.get("resourceClaimStatuses") or ()
     created = {item.get("name"): item.get("resourceClaimName") for item in statuses}
     for entry in claims:
-        template, own = entry.get("resourceClaimTemplateName") or "", entry.get("resourceClaimName")
-        yield template, (created.get(entry.get("name")) if template else own) or ""
+        template, claim_name = entry.get("resourceClaimTemplateName") or "", entry.get("resourceClaimName")
+        yield template, (created.get(entry.get("name")) if template else claim_name) or ""
 
 
 def _term(raw: Object) -> Term:
@@ -304,11 +304,11 @@ def _expressions(items: Iterable[Object] | None) -> tuple[Expression, ...]:
     )
 
 
-def _opened(annotations: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
-    """Returns when the program pinned a pod, and the plan.
+def _pinned(annotations: Object, place: Place | None, spec: Object) -> tuple[datetime | None, str]:
+    """Returns when the program pinned a pod, and the plan in the same annotation; None if it did not.
 
-    The program writes pin and note in one patch, so one without the other is not from it. Nor is a note on a
-    pod that another placer places.
+    The program writes the pin and the annotation in one patch. So an annotation without a pin, or on a pod of
+    another placer, is not from the program.
     """
     if (
         place is None
@@ -321,7 +321,7 @@ def _opened(annotations: Object, place: Place | None, spec: Object) -> tuple[dat
 
 
 def _limit(annotations: Object, spec: Object) -> timedelta | None:
-    """Returns the maximum run time of a pod: that of the annotation or, without one, its deadline."""
+    """Returns the maximum run time of a pod, by the annotation or, without it, by its deadline."""
     if limit := duration(annotations.get(TIME_LIMIT)):
         return limit
     seconds = spec.get("activeDeadlineSeconds")
@@ -329,10 +329,10 @@ def _limit(annotations: Object, spec: Object) -> timedelta | None:
 
 
 def _started(status: Object) -> bool:
-    """Returns whether a container runs or ran: the phase stays Pending during image pulls, for example."""
+    """Returns whether a container runs or ran. The phase may be Pending although an init container ran."""
     if status.get("phase") == "Running":
         return True
-    kinds = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-    containers = (item for kind in kinds for item in status.get(kind) or ())
-    states = (item.get(when) or {} for item in containers for when in ("state", "lastState"))
+    status_lists = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+    containers = (item for kind in status_lists for item in status.get(kind) or ())
+    states = (item.get(key) or {} for item in containers for key in ("state", "lastState"))
     return any("running" in state or "terminated" in state for state in states)

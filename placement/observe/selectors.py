@@ -1,6 +1,7 @@
-"""Selectors of devices (CEL), as far as they are conjunctions of comparisons with one value.
+"""Reads selectors of devices in CEL: conjunctions of comparisons of an attribute with a value.
 
-All templates of AWS's document "AWS Neuron Dynamic Resource Allocation" are such; others are not supported.
+All templates of AWS's document "AWS Neuron Dynamic Resource Allocation" have such selectors. Other selectors
+are not supported.
 """
 
 import re
@@ -13,10 +14,11 @@ from kube.api import Object
 from placement.limits import MOST_COMPARED
 from placement.observe.model import Conditions, Fault
 
-OURS: Final = frozenset({("driver", DRIVER)})
-"""The condition that a device is the Neuron driver's."""
+NEURON: Final = frozenset({("driver", DRIVER)})
+"""The condition that the Neuron driver publishes a device."""
 
-# Limits of the domain, name and value of an attribute (resource/v1/types.go in k8s.io/api).
+# The lengths are the API's limits of domain, name and value of an attribute
+# (k8s.io/api/resource/v1/types.go).
 _COMPARISON: Final = re.compile(
     r"""device\.(?:
         (?P<driver>driver)
@@ -29,23 +31,23 @@ _COMPARISON: Final = re.compile(
 
 
 def selected(selectors: Iterable[Object]) -> tuple[Conditions, Fault | None]:
-    """Returns the conditions of the selectors; if not supported, only that on the driver, and the fault."""
+    """Returns the conditions of selectors; if one is not supported, a condition on the driver and a fault."""
     texts = [(selector.get("cel") or {}).get("expression") or "" for selector in selectors]
-    compared = [_compared(text) for text in texts]
-    if None in compared:
-        named = any(DRIVER in text for text in texts)
-        return (OURS if named else frozenset()), ("selector", texts[compared.index(None)][:120])
-    return frozenset[tuple[str, str | int | bool]]().union(*filter(None, compared)), None
+    conditions = [_compared(text) for text in texts]
+    if None in conditions:
+        names_driver = any(DRIVER in text for text in texts)
+        return (NEURON if names_driver else frozenset()), ("selector", texts[conditions.index(None)][:120])
+    return frozenset[tuple[str, str | int | bool]]().union(*filter(None, conditions)), None
 
 
 def condition(key: str, value: str | int | bool) -> tuple[str, str | int | bool]:  # noqa: FBT001 - a value
-    """Returns a condition in which no truth value equals a number, as it does in Python."""
+    """Returns a condition. Its key shows booleans, because in Python a boolean equals a number."""
     return (f"{key}?" if isinstance(value, bool) else key), value
 
 
 @lru_cache(maxsize=256)
 def _compared(expression: str) -> Conditions | None:
-    """Returns the comparisons of a CEL conjunction; None for another expression."""
+    """Returns the comparisons of a CEL conjunction; None for any other expression."""
     conditions: set[tuple[str, str | int | bool]] = set()
     for part in expression.split("&&", MOST_COMPARED):
         match = _COMPARISON.fullmatch(part.strip(" \n\t()"))

@@ -1,4 +1,4 @@
-"""The nodes that make units: the families of the rule table, whose files the webhook reads, too."""
+"""Reads the units from the families of the rule table. The webhook reads the same files."""
 
 import logging
 from pathlib import Path
@@ -9,23 +9,23 @@ from placement import messages
 from placement.observe.model import UNITS, Units, units_of
 
 
-def followed(path: Path | None) -> Watched[Units]:
-    """Returns the units of a file or directory, merged with the packaged table; None: only of that table.
+def watch_units(path: Path | None) -> Watched[Units]:
+    """Returns the watched units of a file or directory and of the packaged table. ``path`` may be None.
 
-    Known units stay known, because pods may be on them: the kill switch may remove their rows.
+    If a row is removed, for example by the kill switch, its units remain, because pods may be on them.
     """
-    known = UNITS
+    all_units = UNITS
 
     def load() -> Units:
-        nonlocal known
+        nonlocal all_units
         texts = (*packaged_texts().values(), *(text for _, text in (read_texts(path) if path else ())))
         try:
-            # Not `|=`: what is there stays where this fails.
+            # Not `|=`, so that the units do not change if this fails.
             rows = merge_texts(texts, "families", "guarantees")
-            known = known | units_of(rows["families"].values(), rows["guarantees"].values())
+            all_units = all_units | units_of(rows["families"].values(), rows["guarantees"].values())
         except ValueError as error:
             raise UnusableError(str(error)) from error
-        return known
+        return all_units
 
     log = logging.getLogger("placement")
     return Watched(messages.UNITS_OF_TABLE, lambda: table_files(path) if path else (), load, log, first=UNITS)

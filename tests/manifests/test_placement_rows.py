@@ -18,7 +18,7 @@ from placement.decide.plan import Tuning
 from placement.decide.topology import Topology
 from placement.observe.model import UNITS, Kind, Node, Pod, Units
 from placement.observe.read import read_pod
-from placement.observe.units import followed
+from placement.observe.units import watch_units
 from testbed import chart
 from testbed.mpijob import LAUNCHER, WORKER, mpijob
 from testbed.plane.nodes import INSTANCE_TYPE
@@ -168,7 +168,7 @@ RACKS = f"""{EXTENDS}families:
 def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Path) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    units = followed(tmp_path).refresh
+    units = watch_units(tmp_path).refresh
     (tmp_path / "racks.yaml").write_text(RACKS, encoding="utf-8")  # while the program runs
     table, job = load_installed(tmp_path), mpijob(36)
     resources = get(job, WORKER)["spec"]["containers"][0]["resources"]
@@ -185,11 +185,11 @@ def test_machines_of_another_size_are_a_row(files: dict[str, str], tmp_path: Pat
 
 
 def test_units_are_rows_that_are_laid_over_the_packaged_ones(tmp_path: Path) -> None:
-    assert followed(None).refresh() == UNITS
+    assert watch_units(None).refresh() == UNITS
     (tmp_path / "own.yaml").write_text(
         "families: [{name: trn2u, units: [{label: example.com/four, nodes: 4}]}]"
     )
-    assert followed(tmp_path).refresh() == UNITS | Units({"example.com/four": Kind(4)})
+    assert watch_units(tmp_path).refresh() == UNITS | Units({"example.com/four": Kind(4)})
 
 
 def with_ranks(**launcher: Json) -> Json:

@@ -14,7 +14,7 @@ from placement.act.passes import Passes
 from placement.decide.plan import Tuning
 from placement.observe.inventory import READERS
 from placement.observe.read import read_ended, read_node, read_pod
-from placement.observe.units import followed
+from placement.observe.units import watch_units
 from testbed.plane.nodes import TRN2U
 from tests.kube.fake import Clock, FakeApi
 
@@ -155,7 +155,7 @@ class Program:
         self.api, self.clock, self.metrics = api, Clock(), Metrics()
         self.nodes, self.pods, self.ended, self.claims = views(api)
         self.run = Passes(
-            *(api, (self.nodes, self.pods, self.ended, *self.claims), Tuning(), followed(None).refresh),
+            *(api, (self.nodes, self.pods, self.ended, *self.claims), Tuning(), watch_units(None).refresh),
             *(Reporter(api, "one"), self.metrics, self.clock),
             **changes,
         )

@@ -311,7 +311,7 @@ def test_requests_of_a_pod_are_bounded_in_all_and_count_together(api: FakeApi) -
         store(api, pods)
         (waiting,) = Program(api).run._decide().waiting  # noqa: SLF001 - as it is compared
         assert text in waiting.why
-        assert waiting.job.pods[0].demand.parts >= parts
+        assert waiting.job.pods[0].demand.cost >= parts
 
 
 def test_devices_that_are_not_chosen_yet_may_be_any_of_their_node(api: FakeApi) -> None:

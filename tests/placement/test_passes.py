@@ -14,8 +14,8 @@ import pytest
 
 from contract.keys import ON_NODE_FAILURE, OPENED, SERVER_4
 from kube.api import ApiError, ConflictError, ForbiddenError
-from placement.act.events import AGAIN, LEAST, PER_NAMESPACE, PER_PASS
-from placement.act.write import delete, noted, patch, pin, release
+from placement.act.events import PAUSE, PER_NAMESPACE, PER_PASS, REPEAT
+from placement.act.write import delete, gate_removal, note_of, patch, pin
 from placement.decide.decide import Scene
 from placement.decide.plan import FIRST_PAUSE
 from placement.observe.model import UNITS, Guarantee, Kind, Units
@@ -218,13 +218,13 @@ def test_who_cannot_see_does_nothing(api: FakeApi) -> None:
     program = Program(api)
     program.nodes.lost = "connection refused"
     assert 8 <= program.run() <= 12
-    assert not program.run.sees()
+    assert not program.run.is_fresh()
     program.nodes.lost, program.pods.listed = "", False
     program.run()
-    assert not program.run.sees()
+    assert not program.run.is_fresh()
     assert not api.writes
     program.pods.listed = True
-    assert program.run.sees()
+    assert program.run.is_fresh()
 
 
 def test_a_refused_write_is_retried_after_a_pause_with_an_event(
@@ -389,9 +389,9 @@ def test_a_leader_that_comes_back_gives_all_the_time_again(api: FakeApi) -> None
     program = Program(api)
     program.run()
     program.run()
-    program.run.leads(leader=False)
+    program.run.set_leader(leader=False)
     program.clock.forward(timedelta(minutes=5))
-    program.run.leads(leader=True)
+    program.run.set_leader(leader=True)
     program.run()
     assert len(state(api, "a-worker")) == 4
 
@@ -422,7 +422,7 @@ def test_the_figures(api: FakeApi) -> None:
     for nodes, kind, count in (("4", "free", 1), ("4", "used", 1), ("2", "free", 2), ("8", "part", 1)):
         labels = {"nodes": nodes, "state": kind}
         assert program.metrics.registry.get_sample_value(f"{prefix}_node_groups", labels) == count, labels
-    program.run.leads(leader=False)
+    program.run.set_leader(leader=False)
     assert not any(waiting().values())
 
 
@@ -445,11 +445,11 @@ def test_a_reason_is_an_event_once_and_again_after_a_change_or_a_long_time(api: 
     assert news() == []
     api.objects["/api/v1/nodes/n1-2"]["spec"] = {"unschedulable": True}
     assert news() == []
-    program.clock.forward(LEAST)
+    program.clock.forward(PAUSE)
     assert "node n1-2 is cordoned" in news()[0][2]
-    program.clock.forward(LEAST)
+    program.clock.forward(PAUSE)
     assert news() == []
-    program.clock.forward(AGAIN)
+    program.clock.forward(REPEAT)
     assert len(news()) == 2
 
 
@@ -507,7 +507,7 @@ def test_events_that_fail_slowly_are_not_tried_one_after_the_other(
     program.run()
     assert len(tried) == 1
     monkeypatch.setattr(api, "create", working)
-    program.clock.forward(LEAST)
+    program.clock.forward(PAUSE)
     program.run()
     assert len(stored_events(api)) == 5
 
@@ -544,7 +544,7 @@ def test_a_recreated_pod_of_the_same_name_is_another_pod(api: FakeApi) -> None:
     anew["metadata"]["uid"] = "another"
     api.put(path_of(anew), anew)
     with pytest.raises(ApiError, match=r": 422 .*test"):
-        patch(api, old, release(old))
+        patch(api, old, gate_removal(old))
     assert not delete(api, old)
     assert len(api.objects[path_of(anew)]["spec"]["schedulingGates"]) == 1
 
@@ -553,7 +553,7 @@ def test_gates_of_others_stay(api: FakeApi) -> None:
     raw = launcher("a")
     raw["spec"]["schedulingGates"] = [{"name": "other"}, *raw["spec"]["schedulingGates"], {"name": "third"}]
     pod = stored(api, raw)
-    patch(api, pod, release(pod))
+    patch(api, pod, gate_removal(pod))
     assert api.objects[path_of(raw)]["spec"]["schedulingGates"] == [{"name": "other"}, {"name": "third"}]
 
 
@@ -561,7 +561,7 @@ def test_a_pod_without_any_selector_can_be_pinned(api: FakeApi) -> None:
     raw = copy.deepcopy(worker("a", 0, 4))
     del raw["spec"]["nodeSelector"]
     pod = stored(api, raw)
-    pinned = patch(api, pod, pin(pod, SERVER_4, "us-02", noted(NOW, {})))
+    pinned = patch(api, pod, pin(pod, SERVER_4, "us-02", note_of(NOW, {})))
     assert pinned
     assert (pinned.pin, pinned.opened) == ("us-02", NOW)
 
@@ -630,5 +630,5 @@ def test_what_the_last_decision_saw_is_kept_for_answers_while_the_replica_leads(
     assert [pod.gated for pod in program.run.scene.pods] == [True] * 5
     program.run()
     assert [pod.gated for pod in program.run.scene.pods] == [False] * 5
-    program.run.leads(leader=False)
+    program.run.set_leader(leader=False)
     assert program.run.scene is None

@@ -164,7 +164,7 @@ def test_conditions_of_a_worker_on_nodes_are_kept_up_to_a_length(part: str) -> N
     worker = read_pod(pod(spec={part: LONG[part]}))
     assert worker
     assert f"at most {MOST_CONDITIONS} parts of {MOST_TEXT} characters are compared" in problem(worker)
-    assert worker.demand.parts == 0
+    assert worker.demand.cost == 0
 
 
 @pytest.mark.parametrize(("gates", "beyond"), [([keys.GATE], 1), ([keys.GATE], 0), ([], 1)])
@@ -186,7 +186,7 @@ def test_of_a_pod_that_takes_no_node_it_is_kept_who_it_is_and_what_it_takes() ->
     spec = {**LONG, "containers": [{"resources": {"requests": requests}}], "schedulingGates": []}
     worker = read_pod(pod(spec=spec, metadata={"annotations": {}}))
     assert worker
-    assert (problem(worker), worker.demand.parts, worker.demand.requests) == ("", 0, {"cpu": 1000})
+    assert (problem(worker), worker.demand.cost, worker.demand.requests) == ("", 0, {"cpu": 1000})
 
 
 def test_resources_that_no_node_has_are_not_kept() -> None:

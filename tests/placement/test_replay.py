@@ -34,7 +34,7 @@ from placement.observe.model import (
 )
 from placement.observe.model import Term as Terms
 from placement.replay import decided, read
-from placement.snapshot import KEPT, Snapshot, as_json
+from placement.snapshot import NAMELESS_FIELDS, Snapshot, as_json
 from tests.helpers import examples
 from tests.placement.world import (
     DEMAND,
@@ -273,7 +273,9 @@ def test_other_gates_and_what_is_no_plan_are_hidden() -> None:
 
 def test_of_each_text_of_a_pod_or_node_it_is_known_whether_it_is_a_name() -> None:
     texts = {field.name for kind in (Pod, Node) for field in fields(kind) if field.type is str}
-    assert texts - KEPT == {"namespace", "name", "uid", "job", "node", "plan"}, "add it to KEPT, if not"
+    assert texts - NAMELESS_FIELDS == {"namespace", "name", "uid", "job", "node", "plan"}, (
+        "add it to NAMELESS_FIELDS, if not"
+    )
 
 
 def call(*words: str) -> Any:

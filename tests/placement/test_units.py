@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from placement.observe.model import UNITS, Kind, Units
-from placement.observe.units import followed
+from placement.observe.units import watch_units
 from tests.rules.tables import mounted
 
 RACKS = "families: [{name: racks, units: [{label: example.com/rack, nodes: 18}]}]\n"
@@ -21,7 +21,7 @@ def test_a_broken_or_missing_table_takes_no_unit_from_placed_jobs(
 ) -> None:
     rows = tmp_path / "rules.yaml"
     rows.write_text(broken)
-    units = followed(tmp_path).refresh
+    units = watch_units(tmp_path).refresh
     with caplog.at_level(logging.ERROR, "placement"):
         assert units() == units() == UNITS
         rows.write_text(RACKS)
@@ -35,7 +35,7 @@ def test_a_broken_or_missing_table_takes_no_unit_from_placed_jobs(
 
 def test_a_file_that_the_webhook_does_not_read_has_no_effect(tmp_path: Path) -> None:
     (tmp_path / "racks.yxml").write_text(RACKS)
-    assert followed(tmp_path).refresh() == UNITS
+    assert watch_units(tmp_path).refresh() == UNITS
 
 
 def test_all_files_are_of_one_version_of_a_mounted_config_map(
@@ -51,6 +51,6 @@ def test_all_files_are_of_one_version_of_a_mounted_config_map(
         return opens(file, *mode, **named)
 
     monkeypatch.setattr(Path, "open", opening)
-    units = followed(tmp_path)
+    units = watch_units(tmp_path)
     assert units.value == UNITS
     assert units.refresh() == UNITS | Units({"example.com/rack": Kind(18)})
