@@ -102,10 +102,10 @@ class FakeApi:
             return self._update("PATCH", path, patched)
 
     def delete(
-        self, path: str, preconditions: Mapping[str, str] | None = None, *, grace: int | None = None
+        self, path: str, preconditions: Mapping[str, str] | None = None, *, grace_seconds: int | None = None
     ) -> None:
         """Delete; nothing here needs time to end."""
-        del grace
+        del grace_seconds
         self._writing()
         self._refuse(f"DELETE {path}")
         with self._changed:
