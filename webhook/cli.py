@@ -24,7 +24,7 @@ from webhook.preview.run import EMPTY, preview
 from webhook.preview.text import as_diff, details, headline, row, totals
 from webhook.rules.convert import changes, converted
 from webhook.rules.draft import Draft, with_off
-from webhook.rules.explain import explained
+from webhook.rules.explain import explain_key
 from webhook.rules.lint import doubtful_rows
 from webhook.rules.lint_policies import notes
 from webhook.rules.lint_rules import unsupported_configs
@@ -41,7 +41,7 @@ SAME, DIFFERENT, FAILED = 0, 1, 2
 """The exit codes of ``preview``, which are those of ``kubectl diff``: a code above 1 is an error."""
 
 COUNTED_SECTIONS = {"shapes": "shape", "rules": "rule", "policies": "policy", "guarantees": "guarantee"}
-"""The sections of a table whose rows `rules lint` counts, each with the singular of its name."""
+"""The sections of a table whose rows `rules lint` facts, each with the singular of its name."""
 
 
 class KubectlCommand(click.Command):
@@ -200,7 +200,7 @@ def preview_command(  # noqa: PLR0913 - the options of the command
         _say_previews(form, previews, cases)
         for message, _ in errors:
             say(f"error: {message}", err=True)
-    has_changes = any(part.item["patch"] for item in previews for part in item.parts)
+    has_changes = any(part.report["patch"] for item in previews for part in item.parts)
     has_failed = errors or any(case.about(*FAILURES) for case in cases)
     sys.exit(FAILED if has_failed else DIFFERENT if has_changes else SAME)
 
@@ -248,12 +248,12 @@ def lint(files: tuple[Path, ...], form: str, rules: tuple[Path, ...], *, placeme
 
 def _lint_result(path: Path | None, *, placement: bool) -> dict[str, Any]:
     name, table_notes = str(path or "packaged table"), list[Problem]()
-    numbers, problems = dict[str, int | str](), list[Problem]()
+    facts, problems = dict[str, int | str](), list[Problem]()
     try:
         draft = installed_draft(path, placement=placement)
         table = build(draft)
-        numbers = {section: len(getattr(table, section)) for section in COUNTED_SECTIONS}
-        numbers |= {"revision": table.revision}
+        facts = {section: len(getattr(table, section)) for section in COUNTED_SECTIONS}
+        facts |= {"revision": table.revision}
         problems = [draft.problem(path, message) for path, message, _ in unsupported_configs(table)]
         table_notes = [draft.problem(path, message) for path, message in doubtful_rows(table)]
         table_notes += notes(draft, table, time.time())
@@ -261,19 +261,19 @@ def _lint_result(path: Path | None, *, placement: bool) -> dict[str, Any]:
         problems = [*error.problems]
     except OSError as error:
         problems = [Problem(name, 0, "", str(error.strerror))]
-    return {"table": printable(name), **numbers, "problems": problems, "notes": table_notes}
+    return {"table": printable(name), **facts, "problems": problems, "notes": table_notes}
 
 
-def _say_lint_result(table: str, problems: list[Problem], notes: list[Problem], **numbers: int | str) -> None:
+def _say_lint_result(table: str, problems: list[Problem], notes: list[Problem], **facts: int | str) -> None:
     for problem in problems:
         say(str(problem), err=True)
     if not problems:
-        counts = [
+        texts = [
             f"{count} {singular if count == 1 else section}"
             for section, singular in COUNTED_SECTIONS.items()
-            if (count := numbers[section])
+            if (count := facts[section])
         ]
-        say(f"{table}: {', '.join(counts)}, revision {numbers['revision']}")
+        say(f"{table}: {', '.join(texts)}, revision {facts['revision']}")
     for note in notes:
         say(f"note: {note}", err=True)
 
@@ -290,7 +290,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
     table = build(draft)
     if name:
         row = row_of(draft, name)
-        say(row, nl=False) if row else _fail(_no_row(draft, name))
+        say(row, nl=False) if row else _fail(_unknown_row_message(draft, name))
     elif form == "table":
         # Lines are wrapped only for a terminal, so that a line of other output is a row, as in kubectl.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
@@ -299,7 +299,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
         say(dump_yaml(with_off(draft.raw)), nl=False)
 
 
-def _no_row(draft: Draft, name: str) -> str:
+def _unknown_row_message(draft: Draft, name: str) -> str:
     if Path(name).exists():
         return f"{name} is a file and not the name of a row: write -f {name} to show this table"
     names = [row["name"] for _, row in draft.named]
@@ -311,7 +311,7 @@ def _no_row(draft: Draft, name: str) -> str:
 def explain(key: str) -> None:
     """Explain a key of a rule table, such as `match.labels`; without KEY, list the keys of a table."""
     try:
-        say(explained(key), nl=False)
+        say(explain_key(key), nl=False)
     except LookupError as error:
         _fail(str(error.args[0]))
 

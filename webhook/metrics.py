@@ -33,7 +33,7 @@ class Metrics(Collector):
         options: dict[str, Any] = {"namespace": PREFIX, "registry": self.registry}
         self._reviews = Counter("reviews", "Reviews answered.", ("endpoint", "verdict"), **options)
         self._rules = Counter("rules_fired", "Rules that fired.", ("rule",), **options)
-        self._shadow = Counter(
+        self._shadow_reviews = Counter(
             "shadow_reviews",
             "New objects that a row in shadow mode would have changed or refused.",
             ("verdict",),
@@ -45,14 +45,14 @@ class Metrics(Collector):
             ("rule", "state"),
             **options,
         )
-        self._bad = Counter("bad_requests", "Bodies that are not a review.", **options)
-        self._failed = Counter("failures", "Reviews with an internal error.", **options)
+        self._bad_requests = Counter("bad_requests", "Bodies that are not a review.", **options)
+        self._failures = Counter("failures", "Reviews with an internal error.", **options)
         self._seconds = Histogram(
             "review_seconds", "Time to answer.", ("endpoint",), buckets=BUCKETS, **options
         )
         self._reloads = Counter(
             "reloads",
-            "Changes of the table's or the certificate's files, reloaded or refused.",
+            "Changes of the files of the table or the certificate, which were reloaded or refused.",
             ("file", "result"),
             **options,
         )
@@ -73,9 +73,9 @@ class Metrics(Collector):
     ) -> None:
         """Counts an answer."""
         if status in {HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}:
-            self._bad.inc()
+            self._bad_requests.inc()
         elif status != HTTPStatus.OK:
-            self._failed.inc()
+            self._failures.inc()
         else:
             self._reviews.labels(endpoint, summary.verdict).inc()
             self._seconds.labels(endpoint).observe(seconds)
@@ -87,7 +87,7 @@ class Metrics(Collector):
                     self._count_shadow(shadow)
 
     def _count_shadow(self, summary: Summary) -> None:
-        self._shadow.labels(summary.verdict).inc()
+        self._shadow_reviews.labels(summary.verdict).inc()
         for state, rules in (("fired", summary.rules), ("refused", summary.refusing)):
             for rule in rules:
                 self._shadow_rules.labels(rule, state).inc()

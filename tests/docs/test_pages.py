@@ -231,8 +231,8 @@ def test_rule_tables_load(block: Block) -> None:
 def test_each_shape_and_each_kind_has_an_example() -> None:
     files = sorted((REPOSITORY / "examples").glob("*.yaml"))
     text = [each for file in files for each in read_documents(file.read_bytes(), file.name)]
-    shown = [each for each in preview(load_default(), text) if each.item["workload"]]
-    assert {each.item["outcome"] for each in shown} == {OutcomeKind.CHANGED}
-    assert {each.item["job"]["shape"] for each in shown} == {row.name for row in load_default().shapes}
-    kinds = {kind_of(each.seen.object).rpartition("/")[2] for each in shown}
+    shown = [each for each in preview(load_default(), text) if each.report["workload"]]
+    assert {each.report["outcome"] for each in shown} == {OutcomeKind.CHANGED}
+    assert {each.report["job"]["shape"] for each in shown} == {row.name for row in load_default().shapes}
+    kinds = {kind_of(each.run.object).rpartition("/")[2] for each in shown}
     assert kinds == {"MPIJob", "Job", "JobSet", "LeaderWorkerSet", "PyTorchJob"}

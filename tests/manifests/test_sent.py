@@ -35,7 +35,7 @@ def _labelled(labels: dict[str, str]) -> dict[str, Any]:
 
 def _notes(obj: Any) -> list[str]:
     (shown,) = preview(load_installed(), read_documents(dump_yaml(obj)))
-    return list(shown.item["notes"])
+    return list(shown.report["notes"])
 
 
 def test_the_table_of_a_preview_is_that_of_the_default_installation(tmp_path: Path) -> None:

@@ -418,9 +418,9 @@ def test_what_the_api_server_will_refuse_is_named_with_its_field_and_its_line(na
     """Protects from a preview of a job that no cluster takes; a newer API server may know more keys."""
     more, words = REFUSED[name]
     (shown,) = preview(TABLE, read_documents(dump_yaml(job(CONTAINER, more))))
-    entries = [text for text in shown.item["warnings"] if "the API server refuses" in text]
+    entries = [text for text in shown.report["warnings"] if "the API server refuses" in text]
     assert [words in text for text in entries] == [True] * bool(words)
-    assert all(shown.line_of(text) > shown.seen.document.line for text in entries)
+    assert all(shown.line_of(text) > shown.run.document.line for text in entries)
 
 
 ENDING = put(TEMPLATE, ("spec", "restartPolicy"), "OnFailure")
@@ -466,7 +466,7 @@ QUOTED: dict[str, Any] = {
 def test_numbers_in_quotes_outside_of_the_templates_are_refused_as_well(field: str) -> None:
     """Protects from a preview that places what kubectl refuses."""
     (shown,) = preview(TABLE, read_documents(dump_yaml(QUOTED[field])))
-    (text,) = (text for text in shown.item["warnings"] if "the API server refuses" in text)
+    (text,) = (text for text in shown.report["warnings"] if "the API server refuses" in text)
     assert text.startswith(f"the API server refuses {field}: must be ")
 
 
@@ -481,8 +481,8 @@ def test_numbers_of_kinds_that_are_not_packaged_may_be_texts() -> None:
 def test_what_a_denial_names_is_not_named_again() -> None:
     """Protects people from reading of one mistake twice."""
     (shown,) = preview(TABLE, read_documents(dump_yaml(job(POD, {"affinity": "x"}))))
-    assert "affinity must be a map" in shown.item["sentence"]
-    assert shown.item["warnings"] == []
+    assert "affinity must be a map" in shown.report["sentence"]
+    assert shown.report["warnings"] == []
 
 
 def test_programs_may_look_like_templates() -> None:
@@ -496,7 +496,7 @@ def test_templates_of_another_kind_are_for_its_controller() -> None:
     """Protects from false warnings about Argo's Workflows, policies and alerts, except about their names."""
     alert = {"apiVersion": "example.com/v1", "kind": "Alert", "metadata": {"name": "$NAME"}}
     (shown,) = preview(TABLE, read_documents(json.dumps({**alert, "spec": {"text": "{{ $labels.x }} <x>"}})))
-    assert [text.rpartition(": ")[2] for text in shown.item["warnings"]] == ['metadata.name is "$NAME"']
+    assert [text.rpartition(": ")[2] for text in shown.report["warnings"]] == ['metadata.name is "$NAME"']
 
 
 UNREADABLE = {

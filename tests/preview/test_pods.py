@@ -172,5 +172,5 @@ def test_a_form_that_has_no_pods_is_refused() -> None:
 def test_a_worker_of_a_placed_job_is_placed_with_its_job() -> None:
     """Protects who looks at the Pods of a job from the answer that they are not placed."""
     (job,) = preview(load_installed(), read_documents(dump_yaml(mpijob(4)), "job"), None, 0, pods=True)
-    sentences = [pod.item["sentence"] for pod in job.pods]
+    sentences = [pod.report["sentence"] for pod in job.pods]
     assert "placed: with the 4 Pods of its job; the job waits until all 4 nodes are free" in sentences

@@ -21,7 +21,7 @@ from webhook.cli import main
 from webhook.documents import read_documents
 from webhook.engine import Request, admit
 from webhook.objects.tree import get
-from webhook.preview.sentence import PlacementVerdict, Seen, judge
+from webhook.preview.sentence import DryRun, JobVerdict, judge
 from webhook.preview.views import preview_blueprint
 from webhook.rules.load import load_installed
 from webhook.rules.source import TableSource
@@ -120,7 +120,7 @@ def test_a_public_case_has_the_same_sentence_in_every_output(path: Path) -> None
 def test_every_sentence_is_one_bounded_printable_line(obj: Any) -> None:
     (document,) = read_documents(json.dumps(obj))
     outcome = admit(TABLE, Request(obj, "default", explain=True))
-    _, text, _ = judge(Seen(TABLE, document, "default", obj, outcome))
+    _, text, _ = judge(DryRun(TABLE, document, "default", obj, outcome))
     assert text.isprintable()
     assert len(text) <= MAX_MESSAGE_LENGTH
-    assert text.startswith(tuple(f"{word}: " for word in PlacementVerdict))
+    assert text.startswith(tuple(f"{word}: " for word in JobVerdict))

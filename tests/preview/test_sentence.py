@@ -53,7 +53,7 @@ def shown(
 
 
 def sentence(item: Preview) -> str:
-    return str(item.item["sentence"])
+    return str(item.report["sentence"])
 
 
 def with_ranks() -> Any:
@@ -129,8 +129,8 @@ CASES = {
         requesting("aws.amazon.com/neuron", nodeSelector={"kubernetes.io/arch": "arm64"}),
         (
             "not placed: no node can take its workers: the node selector or required affinity of the workers"
-            " leaves out kubernetes.io/arch amd64, or kubernetes.io/os linux, which the nodes of"
-            " trn2u.48xlarge have; remove that"
+            " excludes kubernetes.io/arch amd64, or kubernetes.io/os linux, which the nodes of"
+            " trn2u.48xlarge have; remove this condition"
         ),
     ),
     "a misspelt resource": (
@@ -228,13 +228,13 @@ def test_a_job_with_devices_and_without_a_label_is_not_placed_for_the_label(tmp_
         "- {name: ours, reason: x, match: {role: worker}, warn: this is not placed}\n"
     )
     item = shown(mpijob(4), table, tmp_path)
-    assert "this is not placed" in item.item["warnings"]
+    assert "this is not placed" in item.report["warnings"]
     assert sentence(item).endswith("but no rule of the table gives them a job label")
 
 
 def test_a_stored_job_is_placed_as_it_was() -> None:
     once = shown(mpijob(4))
-    assert sentence(shown(once.seen.outcome.after)) == sentence(once)
+    assert sentence(shown(once.run.outcome.after)) == sentence(once)
 
 
 RUNNING: Json = {"startTime": "2026-11-25T12:00:00Z"}
@@ -251,17 +251,17 @@ SUCCEEDED: Json = RUNNING | {"conditions": [{"type": "Succeeded", "status": "Tru
 )
 def test_a_preview_of_an_update_of_a_job_with_pods_has_their_place(status: Json, text: str) -> None:
     """Protects from "not placed" of a job that runs, whose file has no placement annotation."""
-    stored = {**shown(mpijob(4)).seen.outcome.after, "status": status}
+    stored = {**shown(mpijob(4)).run.outcome.after, "status": status}
     assert sentence(shown(mpijob(4), old=stored)) == text
 
 
 @pytest.mark.parametrize("workers", [8, 3])
 def test_a_job_that_runs_keeps_the_place_of_its_first_size(workers: int) -> None:
     """Protects from a preview of a new number of workers that leaves out their place."""
-    stored = {**shown(mpijob(4)).seen.outcome.after, "status": RUNNING}
+    stored = {**shown(mpijob(4)).run.outcome.after, "status": RUNNING}
     assert sentence(shown(mpijob(workers), old=stored)) == (
         f"placed: {ONE}; the update does not change the placement: for {workers} nodes, "
-        "delete the job and create it again"
+        "delete and recreate the job"
     )
 
 
@@ -277,8 +277,8 @@ def test_nothing_is_placed_in_a_namespace_that_is_not_sent() -> None:
         obj["metadata"]["namespace"] = "kube-system"
         item = shown(obj)
         assert sentence(item) == "not placed: the webhook is not called for namespace kube-system"
-        assert (item.item["patch"], item.item["denials"], item.item["warnings"]) == ([], [], [])
-        assert len(item.item["notes"]) == 1
+        assert (item.report["patch"], item.report["denials"], item.report["warnings"]) == ([], [], [])
+        assert len(item.report["notes"]) == 1
     job = requesting("aws.amazon.com/neuron")["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
     other = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": job}}
     refused = sentence(shown(annotated(other, node_config="4")))

@@ -4,15 +4,15 @@ import pytest
 
 from tests.helpers import load_text
 from tests.rules.tables import EXTENDS, SOURCE
-from webhook.rules.explain import explained, keys_by_path
+from webhook.rules.explain import explain_key, keys_by_path
 
 BELOW = {"candidates", "workloads", "rules", "policies", "rules.match"}
 """Keys of which the keys below are the example."""
 
 
 def test_a_key_is_named_by_the_end_of_its_path_where_no_other_ends_so() -> None:
-    text = explained("match.labels")
-    assert text == explained("rules.match.labels")
+    text = explain_key("match.labels")
+    assert text == explain_key("rules.match.labels")
     first, *_, example = text.splitlines()
     assert first == "labels <map of text or a list of these>"
     assert example == "  For example: labels: {kueue.x-k8s.io/queue-name: Exists}"
@@ -27,7 +27,7 @@ def test_a_key_is_named_by_the_end_of_its_path_where_no_other_ends_so() -> None:
 )
 def test_another_name_is_answered_with_those_that_are_meant(path: str, message: str) -> None:
     with pytest.raises(LookupError) as messages:
-        explained(path)
+        explain_key(path)
     assert messages.value.args == (message,)
 
 
@@ -50,7 +50,7 @@ def test_another_name_is_answered_with_those_that_are_meant(path: str, message: 
     ],
 )
 def test_the_type_and_the_default_are_words_and_the_keys_below_follow(path: str, line: str) -> None:
-    lines = explained("workloads.fields" if path == "fields" else path).splitlines()
+    lines = explain_key("workloads.fields" if path == "fields" else path).splitlines()
     assert line in lines
 
 

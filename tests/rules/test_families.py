@@ -48,7 +48,7 @@ PODS = """families:
 def sentence(job: dict[str, Any], table: Table | None = None) -> str:
     """Returns the sentence of a preview, with all families on."""
     (shown,) = preview(table or families(), read_documents(json.dumps(job)), namespace="default")
-    return str(shown.item["sentence"])
+    return str(shown.report["sentence"])
 
 
 @pytest.mark.parametrize(

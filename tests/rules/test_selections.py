@@ -40,7 +40,9 @@ KNOWN_HERE = [
 def test_an_instance_type_with_a_label_of_the_cluster_is_a_warning(spec: Any, label: str) -> None:
     result = outcome(TABLE, mpijob(4, worker_spec=spec))
     (warning,) = result.warnings
-    assert warning.startswith(f"the workers select nodes by {label} and by no instance type, so the selector")
+    assert warning.startswith(
+        f"the workers select nodes by {label} and by no instance type, so the webhook adds"
+    )
     selector = get(result.after, (*WORKER, "spec", "nodeSelector"))
     assert selector == {**spec.get("nodeSelector", {}), TYPE: "trn2u.48xlarge"}
 

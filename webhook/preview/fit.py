@@ -70,21 +70,21 @@ def question_of(previews: Sequence[Preview]) -> str:
     job, *others = previews
     if others:
         return json.dumps({"error": f"the text has {len(previews)} objects: send one job"})
-    name = job.item["object"]["name"] or job.item["object"]["generateName"]
+    name = job.report["object"]["name"] or job.report["object"]["generateName"]
     pods = [
-        {"count": pod.seen.share.last - pod.seen.share.first + 1, "pod": pod.seen.outcome.after}
+        {"count": pod.run.share.last - pod.run.share.first + 1, "pod": pod.run.outcome.after}
         for pod in job.pods
-        if pod.seen.share
+        if pod.run.share
     ]
-    replicas = get(job.seen.outcome.after, ("spec", "replicas"))
+    replicas = get(job.run.outcome.after, ("spec", "replicas"))
     return json.dumps(
         {
-            "namespace": job.seen.namespace,
+            "namespace": job.run.namespace,
             "name": name,
             "sets": replicas if isinstance(replicas, int) else 1,
-            "pods": pods if job.item["verdict"] == "placed" else [],
-            "title": job.seen.title,
-            "sentence": job.item["sentence"],
+            "pods": pods if job.report["verdict"] == "placed" else [],
+            "title": job.run.title,
+            "sentence": job.report["sentence"],
         }
     )
 

@@ -22,7 +22,7 @@ def as_yaml(previews: Iterable[Preview]) -> str:
     """Returns the objects as they would be stored, as YAML documents. A comment above a Pod names it."""
     parts = (part for item in previews for part in item.parts)
     texts = (
-        f"# {printable(part.seen.title)}\n" * bool(part.seen.share) + dump_yaml(part.seen.outcome.after)
+        f"# {printable(part.run.title)}\n" * bool(part.run.share) + dump_yaml(part.run.outcome.after)
         for part in parts
     )
     return "---\n".join(texts)
@@ -31,13 +31,13 @@ def as_yaml(previews: Iterable[Preview]) -> str:
 def as_json(previews: Iterable[Preview]) -> str:
     """Returns all reports, as ``preview.schema.json`` describes them."""
     kind = {"apiVersion": "ultraserver-webhook.io/v1alpha1", "kind": "Preview"}
-    items = [preview.item | {"received": preview.seen.object} for preview in previews]
+    items = [preview.report | {"received": preview.run.object} for preview in previews]
     return json.dumps(kind | {"items": items}, indent=2) + "\n"
 
 
 def as_patch(previews: Iterable[Preview]) -> str:
     """Returns the JSON Patch (RFC 6902) of each object, each as a JSON list on one line."""
-    return "".join(json.dumps(preview.item["patch"]) + "\n" for preview in previews)
+    return "".join(json.dumps(preview.report["patch"]) + "\n" for preview in previews)
 
 
 class Finding(NamedTuple):
@@ -64,18 +64,16 @@ class Case(NamedTuple):
 
 def case_of(preview: Preview, *, must_place: bool) -> Case:
     """Returns the case of a document. With ``must_place``, the case fails if the document is not placed."""
-    item, (file, line) = preview.item, preview.item["source"].values()
+    item, (file, line) = preview.report, preview.report["source"].values()
     is_job_not_placed = item["job"] and item["verdict"] == "not placed" and not item["shadow"]
     is_placed = item["denials"] or (item["job"] and not is_job_not_placed)
     reason = item["sentence"] if is_job_not_placed else f"not a candidate: {item['reason']}"
     findings = [Finding("not placed", line, reason)] if must_place and not is_placed else []
     for part in preview.parts:
-        prefix = f"Pod {part.seen.share}: " if part.seen.share else ""
+        prefix = f"Pod {part.run.share}: " if part.run.share else ""
         findings += [Finding(about, part.line_of(text), f"{prefix}{text}") for about, text in part.texts]
     findings += [Finding("change", line, item["sentence"])] if item["patch"] else []
-    return Case(
-        file, line, preview.seen.title, findings, "" if is_placed or item["patch"] else item["reason"]
-    )
+    return Case(file, line, preview.run.title, findings, "" if is_placed or item["patch"] else item["reason"])
 
 
 def unreadable(file: str, line: int, text: str) -> Case:

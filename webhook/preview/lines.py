@@ -35,7 +35,7 @@ def diff_lines(item: Preview) -> Iterator[tuple[str, str, str]]:
 
     The sign is ``+``, ``-``, a space, or ``@`` for omitted lines; the rule is empty if no rule set the line.
     """
-    before, after = (dump_yaml(abridged(obj)) for obj in (item.seen.object, item.seen.outcome.after))
+    before, after = (dump_yaml(abridged(obj)) for obj in (item.run.object, item.run.outcome.after))
     rule_of_line, number = _rule_of_line(item, after), 0
     for text in _unified(before, after).splitlines()[2:]:
         if header := re.match(r"@@ -\S+ \+(\d+)\S* @@ ?(.*)", text):
@@ -65,7 +65,7 @@ def _rule_of_line(item: Preview, text: str) -> Callable[[int], str]:
     """Returns a function that returns the rule of a line's change, or of the next change after the line."""
     (document,) = read_documents(text, "after")
     ends_with_rules: list[tuple[int, str]] = []
-    for change in (change for change in item.item["changes"] if change["after"] is not None):
+    for change in (change for change in item.report["changes"] if change["after"] is not None):
         after, path = change["after"], with_positions(parse_pointer(change["path"]))
         length = len(dump_yaml([abridged(after)]).splitlines())  # outside a list, a scalar ends with dots
         # The value of a key, if it is a map or list, begins on the next line; an item begins after its dash.

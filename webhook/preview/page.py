@@ -62,36 +62,36 @@ def read_form() -> dict[str, Any]:
 
 
 def as_items(previews: Iterable[Preview], first: int) -> str:
-    """Returns previews as JSON for the template; those from ``first`` to the maximum have their changes."""
+    """Returns previews as JSON for the template. A page shows changes of the previews from ``first`` on."""
     items, keys = list(previews), ("verdict", "sentence", "warnings", "hints", "notes")
-    views = [{"title": printable(item.seen.title)} | {key: item.item[key] for key in keys} for item in items]
+    views = [{"title": printable(item.run.title)} | {key: item.report[key] for key in keys} for item in items]
     for item, view in list(zip(items, views, strict=True))[first : first + MOST_WITH_CHANGES]:
         view.update(changes(item))
     return json.dumps({"items": views, "totals": totals(items) if len(items) > 1 else ""})
 
 
 def changes(item: Preview) -> dict[str, Any]:
-    """Returns the changes of a preview, and what the page shows only with them."""
+    """Returns the parts of a preview that the page shows together with the changes."""
     place = item.place
     return {
         "lines": list(diff_lines(item)),
-        "rules": item.item["rules"],
+        "rules": item.report["rules"],
         "place": place
-        and {"name": unit_name(item.seen.table, place), "size": place.size, "workers": place.workers},
-        "yaml": dump_yaml(item.seen.outcome.after),
-        "patch_text": json.dumps(item.item["patch"], indent=2),
-        "pods": [{"title": str(pod.seen.share), "lines": list(diff_lines(pod))} for pod in item.pods],
+        and {"name": unit_name(item.run.table, place), "size": place.size, "workers": place.workers},
+        "yaml": dump_yaml(item.run.outcome.after),
+        "patch_text": json.dumps(item.report["patch"], indent=2),
+        "pods": [{"title": str(pod.run.share), "lines": list(diff_lines(pod))} for pod in item.pods],
     }
 
 
 def render_page(form: dict[str, str], status: int = HTTPStatus.OK, **data: Any) -> Response:  # noqa: ANN401
     """Returns the page with a form and the data of its previews, or an error."""
-    text = render_template("page.html", form=form, most=MOST_WITH_CHANGES, status=status, **data)
-    return make_response(text, status)
+    data |= {"form": form, "most_changes": MOST_WITH_CHANGES, "status": status}
+    return make_response(render_template("page.html", **data), status)
 
 
 def error_page(status: int, code: str, reason: str) -> Response:
-    """Returns an error as HTML for a browser, and as JSON for programs and below the API's path."""
+    """Returns an error as JSON for the API and for programs, and otherwise as HTML."""
     if not request.path.startswith("/v1/") and request.accept_mimetypes.best == "text/html":
         return render_page({}, status, error=reason)
     return as_json(status, code, reason)

@@ -10,7 +10,7 @@ from contract.place import Place
 from webhook.engine.changes import changes
 from webhook.engine.outcome import Outcome, OutcomeKind, RuleOutcome, State
 from webhook.objects.tree import get
-from webhook.preview.sentence import Seen, judge
+from webhook.preview.sentence import DryRun, judge
 from webhook.rows.policies import Mode
 from webhook.rows.table import Rule, Table
 
@@ -32,16 +32,16 @@ class Preview:
     """What the webhook would do to one object.
 
     Attributes:
-        item: The report, which is an item of ``preview.schema.json``.
-        seen: The object and its outcome.
+        report: The report, which is an item of ``preview.schema.json``.
+        run: The object and its outcome.
         place: The placement annotation; None if the object is not placed.
         lines: The line of each hint, by the text of the hint.
         pods: The previews of the object's Pods.
         all_rules: Whether the user wants to see rules that did not fire.
     """
 
-    item: dict[str, Any]
-    seen: Seen
+    report: dict[str, Any]
+    run: DryRun
     place: Place | None
     lines: Mapping[str, int]
     pods: list["Preview"]
@@ -50,7 +50,7 @@ class Preview:
     @property
     def source(self) -> str:
         """Returns the file and the line of the object."""
-        return "{file}:{line}".format(**self.item["source"])
+        return "{file}:{line}".format(**self.report["source"])
 
     @property
     def parts(self) -> tuple["Preview", ...]:
@@ -60,34 +60,34 @@ class Preview:
     @property
     def texts(self) -> Iterator[tuple[str, str]]:
         """Yields the text of each message, after the name for this kind of message."""
-        return ((name, text) for key, name in MESSAGES.items() for text in self.item[key])
+        return ((name, text) for key, name in MESSAGES.items() for text in self.report[key])
 
     def line_of(self, text: str) -> int:
         """Returns the line of the field that a message names, or the first line of the document."""
-        document = self.seen.document
-        if self.seen.share or text in self.lines:
+        document = self.run.document
+        if self.run.share or text in self.lines:
             return self.lines.get(text, document.line)
         return max([document.line, *map(document.line_of, map(path_of, _FIELDS.findall(text)))])
 
 
 def report(
-    seen: Seen,
+    run: DryRun,
     notes: Iterable[str],
     hints: Mapping[str, int],
-    pods: Iterable[Seen] | None,
+    pods: Iterable[DryRun] | None,
     *,
     all_rules: bool,
 ) -> Preview:
     """Returns the preview of an object and its Pods. The values of ``hints`` are lines."""
-    table, document, namespace, obj, outcome, stored, *_ = seen
+    table, document, namespace, obj, outcome, stored, *_ = run
     pod_previews = [report(pod, (), {}, None, all_rules=all_rules) for pod in pods or ()]
-    verdict, sentence, place = judge(seen)
+    verdict, sentence, place = judge(run)
     names = {key: obj.get(key) for key in ("apiVersion", "kind")}
     names |= {key: get(obj, ("metadata", key)) for key in ("name", "generateName")}
     names = {key: text if isinstance(text, str) else "" for key, text in names.items()}
     facts = outcome.facts
     numbers = {key: int(facts[key]) for key in ("workers", "nodes", "nodeConfig") if key in facts}
-    item = {
+    content = {
         "source": {"file": document.source, "line": document.line},
         "operation": "CREATE" if stored is None else "UPDATE",
         "object": {"namespace": namespace, **names},
@@ -117,13 +117,13 @@ def report(
         "notes": list(notes),
         "hints": list(hints),
     }
-    return Preview(item, seen, place, hints, pod_previews, all_rules)
+    return Preview(content, run, place, hints, pod_previews, all_rules)
 
 
 def _pod_item(pod: Preview) -> dict[str, Any]:
     """Returns the report's item for consecutive Pods of a job with the same outcome."""
-    share = pod.seen.share._asdict() if pod.seen.share else {}
-    return {**share, "pod": pod.seen.object, "preview": pod.item}
+    share = pod.run.share._asdict() if pod.run.share else {}
+    return {**share, "pod": pod.run.object, "preview": pod.report}
 
 
 def _shadow(outcome: Outcome) -> dict[str, Any] | None:
@@ -149,10 +149,8 @@ def _rule_source(table: Table, rule: str, key: str) -> dict[str, Any]:
 
 def _rules(table: Table, outcome: Outcome, *, all_rules: bool) -> Iterator[dict[str, Any]]:
     """Yields the outcomes of all rules, or of those for this kind of object, with the source of each rule."""
-    rows, is_candidate = (
-        {row.name: row for row in outcome.rules},
-        outcome.default_kind is OutcomeKind.UNCHANGED,
-    )
+    rows = {row.name: row for row in outcome.rules}
+    is_candidate = outcome.default_kind is OutcomeKind.UNCHANGED
     for rule in table.rules:
         row = rows.get(rule.name) or (_not_evaluated(rule, outcome) if all_rules else None)
         if row and (all_rules or rule.match.candidate in {None, is_candidate}):

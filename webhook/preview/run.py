@@ -22,7 +22,7 @@ from webhook.objects.tree import Json, WrongTypeError, get
 from webhook.preview.hints import hints, refusals
 from webhook.preview.report import Preview, report
 from webhook.preview.sent import SYSTEM_NAMESPACES, creates_jobs, not_sent, system_outcome
-from webhook.preview.sentence import Seen, Share
+from webhook.preview.sentence import DryRun, Share
 from webhook.rows.table import Table
 
 _PROGRESS_PODS = 2000
@@ -85,10 +85,10 @@ def preview(  # noqa: PLR0913 - the options of the command
         # In the cluster, the API server refuses these fields before it calls the webhook.
         messages = messages_of("invalid-field", refusals(table, obj, outcome.denials))
         outcome = replace(outcome, warnings=limit_messages([*outcome.warnings, *messages]))
-        seen = Seen(table, item, object_namespace, obj, outcome, stored, _hint(item, outcome))
-        evaluated, notes = _pods(seen, now, numbers, report_progress) if pods else (None, ())
+        run = DryRun(table, item, object_namespace, obj, outcome, stored, _hint(item, outcome))
+        evaluated, notes = _pods(run, now, numbers, report_progress) if pods else (None, ())
         notes = (note, *notes) if note else notes
-        previews.append(report(seen, notes, lines, evaluated, all_rules=all_rules))
+        previews.append(report(run, notes, lines, evaluated, all_rules=all_rules))
     return previews
 
 
@@ -102,10 +102,10 @@ def _hint(document: Document, outcome: Outcome) -> str:
 
 
 def _pods(
-    job: Seen, now: float, numbers: Iterator[int], report_progress: Callable[[str], None]
-) -> tuple[list[Seen], tuple[str, ...]]:
+    job: DryRun, now: float, numbers: Iterator[int], report_progress: Callable[[str], None]
+) -> tuple[list[DryRun], tuple[str, ...]]:
     """Returns the evaluated Pods of a job, and notes. Consecutive Pods with the same outcome are one item."""
-    pods: list[Seen] = []
+    pods: list[DryRun] = []
     created_pods, notes = _created_pods(job)
     for index, (group, number, size, pod) in enumerate(created_pods):
         if next(numbers, None) is None:
@@ -126,16 +126,16 @@ def _pods(
     return pods, notes
 
 
-def _created_pods(seen: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
+def _created_pods(run: DryRun) -> tuple[Iterable[tuple[str, int, int, Json]], tuple[str, ...]]:
     """Returns the Pods that an operator would create for an object, and notes about other Pods."""
     try:
-        job = read_job(seen.table, Request(seen.object, seen.namespace))
+        job = read_job(run.table, Request(run.object, run.namespace))
     # If the mode of the table is off, this is the first time that the job is read.
     except (JobError, WrongTypeError) as error:
-        return (), () if seen.outcome.denials else (f"its Pods are not known: {cut(str(error))}",)
+        return (), () if run.outcome.denials else (f"its Pods are not known: {cut(str(error))}",)
     if job is None:
-        return (), (f"its Pods are not known: {seen.outcome.reason}",)
-    if seen.outcome.denials or job.is_pod:
+        return (), (f"its Pods are not known: {run.outcome.reason}",)
+    if run.outcome.denials or job.is_pod:
         return (), ()
     group_name = job.workload.group
     are_created_later = any(group.index and not group.is_numbered for group in job.groups)
@@ -143,7 +143,7 @@ def _created_pods(seen: Seen) -> tuple[Iterable[tuple[str, int, int, Json]], tup
         group_name
     )
     notes += ["its Pods do not all exist at once: their numbers may differ from these"] * are_created_later
-    return pods_of(job, seen.outcome.after), tuple(notes)
+    return pods_of(job, run.outcome.after), tuple(notes)
 
 
 def _effects(outcome: Outcome) -> tuple[object, ...]:

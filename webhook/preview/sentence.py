@@ -27,7 +27,7 @@ NO_DEVICES: Final = {"none": "{}", "some": "some of {}", "unknown": "{} of their
 """The reason why a job is not placed, by the way in which its workers get devices."""
 
 
-class PlacementVerdict(StrEnum):
+class JobVerdict(StrEnum):
     """The verdicts on an object."""
 
     PLACED = "placed"
@@ -48,8 +48,8 @@ class Share(NamedTuple):
         return self.group if self.of == 1 else f"{self.group} {numbers} of {self.of}"
 
 
-class Seen(NamedTuple):
-    """An object that the engine has evaluated, and the outcome.
+class DryRun(NamedTuple):
+    """The dry run of an object's admission: the object and the outcome.
 
     Attributes:
         document: The document of the object, or of the job of a Pod.
@@ -75,61 +75,58 @@ class Seen(NamedTuple):
         return f"{pods}{obj.get('kind', 'Unknown')} {self.namespace}/{name}"
 
 
-def judge(item: Seen) -> tuple[PlacementVerdict, str, Place | None]:
+def judge(run: DryRun) -> tuple[JobVerdict, str, Place | None]:
     """Returns the verdict, the sentence, and the placement annotation if the object is placed.
 
     The sentence is one line: the verdict, a colon, and the nodes or the reason.
     """
-    outcome, place = item.outcome, None
+    outcome, place = run.outcome, None
     if outcome.kind is OutcomeKind.REFUSED:
-        verdict, text = PlacementVerdict.REFUSED, f"{_condition(item, outcome)}{'; '.join(outcome.denials)}"
-    elif _has_ended(item):
-        verdict, text = PlacementVerdict.NOT_PLACED, "the job has ended"
+        verdict, text = JobVerdict.REFUSED, f"{_condition(run, outcome)}{'; '.join(outcome.denials)}"
+    elif _has_ended(run):
+        verdict, text = JobVerdict.NOT_PLACED, "the job has ended"
     elif outcome.unplaced:
-        verdict, text = (
-            PlacementVerdict.NOT_PLACED,
-            f"no node can take its workers: {'; '.join(outcome.unplaced)}",
-        )
-    elif place := _place(item, outcome):
+        verdict, text = JobVerdict.NOT_PLACED, f"no node can take its workers: {'; '.join(outcome.unplaced)}"
+    elif place := _place(run, outcome):
         nodes = f"with the {count_text(place.workers, 'Pod')} of its job"
-        nodes = nodes if _is_pod(item) else _nodes_text(item, outcome, place)
-        verdict, text = PlacementVerdict.PLACED, f"{nodes}; {_start_text(item, place)}"
+        nodes = nodes if _is_pod(run) else _nodes_text(run, outcome, place)
+        verdict, text = JobVerdict.PLACED, f"{nodes}; {_start_text(run, place)}"
     else:
-        verdict, text = PlacementVerdict.NOT_PLACED, _why_not(item)
+        verdict, text = JobVerdict.NOT_PLACED, _why_not(run)
     return verdict, cut(f"{verdict}: {text}"), place
 
 
-def _why_not(item: Seen) -> str:
-    outcome = item.outcome
-    if _names_node(item, _templates(item, outcome.enforced or outcome)):
+def _why_not(run: DryRun) -> str:
+    outcome = run.outcome
+    if _names_node(run, _templates(run, outcome.enforced or outcome)):
         return "its workers name their node themselves, so no scheduler places them"
     if outcome.enforced and outcome.shadow:
         if outcome.enforced.denials:
             return f"{outcome.reason}. If shadow mode ended, refused: {'; '.join(outcome.enforced.denials)}"
-        place = _place(item, outcome.enforced)
+        place = _place(run, outcome.enforced)
         if place and not outcome.enforced.unplaced:
-            return f"{outcome.reason}. If shadow mode ended: {_nodes_text(item, outcome.enforced, place)}"
-    no_devices = NO_DEVICES.get(outcome.facts.get("devices", ""), "").format(explain_no_device(item.table))
+            return f"{outcome.reason}. If shadow mode ended: {_nodes_text(run, outcome.enforced, place)}"
+    no_devices = NO_DEVICES.get(outcome.facts.get("devices", ""), "").format(explain_no_device(run.table))
     if "shape" in outcome.facts and not no_devices:
         return f"{outcome.reason}, but no rule of the table gives them a job label"
     reason = no_devices or outcome.reason
     needs_device = no_devices or outcome.kind is OutcomeKind.NO_CANDIDATE
-    return f"{reason}. {item.hint}" if needs_device and item.hint else reason
+    return f"{reason}. {run.hint}" if needs_device and run.hint else reason
 
 
-def _nodes_text(item: Seen, outcome: Outcome, place: Place) -> str:
+def _nodes_text(run: DryRun, outcome: Outcome, place: Place) -> str:
     """Returns the number of a job's workers, their units, and whether other jobs may share the units."""
-    templates = _templates(item, outcome)
-    no_group = ", of which there is none now" if get(item.object, ("spec", "replicas")) == 0 else ""
+    templates = _templates(run, outcome)
+    no_group = ", of which there is none now" if get(run.object, ("spec", "replicas")) == 0 else ""
     per_group = f"each group{no_group}: " if place.group else ""
     noun = "Pod" if len(templates) > 1 else "worker"
-    workers = f"{_condition(item, outcome)}{per_group}{count_text(place.workers, noun)}"
+    workers = f"{_condition(run, outcome)}{per_group}{count_text(place.workers, noun)}"
     path = ("spec", "affinity", "podAntiAffinity", REQUIRED)
     all_terms = (term for template in templates for term in maps_at(template, path))
     terms = [term for term in all_terms if "mismatchLabelKeys" not in term]
     is_apart = place.unit != keys.HOSTNAME and any(term.get("topologyKey") == place.unit for term in terms)
     sharing = ", shared with no other job" if is_apart else ""
-    unit, blocks = unit_of(item.table, place), place.workers // place.size
+    unit, blocks = unit_of(run.table, place), place.workers // place.size
     name, plural = (unit and unit.names) or (f"unit of {place.unit}", f"units of {place.unit}")
     empty_nodes = unit.nodes - place.size if unit and is_apart else 0
     if place.size == 1 and not (empty_nodes and place.workers == 1):
@@ -148,9 +145,9 @@ def _nodes_text(item: Seen, outcome: Outcome, place: Place) -> str:
     return f"{workers} in blocks of {place.size} on {blocks} {plural}{sharing}"
 
 
-def _condition(item: Seen, outcome: Outcome) -> str:
+def _condition(run: DryRun, outcome: Outcome) -> str:
     """Returns the chart's value on which an outcome depends, as an if-clause, or an empty text."""
-    value = chart_value(item.object) if not_sent(item.object, item.namespace, outcome) else None
+    value = chart_value(run.object) if not_sent(run.object, run.namespace, outcome) else None
     return f"if the chart has the value {value}, " if value else ""
 
 
@@ -170,20 +167,18 @@ def unit_name(table: Table, place: Place) -> str:
 
 
 def _is_part_of_unit(table: Table, label: str) -> bool:
-    """Returns whether the units with a label are parts of larger units, whose Kueue level is kueueLevel."""
+    """Returns whether the units with a label are parts of larger units of the same family."""
     families = ({unit.label: unit.nodes for unit in family.units} for family in table.families_on)
     return any(sizes[label] < max(sizes.values()) for sizes in families if label in sizes)
 
 
-def _start_text(item: Seen, place: Place) -> str:
+def _start_text(run: DryRun, place: Place) -> str:
     """Returns what starts a job, and what the job waits for."""
-    if item.stored is not None and "shape" not in item.outcome.facts:
-        size = _node_count(item)
+    if run.stored is not None and "shape" not in run.outcome.facts:
+        size = _node_count(run)
         if size in {0, place.workers}:
             return "the update does not change the placement"
-        return (
-            f"the update does not change the placement: for {size} nodes, delete the job and create it again"
-        )
+        return f"the update does not change the placement: for {size} nodes, delete and recreate the job"
     if place.placer is Placer.KUEUE:
         return "Kueue chooses the nodes and starts the job"
     if place.placer is Placer.GANG:
@@ -196,69 +191,70 @@ def _start_text(item: Seen, place: Place) -> str:
     return f"{job} waits until {'both' if place.workers == 2 else f'all {place.workers}'} nodes are free"  # noqa: PLR2004
 
 
-def _node_count(item: Seen) -> int:
+def _node_count(run: DryRun) -> int:
     """Returns the number of nodes that the received object takes, or 0 if the number is not known."""
     try:
-        job = read_job(item.table, Request(item.object, item.namespace))
+        job = read_job(run.table, Request(run.object, run.namespace))
     except (JobError, WrongTypeError):
         return 0
     return job.nodes if job else 0
 
 
-def _is_pod(item: Seen) -> bool:
-    return bool(item.object.get("kind") == "Pod")
+def _is_pod(run: DryRun) -> bool:
+    return bool(run.object.get("kind") == "Pod")
 
 
-def _has_ended(item: Seen) -> bool:
+def _has_ended(run: DryRun) -> bool:
     """Returns whether the stored object is a job that has ended."""
-    conditions = maps_at(item.stored, ("status", "conditions"))
+    conditions = maps_at(run.stored, ("status", "conditions"))
     true_conditions = (condition for condition in conditions if condition.get("status") == "True")
     return any(text_of(condition.get("type")) in END_CONDITIONS for condition in true_conditions)
 
 
-def _names_node(item: Seen, templates: list[Json]) -> bool:
-    return not _is_pod(item) and any(get(template, ("spec", "nodeName")) for template in templates)
+def _names_node(run: DryRun, templates: list[Json]) -> bool:
+    return not _is_pod(run) and any(get(template, ("spec", "nodeName")) for template in templates)
 
 
-def _templates(item: Seen, outcome: Outcome) -> list[Json]:
-    """Returns the templates with a placement annotation; of the stored object, if it has Pods already."""
-    obj = item.stored if outcome.has_pods else outcome.after
+def _templates(run: DryRun, outcome: Outcome) -> list[Json]:
+    """Returns the templates with a placement annotation, of the stored object if its Pods exist already."""
+    obj = run.stored if outcome.has_pods else outcome.after
     return [get(obj, path[:-3]) for path, _ in walk(obj) if path[-3:] == PLACE]
 
 
-def _place(item: Seen, outcome: Outcome) -> Place | None:
-    """Returns the first placement annotation of an object, with blocks of one if its blocks may straddle.
+def _place(run: DryRun, outcome: Outcome) -> Place | None:
+    """Returns the first placement annotation of an object; None if the object is not placed.
 
-    None if the object is not placed: a new job without a shape has no annotation of the webhook.
+    If a block may straddle, the result has blocks of one worker. The annotation of a new job without a shape
+    is ignored, because the webhook did not write it.
     """
-    has_older = item.stored is not None or _is_pod(item)
+    has_older = run.stored is not None or _is_pod(run)
     is_kept = has_older and outcome.kind in {OutcomeKind.CHANGED, OutcomeKind.UNCHANGED}
-    templates = _templates(item, outcome)
-    if not (templates and (is_kept or "shape" in outcome.facts)) or _names_node(item, templates):
+    templates = _templates(run, outcome)
+    if not (templates and (is_kept or "shape" in outcome.facts)) or _names_node(run, templates):
         return None
     try:
         place = parse(text_of(get(templates[0], PLACE)))
     except ContractError:
         return None
-    return place if _keeps_blocks_whole(item, place, templates) else replace(place, size=1)
+    return place if _keeps_blocks_whole(run, place, templates) else replace(place, size=1)
 
 
-def _keeps_blocks_whole(item: Seen, place: Place, templates: list[Json]) -> bool:
+def _keeps_blocks_whole(run: DryRun, place: Place, templates: list[Json]) -> bool:
     """Returns whether terms of the templates, or the placer itself, keep every block on one unit."""
     label, is_one_block = place.unit, place.workers == place.size
     if place.placer is Placer.SCHEDULER and (is_one_block or place.index):
-        # If there are several blocks, a Pod gets the required term by its number when it is created.
+        # If there are several blocks, the required term depends on a Pod's number, and is added to the Pod.
         is_together = _has_terms(templates, label, "podAffinity", *([REQUIRED] if is_one_block else []))
         return is_together and _has_terms(templates, label, "nodeAffinity", REQUIRED)
     if place.placer is Placer.KUEUE:
-        annotations = [map_at(template, PLACE[:2]) for template in templates]
+        annotations = (map_at(template, PLACE[:2]) for template in templates)
         topologies = [
-            [item.get(f"kueue.x-k8s.io/podset-{key}") for key in TOPOLOGIES] for item in annotations
+            [values.get(f"kueue.x-k8s.io/podset-{key}") for key in TOPOLOGIES] for values in annotations
         ]
-        required, slices, size, group = topologies[0]
-        kueue_level = item.table.values.get("kueueLevel", label)
-        levels = (label, label if _is_part_of_unit(item.table, label) else kueue_level)
-        is_whole = slices in levels and size == str(place.size)
+        required, slices, slice_size, group = topologies[0]
+        kueue_level = run.table.values.get("kueueLevel", label)
+        levels = (label, label if _is_part_of_unit(run.table, label) else kueue_level)
+        is_whole = slices in levels and slice_size == str(place.size)
         is_whole = required in levels if is_one_block and required else is_whole
         are_equal = topologies[1:] == topologies[:1] * (len(topologies) - 1)
         return is_whole and are_equal and bool(group or len(topologies) == 1)

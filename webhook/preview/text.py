@@ -11,7 +11,7 @@ from webhook.engine.outcome import State
 from webhook.objects.tree import shown, text_of, walk
 from webhook.preview.lines import unified
 from webhook.preview.report import Preview
-from webhook.preview.sentence import PlacementVerdict
+from webhook.preview.sentence import JobVerdict
 
 AFTER: Final = "after ultraserver-webhook"
 MOST_SHOWN: Final = 100
@@ -34,13 +34,13 @@ def as_why(previews: Iterable[Preview]) -> str:
 
 def headline(item: Preview) -> str:
     """Returns the title of a document and, on the next line, its sentence."""
-    return f"{printable(item.source)}: {printable(item.seen.title)}\n{fold(item.item['sentence'], '  ')}\n"
+    return f"{printable(item.source)}: {printable(item.run.title)}\n{fold(item.report['sentence'], '  ')}\n"
 
 
 def totals(items: Iterable[Preview]) -> str:
     """Returns the number of objects with each verdict, without a line end."""
-    numbers = Counter(item.item["verdict"] for item in items)
-    return ", ".join(f"{numbers[verdict]} {verdict}" for verdict in PlacementVerdict)
+    numbers = Counter(item.report["verdict"] for item in items)
+    return ", ".join(f"{numbers[verdict]} {verdict}" for verdict in JobVerdict)
 
 
 def row(name: str, text: str) -> str:
@@ -52,16 +52,16 @@ def details(item: Preview) -> str:
     """Returns a row for each detail that the sentence does not have: policy, shadow, messages and Pods."""
     rows = [(name, text) for name, text in _messages(item) if name != "refused"]
     for pod, similar in shown_pods(item.pods):
-        rules = ", ".join(rule["name"] for rule in pod.item["rules"] if rule["state"] is State.FIRED)
-        rows.append(("Pod", similar or f"{pod.seen.share}: {pod.item['outcome']}{rules and f' by {rules}'}"))
+        rules = ", ".join(rule["name"] for rule in pod.report["rules"] if rule["state"] is State.FIRED)
+        rows.append(("Pod", similar or f"{pod.run.share}: {pod.report['outcome']}{rules and f' by {rules}'}"))
         rows += [] if similar else pod.texts
     return "".join(row(name, text) for name, text in rows)
 
 
 def as_diff(item: Preview) -> str:
     """Returns the diffs of an object and its Pods, each with the diff that shadow mode prevents."""
-    title, outcome = printable(f"{item.source} ({item.seen.title})"), item.seen.outcome
-    diffs = [unified(item.seen.object, outcome.after, title, AFTER)]
+    title, outcome = printable(f"{item.source} ({item.run.title})"), item.run.outcome
+    diffs = [unified(item.run.object, outcome.after, title, AFTER)]
     if outcome.enforced:
         enforced = outcome.enforced.after
         diffs += [unified(outcome.after, enforced, f"{title} {AFTER}", "if what is in shadow were enforced")]
@@ -78,14 +78,14 @@ def _cut(diff: str) -> str:
 
 def _messages(preview: Preview) -> Iterator[tuple[str, str]]:
     """Yields the name and the text of each message for people, except the reason."""
-    item = preview.item
+    item = preview.report
     yield from (("policy", text) for text in [item["policy"]] if text)
     yield from (("shadow", f"would be refused: {text}") for text in (item["shadow"] or {}).get("denials", ()))
     yield from preview.texts
 
 
 def _explained(preview: Preview) -> Iterator[str]:
-    item = preview.item
+    item = preview.report
     yield headline(preview)
     yield row("reason", item["reason"])
     if job := item["job"]:
@@ -99,25 +99,20 @@ def _explained(preview: Preview) -> Iterator[str]:
         fields.setdefault(change["rule"]["name"] if change["rule"] else "", []).append(_field(change))
     rules = (rule for rule in item["rules"] if preview.all_rules or rule["state"] is not State.SKIPPED)
     for rule in sorted(rules, key=lambda rule: rule["state"] is not State.FIRED):
-        source = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
-        yield row(rule["state"], f"{rule['name']}{source}: {rule['why']}")
+        place = " ({file}:{line})".format(**rule["source"]) if rule["source"] else ""
+        yield row(rule["state"], f"{rule['name']}{place}: {rule['why']}")
         yield from fields.get(rule["name"], ())
     if "" in fields:
-        yield row(
-            "no rule", "the record, the init script of a launcher, and what the webhook removes or restores"
-        )
+        yield row("no rule", "the record, a launcher's init script, and what the webhook removes or restores")
         yield from fields[""]
+    source = printable(preview.source)
     for pod, similar in shown_pods(preview.pods):
-        yield from (
-            [f"{printable(preview.source)}: Pod {printable(similar)}\n"] if similar else _explained(pod)
-        )
+        yield from [f"{source}: Pod {printable(similar)}\n"] if similar else _explained(pod)
 
 
 def _field(change: Mapping[str, Any]) -> str:
-    before, after = (
-        "nothing" if value is None else shown(value, MOST_SHOWN)
-        for value in (change["before"], change["after"])
-    )
+    values = (change["before"], change["after"])
+    before, after = ("nothing" if value is None else shown(value, MOST_SHOWN) for value in values)
     return row("", f"{change['path']}: {after}, was {before}")
 
 
@@ -143,8 +138,8 @@ def _line_about(first: Preview, similar: list[tuple[Preview, Mapping[str, str]]]
     values = (
         f"{key} {text}" + (f" to {last_texts.get(key)}" if parts else "") for key, text in texts.items()
     )
-    share = begin.seen.share and end.seen.share and begin.seen.share._replace(last=end.seen.share.last)
-    return f"{share}: {parts}like {first.seen.share}, with {', '.join(values) or 'no difference'}"
+    share = begin.run.share and end.run.share and begin.run.share._replace(last=end.run.share.last)
+    return f"{share}: {parts}like {first.run.share}, with {', '.join(values) or 'no difference'}"
 
 
 def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[str, str] | None:
@@ -153,9 +148,7 @@ def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[
         return None
     differences: dict[tuple[str, str], str] = {}
     for position, text in other.items():
-        if (
-            first[position] != text
-        ):  # if a text is at several positions, only the first is used, which is a label
+        if first[position] != text:  # if a text is at several positions, the first, a label, is used
             key = next(part for part in reversed(position) if isinstance(part, str))
             differences.setdefault((first[position], text), key)
     return {key: text for (_, text), key in differences.items()}
@@ -163,9 +156,9 @@ def _differences(first: Mapping[Any, str], other: Mapping[Any, str]) -> Mapping[
 
 def _texts(pod: Preview) -> Mapping[Any, str]:
     """Returns the texts that a Pod gets, by position, and its messages; without the digests of the record."""
-    messages = [pod.item[key] for key in ("rules", "warnings", "denials")]
-    texts: dict[Any, str] = {(pod.seen.share and pod.seen.share.group, str(messages)): ""}
-    for change in pod.item["changes"]:
+    messages = [pod.report[key] for key in ("rules", "warnings", "denials")]
+    texts: dict[Any, str] = {(pod.run.share and pod.run.share.group, str(messages)): ""}
+    for change in pod.report["changes"]:
         rule = change["rule"] and change["rule"]["name"]
         for path, value in walk(change["after"], parse_pointer(change["path"])):
             if keys.ADDED_TO_POD not in path:

@@ -151,7 +151,7 @@ def _unknown_rows(
             continue
         ((document, path),) = row.places
         hint, keys = did_you_mean(row[key], names), " and ".join(sorted(new_keys))
-        # A row with only some of these keys may be new. If its name is like a known name, it is misspelt.
+        # A row with only some of the new keys may be new. If its name is like a known name, it is misspelt.
         if not new_keys & row.keys() or (hint and not path[2:]):
             message = f"no row has the name {row[key]!r}{hint}; a new row needs {keys}"
             yield Problem(document.source, document.line_of(path), field_name(path), message)
@@ -173,18 +173,20 @@ def merged(base: Draft, file: Document) -> Draft:
     return Draft(raw, (*base.files, file))
 
 
-def _merged_rows(base: list[Row], rows: list[Row], key: str = "name", *, first: bool = False) -> list[Row]:
-    """Returns the base rows, changed by the rows with the same key, and the new rows first or last."""
+def _merged_rows(
+    base: list[Row], rows: list[Row], key: str = "name", *, new_first: bool = False
+) -> list[Row]:
+    """Returns the base rows, each changed by the rows with its key, and the new rows, first or last."""
     names = {row[key] for row in base}
     changes = defaultdict[str, list[Row]](list)
-    new: list[Row] = []
+    new_rows: list[Row] = []
     for row in rows:
-        (changes[row[key]] if row[key] in names else new).append(row)
+        (changes[row[key]] if row[key] in names else new_rows).append(row)
     # A row with two changes becomes two rows of one name, which lint reports.
-    old = [item for row in base for item in [_changed(row, change) for change in changes[row[key]]] or [row]]
+    old_rows = [item for row in base for item in [_changed(row, item) for item in changes[row[key]]] or [row]]
     # If only the first row that matches is used, new rows come before the packaged rows.
-    before = [row for row in new if first or KEYS_OF_FIRST_RULE & row.keys()]
-    return before + old + [row for row in new if not (first or KEYS_OF_FIRST_RULE & row.keys())]
+    first_rows = [row for row in new_rows if new_first or KEYS_OF_FIRST_RULE & row.keys()]
+    return first_rows + old_rows + [row for row in new_rows if row not in first_rows]
 
 
 def _changed(row: Row, change: Row) -> Row:
@@ -193,9 +195,9 @@ def _changed(row: Row, change: Row) -> Row:
     for section, key in KEY_OF_LIST.items():
         if section in change:
             old_rows = row.get(section, [])
-            keyed = zip(with_keys(old_rows, change[section], key), old_rows, strict=True)
-            base = [Row(value, old.places) for value, old in keyed]
-            new[section] = _merged_rows(base, change[section], key, first=True)
+            pairs = zip(with_keys(old_rows, change[section], key), old_rows, strict=True)
+            base = [Row(value, old.places) for value, old in pairs]
+            new[section] = _merged_rows(base, change[section], key, new_first=True)
     if "claims" in change:
         new["claims"] = {**change["claims"], **row.get("claims", {}), **change["claims"]}
     return new

@@ -17,7 +17,7 @@ TYPES: Final = {"string": "text", "integer": "whole number", "boolean": "true or
 KEYS_OF_NEW_ROWS: Final = {**ROWS, **FAMILY_ROWS}
 """The keys that a new row needs, by the name of the row's list."""
 
-LONGEST: Final = 100
+LONGEST_EXAMPLE: Final = 100
 """Maximum length of an example; longer examples are left out."""
 
 
@@ -25,8 +25,8 @@ class Key(NamedTuple):
     """A key of a row.
 
     Attributes:
-        type: The type in words. The name of a type of row begins with a capital letter.
-        default: The default value; or ``required``, or ``required in a new row``; or empty.
+        type: The type of the key's value in words. If the value is a row, this is the name of its class.
+        default: The default value, ``required``, ``required in a new row``, or an empty text.
         example: An example on one line, or an empty text.
         about: The description.
     """
@@ -44,7 +44,7 @@ class Key(NamedTuple):
         return f"{self.name} <{self.type}>{default}\n{fold(self.about, '  ')}\n"
 
 
-def explained(path: str = "") -> str:
+def explain_key(path: str = "") -> str:
     """Returns the explanation of a key and of the keys in its value; without a path, of the top-level keys.
 
     Raises:
@@ -53,8 +53,8 @@ def explained(path: str = "") -> str:
     keys = keys_by_path()
     matches = [path] if path in keys else [key_path for key_path in keys if key_path.endswith(f".{path}")]
     if path and len(matches) != 1:
-        several = f"several keys have the name {path}: use {' or '.join(matches)}"
-        raise LookupError(several if matches else f"no key has the name {path!r}{did_you_mean(path, keys)}")
+        reason = f"several keys have the name {path}: use {' or '.join(matches)}"
+        raise LookupError(reason if matches else f"no key has the name {path!r}{did_you_mean(path, keys)}")
     if not path:
         return "\n".join(str(key) for key_path, key in keys.items() if key_path == key.name)
     key = keys[matches[0]]
@@ -74,7 +74,7 @@ def keys_by_path() -> Mapping[str, Key]:
 
 
 def _keys(prefix: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterator[tuple[str, Key]]:
-    """Yields the keys in values of a schema, with their paths after the prefix; the values give examples."""
+    """Yields the path, after the prefix, of each key in values of the schema, and the key with an example."""
     maps = [value for value in values if isinstance(value, dict)]
     inner_values = {
         "items": [item for value in values if isinstance(value, list) for item in value],
@@ -100,10 +100,10 @@ def _keys(prefix: str, schema: dict[str, Any], values: Sequence[Json]) -> Iterat
 def _key(name: str, part: dict[str, Any], values: Sequence[Json], required: str) -> Key:
     default = dump_yaml(part["default"]).split("\n")[0] if "default" in part else required
     examples = [value for value in part.get("examples", values) if value]
-    if min(map(_length, examples), default=0) > LONGEST:
+    if min(map(_length, examples), default=0) > LONGEST_EXAMPLE:
         examples += [_first(value) for value in examples]
     shortest = min(examples, key=_length, default=None)
-    has_example = shortest is not None and _length(shortest) <= LONGEST
+    has_example = shortest is not None and _length(shortest) <= LONGEST_EXAMPLE
     example = dump_yaml({name: shortest}, flow=True).strip()[1:-1] if has_example else ""
     type_name = "part of a pod template" if name == "add" else _type(part)
     return Key(name, type_name, default, example, part["description"])
@@ -114,7 +114,7 @@ def _length(value: Json) -> int:
 
 
 def _first(value: Json) -> Json:
-    """Returns a list or a map without all elements but the first."""
+    """Returns a list or a map that has only the first element of the value."""
     value = value[:1] if isinstance(value, list) else value
     return dict([*value.items()][:1]) if isinstance(value, dict) else value
 

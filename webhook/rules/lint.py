@@ -112,8 +112,10 @@ def _duplicates(table: Table) -> PathMessages:
         counts = Counter(row.name for row in rows)
         for index, row in enumerate(rows):
             if counts[row.name] > 1:
-                message = f"{row.name!r} is the name of {counts[row.name]} rows: rename all but one"
-                yield (*path, index, "name"), message
+                yield (
+                    (*path, index, "name"),
+                    f"{row.name!r} is the name of {counts[row.name]} rows: rename one",
+                )
     rule_names: dict[str, str] = {}
     for index, rule in enumerate(table.rules):
         content = repr((rule.match, rule.add, rule.warn, rule.deny, rule.unplaced, rule.unless, rule.placer))
@@ -249,8 +251,9 @@ def _sizes(shape: Shape, unit: Unit | None, path: Path) -> PathMessages:
     workers, config = shape.workers, shape.node_config
     if config.minimum == config.maximum and workers.minimum % config.minimum:
         fix = f"; for jobs on a part of a unit, write nodeConfig: {workers}"
-        if unit and unit.label in keys.NODE_IDS:
-            fix = f"; use nodeConfig {supported_configs(workers)}"
+        fix = (
+            f"; use nodeConfig {supported_configs(workers)}" if unit and unit.label in keys.NODE_IDS else fix
+        )
         way_out = fix if workers.maximum < inf else ""
         yield (*path, "workers"), f"{workers} workers do not fill blocks of {config} (nodeConfig){way_out}"
     elif shape.together == "required" and config.maximum > 1 and workers.maximum > config.maximum:

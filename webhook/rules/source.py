@@ -22,13 +22,13 @@ class TableTexts:
 
     Attributes:
         path: The file or directory that has the texts. None stands for the packaged table.
-        placement: Whether the texts extend a table with the rows of whole-job admission.
-        texts: The texts of the files.
+        placement: Whether the table that the texts extend has the rows of whole-job admission.
+        files: The names and the texts of the files.
     """
 
     path: Path | None
     placement: bool
-    texts: tuple[Text, ...] = ()
+    files: tuple[Text, ...] = ()
 
 
 @lru_cache(maxsize=2)  # the table in use, and the table that replaces it
@@ -40,7 +40,7 @@ def table_of(texts: TableTexts) -> Table:
     """
     if texts.path is None:
         return load_default(placement=texts.placement)
-    return build(draft_of(texts.texts, str(texts.path), packaged_draft(placement=texts.placement)))
+    return build(draft_of(texts.files, str(texts.path), packaged_draft(placement=texts.placement)))
 
 
 def load_error(_: Table, texts: TableTexts) -> str:
@@ -58,8 +58,8 @@ class TableSource:
     A server calls `refresh` periodically to read changed files. Reviews never wait for `refresh`.
 
     Attributes:
-        work: Runs a function that may take long with the table. By default, the function runs in this
-            process; a server sets a `Work` that uses other processes.
+        work: Calls a function with the table. By default, the function runs in this process; a server sets a
+            `Work` that uses another process, because the function may take long.
     """
 
     work: Work
@@ -69,7 +69,7 @@ class TableSource:
 
         Args:
             path: The file, or the directory of its files, such as a mounted ConfigMap.
-            placement: Whether a file, or the packaged table, has the rows of whole-job admission.
+            placement: The chart's value ``placement``, which a directory ignores.
 
         Raises:
             TableError: The table is invalid.

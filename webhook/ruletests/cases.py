@@ -17,7 +17,7 @@ from webhook.engine import Request
 from webhook.engine.outcome import OutcomeKind, State, Verdict
 from webhook.objects.tree import Json, Path, map_at
 from webhook.preview.run import UID, namespace_of
-from webhook.preview.sentence import PlacementVerdict
+from webhook.preview.sentence import JobVerdict
 from webhook.rows.written import Row
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import message_of
@@ -39,16 +39,14 @@ def _an_object(value: Json) -> Json:
 _Object = Annotated[Any, AfterValidator(_an_object)]
 
 
-PLACEMENT_VERDICTS: Final = (PlacementVerdict.PLACED, PlacementVerdict.NOT_PLACED)
+JOB_VERDICTS: Final = (JobVerdict.PLACED, JobVerdict.NOT_PLACED)
 VERDICTS: Final = {"allowed": Verdict.ALLOWED, "warned": Verdict.WARNED, "denied": Verdict.DENIED}
 """The words for an outcome that a case may expect, in addition to the kinds of outcome."""
 
 _Outcome = Annotated[
     str,
     GetPydanticSchema(
-        lambda _, __: core_schema.literal_schema(
-            [*map(str, PLACEMENT_VERDICTS), *VERDICTS, *map(str, OutcomeKind)]
-        )
+        lambda _, __: core_schema.literal_schema([*map(str, JOB_VERDICTS), *VERDICTS, *map(str, OutcomeKind)])
     ),
 ]
 

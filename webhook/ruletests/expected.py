@@ -10,9 +10,9 @@ from webhook.engine.outcome import OutcomeKind, State
 from webhook.objects import record
 from webhook.objects.tree import Json, is_empty, same
 from webhook.preview.lines import abridged, unified
-from webhook.preview.sentence import Seen, judge
+from webhook.preview.sentence import DryRun, judge
 from webhook.rows.table import Table
-from webhook.ruletests.cases import PLACEMENT_VERDICTS, VERDICTS, Case
+from webhook.ruletests.cases import JOB_VERDICTS, VERDICTS, Case
 
 
 def comparable(value: Json) -> Json:
@@ -36,10 +36,10 @@ def _outcome_words(table: Table, case: Case, outcome: Outcome) -> Iterator[str]:
     """Yields every word that a case can use for the outcome."""
     yield outcome.kind
     yield from (word for word, verdict in VERDICTS.items() if verdict is outcome.verdict)
-    if case.expect.outcome in PLACEMENT_VERDICTS:
+    if case.expect.outcome in JOB_VERDICTS:
         (document,) = read_documents(dump_yaml(case.request.object), case.source)
-        seen = Seen(table, document, case.request.namespace, document.value, outcome, case.stored)
-        yield judge(seen)[0]
+        run = DryRun(table, document, case.request.namespace, document.value, outcome, case.stored)
+        yield judge(run)[0]
 
 
 def _outcome(table: Table, case: Case, outcome: Outcome) -> str:

@@ -2,8 +2,7 @@
 
 A connection has these steps, each with one deadline, which progress does not extend:
 
-* handshake, with TLS only;
-* idle, until the first byte of a request arrives;
+* handshake, with TLS only; then idle, until the first byte of a request arrives;
 * request, until the whole body has arrived;
 * served, while the application answers. This step has no deadline, and the connection cannot be closed;
 * response, until the peer has read it. The next step is idle again, or the connection is closed.
@@ -207,10 +206,7 @@ class Peers:
         self.release(peer)
 
     def hold(self, peer: Peer, size: int) -> None:
-        """Counts bytes in memory; above the limit, closes the connection with the most bytes times seconds.
-
-        This product is small for a new review.
-        """
+        """Counts bytes in memory; above the limit, closes the one with the most bytes times seconds."""
         peer.held += size
         self.held += size
         if self.held > self.limits.buffered:
