@@ -35,7 +35,7 @@ MOST_WORKERS: Final = 100_000
 MOST_TERMS: Final = 4
 """Maximum number of terms in the sum of an index."""
 
-LONGEST: Final = 2000
+LONGEST_ANNOTATION: Final = 2000
 """Maximum length of a placement annotation. It is limited because `parse` caches the annotations."""
 
 NAME: Final = "name"
@@ -85,7 +85,7 @@ class Term:
         """Returns the value of the term for a pod.
 
         Raises:
-            ContractError: The pod has no number in this place.
+            ContractError: The source does not exist in the pod, or is not a number.
         """
         metadata = pod["metadata"]
         if self.source == NAME:
@@ -94,11 +94,13 @@ class Term:
                 raise ContractError("there is no number at the end of the pod's name")
             return int(number[1]) * self.factor
         kind, _, key = self.source.partition("/")
-        noun = "variable" if f"{kind}/" == ENV else "label"
-        text = _find_variable(pod, key) if noun == "variable" else (metadata.get("labels") or {}).get(key)
+        source_name = "variable" if f"{kind}/" == ENV else "label"
+        text = (
+            _find_variable(pod, key) if source_name == "variable" else (metadata.get("labels") or {}).get(key)
+        )
         if not isinstance(text, str) or not _NUMBER.fullmatch(text):
             value = text[:40] if isinstance(text, str) else text
-            raise ContractError(f"{noun} {key[:80]} is {value!r}: it must be the pod's number, from 0")
+            raise ContractError(f"{source_name} {key[:80]} is {value!r}: it must be the pod's number, from 0")
         return int(text) * self.factor
 
 
@@ -176,10 +178,12 @@ def parse(text: str) -> Place:
     Raises:
         ContractError: The annotation cannot be read.
     """
-    words = [word.partition("=") for word in text[:LONGEST].split(" ")]
+    words = [word.partition("=") for word in text[:LONGEST_ANNOTATION].split(" ")]
     values = {key: value for key, _, value in words}
     has_known_words = values.keys() <= {*_KEYS} and all(values.values())
-    if len(text) > LONGEST or len(values) < len(words) or not has_known_words:  # lru_cache caches no errors
+    if (
+        len(text) > LONGEST_ANNOTATION or len(values) < len(words) or not has_known_words
+    ):  # lru_cache caches no errors
         raise _make_error(f"it is {text[:80]!r}, not words such as {_KEYS[0]}=gate")
     if values.get("placer") not in PLACERS:
         placer = values.get("placer", "")[:40]

@@ -36,10 +36,10 @@ def evaluate(table: Table, request: Request) -> Outcome:
     ruling = table.find_ruling(request.object, request.namespace, request.now)
     modes = ruling.modes if ruling else table.modes
     policy_note = f" for it, by the policy: {ruling.policy.reason}" if ruling and ruling.policy.mode else ""
-    outcome = _evaluate_with(table, modes.served, request)
+    outcome = _evaluate_with(table, modes.answer_exclusions, request)
     if modes.has_shadow:
         outcome = _add_shadow(
-            outcome, _evaluate_with(table, modes.if_enforced, request), modes.table, policy_note
+            outcome, _evaluate_with(table, modes.enforced_exclusions, request), modes.table, policy_note
         )
     if ruling and outcome.default_kind is not OutcomeKind.NO_WORKLOAD:
         reason = cut(outcome.reason + policy_note) if modes.table is Mode.OFF else outcome.reason
@@ -55,7 +55,7 @@ def _evaluate_with(table: Table, exclusions: Exclusions, request: Request) -> Ou
         if not table.workloads_of(kind):
             progress.reason = cut(f"no workload of the rule table matches kind {kind}")
             progress.default_kind = OutcomeKind.NO_WORKLOAD
-        elif exclusions.table:
+        elif exclusions.whole_table:
             progress.reason = "the whole rule table is switched off"
         else:
             _evaluate_object(table, exclusions.rules, request, progress)
@@ -150,7 +150,7 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
     if job.is_candidate and job.workload.takes_nodes:
         job.shape = choose_shape(job)
         job.job_label = job_id(request, job.name, job.generate_name, job.uid)
-        job.devices = job.own_devices
+        job.devices = job.user_devices
         progress.facts |= {fact: values.by_name[placeholder] for fact, placeholder in FACTS.items()}
         job.missing_placeholders = job.table.placeholders_of[job.workload.name].difference(values.by_name)
     job.placer = job.place.placer if job.place else None

@@ -116,7 +116,7 @@ class Job:
         return find_permitted_types(self.table, self.family, self.by_role[role])
 
     @property
-    def own_devices(self) -> Devices:
+    def user_devices(self) -> Devices:
         """How the workers get their devices without the additions of rules."""
         kinds = {group.devices for group in self.by_role[WORKER]}
         if len(kinds) == 1:

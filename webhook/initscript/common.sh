@@ -159,7 +159,7 @@ ask() {
 # bash takes quadratic time to remove text by a pattern, so long lines are cut first. Their end is kept, because other
 # output comes before the answer.
 take_in() {
-  local line i own='' members=" ${*:3} " IFS=$'\n'
+  local line i other='' members=" ${*:3} " IFS=$'\n'
   for i in "${@:2}"; do answer[i]=''; done
   for line in $1; do
     if [[ $line == "$mark<"[0-9]* ]]; then
@@ -167,10 +167,10 @@ take_in() {
       [[ $members != *" $i "* ]] || answer[i]+=${line#* }$'\n'
     elif [[ $line != *"$mark<"* ]]; then
       ((${#line} < 999)) || line=${line: -999}
-      own+=$'\n'$line
+      other+=$'\n'$line
     fi
   done
-  answer[$2]=$own
+  answer[$2]=$other
 }
 # ask_each WORDS...: calls ask once for each argument, which has the words for ask. Up to 32 calls run in parallel. The
 # length of an answer is limited, because a worker could print text without end.

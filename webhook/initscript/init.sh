@@ -29,14 +29,14 @@ all=("${!hosts[@]}") count=${#hosts[@]}
   bad "$count workers cannot form UltraServers of $n nodes: make replicas a multiple of $n," \
     "or choose another node config (annotation or NEURON_ULTRASERVER_NODE_CONFIG)"
 ((workers <= count)) || bad "$hostfile lists $count workers, the job asked for $workers: $recreate with the wanted replicas"
-declare -A seen=()
+declare -A counts=()
 for i in "${all[@]}"; do
-  seen[${hosts[i]}]+=x
-  [[ ${seen[${hosts[i]}]} != xx ]] || bad "$hostfile lists ${hosts[i]} twice: $recreate"
+  counts[${hosts[i]}]+=x
+  [[ ${counts[${hosts[i]}]} != xx ]] || bad "$hostfile lists ${hosts[i]} twice: $recreate"
 done
 ssh_policy
 
-# Reads the files of the Neuron driver on each worker. The value of a missing file is "-", that of an empty file "empty".
+# Reads the files of the Neuron driver on each worker. A missing file has the value "-", an empty file the value "empty".
 # shellcheck disable=SC2016 # the worker expands the variables
 remote='cd /sys/class/neuron_device 2>/dev/null && for f in ultraserver_mode server_id_$1 node_id_$1 reservation_id node_id
 do

@@ -116,7 +116,7 @@ class Policy(Row):
 class Exclusions(NamedTuple):
     """What an evaluation leaves out: the whole table, or the rules with these names."""
 
-    table: bool
+    whole_table: bool
     rules: frozenset[str]
 
 
@@ -143,13 +143,13 @@ class Modes:
         return Mode.SHADOW in (self.table, *self.rules.values())
 
     @cached_property
-    def served(self) -> Exclusions:
-        """What the evaluation for the answer leaves out: rules that are off or in shadow."""
+    def answer_exclusions(self) -> Exclusions:
+        """The exclusions for the answer to a request: rules that are off or in shadow."""
         return self._exclude(Mode.OFF, Mode.SHADOW)
 
     @cached_property
-    def if_enforced(self) -> Exclusions:
-        """What an evaluation leaves out that also enforces rules in shadow: rules that are off."""
+    def enforced_exclusions(self) -> Exclusions:
+        """The exclusions if rules in shadow were enforced: rules that are off."""
         return self._exclude(Mode.OFF)
 
     def _exclude(self, *modes: Mode) -> Exclusions:

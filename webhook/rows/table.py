@@ -16,7 +16,13 @@ from webhook.objects.tree import Json, map_at
 from webhook.rows import conditions
 from webhook.rows.conditions import Condition, Devices, JobCondition, ObjectCondition, TemplateCondition
 from webhook.rows.families import Family
-from webhook.rows.placeholders import OF_CONTAINER, Filling, lists_in, make_filling, placeholders_in
+from webhook.rows.placeholders import (
+    OF_CONTAINER,
+    FillFunction,
+    lists_in,
+    make_fill_function,
+    placeholders_in,
+)
 from webhook.rows.policies import Guarantee, Mode, ModeKey, Modes, Policies, Policy, Ruling
 from webhook.rows.shapes import Shape, last_number
 from webhook.rows.workloads import ANY, Candidates, Workload
@@ -66,9 +72,9 @@ class MountFree(Row):
         return {"mountPath": self.mount_path, "name": self.name}
 
     @cached_property
-    def fill_mount(self) -> Filling | None:
+    def fill_mount(self) -> FillFunction | None:
         """The function that fills in the mount; None if it has no placeholders."""
-        return make_filling(self.mount)
+        return make_fill_function(self.mount)
 
 
 @dataclass(frozen=True)
@@ -235,9 +241,9 @@ class Rule(Row):
         return _select(self.placeholders, self.match.role, OF_CONTAINER)
 
     @cached_property
-    def fill_fragment(self) -> Filling | None:
+    def fill_fragment(self) -> FillFunction | None:
         """The function that fills in the fragment; None if the fragment is the same for every job."""
-        return make_filling(self.add)
+        return make_fill_function(self.add)
 
     @cached_property
     def missing_value(self) -> str:
