@@ -9,7 +9,7 @@ from webhook.objects.merge import Conflict, Merge, OnConflict
 from webhook.objects.patch import compute_patch
 from webhook.objects.takeback import Budget, take_back
 from webhook.objects.tree import WrongTypeError, digest
-from webhook.rows.placeholders import ABSENT, make_fill_function
+from webhook.rows.placeholders import ABSENT, make_filler
 
 EXISTS = {"key": "server", "operator": "Exists"}
 TYPE = {"key": "type", "operator": "Exists"}
@@ -233,14 +233,14 @@ def test_no_list_is_two_things() -> None:
 
 
 def test_what_a_job_does_not_have_is_left_out_of_a_list_and_of_a_map() -> None:
-    fill = make_fill_function({"a": ["b", "$(x.none)", "$(x.some)"], "c": "$(x.none)"})
+    fill = make_filler({"a": ["b", "$(x.none)", "$(x.some)"], "c": "$(x.none)"})
     assert fill
     assert fill({"x.none": ABSENT, "x.some": ["d"]}) == {"a": ["b", "d"]}
 
 
 def test_a_list_in_a_list_extends_it_by_what_has_another_name() -> None:
     mounts = [{"mountPath": "$(x.at)", "name": "ours"}, "$(x.sshMounts)"]
-    fill = make_fill_function({"volumeMounts": mounts, "envFrom": ["$(x.sshEnvFrom)"]})
+    fill = make_filler({"volumeMounts": mounts, "envFrom": ["$(x.sshEnvFrom)"]})
     assert fill
     at, other = {"mountPath": "/etc/mpi", "name": "theirs"}, {"mountPath": "/b", "name": "ours"}
     ours = {"mountPath": "/etc/mpi", "name": "ours"}
@@ -253,6 +253,6 @@ def test_a_list_in_a_list_extends_it_by_what_has_another_name() -> None:
 def test_two_placeholders_with_one_value_are_one_mount() -> None:
     """Kubernetes refuses a Pod with one path twice; a job may have its keys at that of the host file."""
     mounts = [{"mountPath": "/etc/mpi"}, {"mountPath": "$(x.at)"}, "$(x.sshMounts)"]
-    fill = make_fill_function({"volumeMounts": mounts})
+    fill = make_filler({"volumeMounts": mounts})
     assert fill
     assert fill({"x.at": "/etc/mpi", "x.sshMounts": ABSENT}) == {"volumeMounts": [{"mountPath": "/etc/mpi"}]}

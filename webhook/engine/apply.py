@@ -105,18 +105,18 @@ def _match_all(job: Job, values: Values) -> tuple[list[RuleOutcome | None], _Mat
     job.devices = device_sources[0] if device_sources else job.devices
     early_matches = _match_some(job, values, job.table.placer_rules_of[job.workload.name]) | device_rules
     early_rules = {
-        position: rule for position, (rule, match) in early_matches.items() if isinstance(match, MatchingRule)
+        index: rule for index, (rule, match) in early_matches.items() if isinstance(match, MatchingRule)
     }
     placer_rule = next((rule for rule in early_rules.values() if rule.placer), None)
     if job.shape:
         job.placer = placer_rule.placer if placer_rule else Placer.SCHEDULER
-    for position, rule in early_rules.items():
+    for index, rule in early_rules.items():
         if placer_rule and rule.placer and rule is not placer_rule:
-            early_matches[position] = rule, f"{placer_rule.name} sets the placer"
+            early_matches[index] = rule, f"{placer_rule.name} sets the placer"
     outcomes, other_rules = split_rules(job)
     matches = {
-        position: early_matches.get(position) or (rule, match_rule(rule, job, values))
-        for position, rule in other_rules
+        index: early_matches.get(index) or (rule, match_rule(rule, job, values))
+        for index, rule in other_rules
     }
     # A rule that adds devices matched before `job.devices` changed, and may not match the new value.
     if not early_matches.keys() <= matches.keys():

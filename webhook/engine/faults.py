@@ -132,14 +132,12 @@ def _find_idle(job: Job) -> Faults:
 def _find_resource(job: Job) -> Faults:
     """Yields requests for unknown resources whose name resembles that of a known one."""
     known_names = job.table.resources
-    unknown_requests = [
-        (group, name) for group in job.groups for name in group.amounts if name not in known_names
-    ]
-    if not unknown_requests:
+    requests = [(group, name) for group in job.groups for name in group.amounts if name not in known_names]
+    if not requests:
         return
     full_names = {name.rpartition("/")[2]: name for name in known_names}
     full_names = {suffix: name for suffix, name in full_names.items() if len(suffix) >= SHORTEST_NAME}
-    for group, name in unknown_requests[:MOST_NAMES]:
+    for group, name in requests[:MOST_NAMES]:
         is_similar = any(suffix in name for suffix in full_names)
         suffix = nearest(name.rpartition("/")[2], (*full_names,)) if is_similar else None
         if nearest_name := nearest(name, known_names) or (suffix and full_names[suffix]):
@@ -157,13 +155,13 @@ def _find_key(job: Job) -> Faults:
     for field in similar_paths[:MOST_NAMES]:
         *_, kind, key = map(str, field)
         if (
-            (our_key := _find_nearest_key(key[:100]))
+            (match := _find_nearest_key(key[:100]))
             and kind == "labels"
-            and our_key not in keys.LABELS_FOR_AUTHORS
+            and match not in keys.LABELS_FOR_AUTHORS
         ):
-            yield Fault(field_name(field), shown(get(job.object, field), 40), f"the annotation {our_key}")
-        elif our_key and our_key != key:
-            yield Fault(field_name(field), shown(get(job.object, field), 40), our_key)
+            yield Fault(field_name(field), shown(get(job.object, field), 40), f"the annotation {match}")
+        elif match and match != key:
+            yield Fault(field_name(field), shown(get(job.object, field), 40), match)
 
 
 def _resembles_key(text: str) -> bool:

@@ -80,18 +80,18 @@ def split_rules(job: Job) -> tuple[Sequence[RuleOutcome | None], Sequence[tuple[
     if facts not in cache:
         faults = {None, *job.faults}  # rules for other faults cannot match
         rules = [rule for rule in job.table.rules_of[job.workload.name] if rule.match.fault in faults]
-        skips = [_explain_skip(rule, job) for rule in rules]
-        names = {rule.name for rule, skip in zip(rules, skips, strict=True) if not skip}
+        texts = [_explain_skip(rule, job) for rule in rules]
+        names = {rule.name for rule, skip in zip(rules, texts, strict=True) if not skip}
         for index, rule in enumerate(rules):
-            if not skips[index] and rule.needs and rule.stage == LAST_STAGE and names.isdisjoint(rule.needs):
-                skips[index] = explain_unmet_needs(rule)
+            if not texts[index] and rule.needs and rule.stage == LAST_STAGE and names.isdisjoint(rule.needs):
+                texts[index] = explain_unmet_needs(rule)
                 names.discard(rule.name)
         cache[facts] = (
             [
                 skip and RuleOutcome(rules[index].name, State.SKIPPED, skip)
-                for index, skip in enumerate(skips)
+                for index, skip in enumerate(texts)
             ],
-            [(index, rule) for index, rule in enumerate(rules) if not skips[index]],
+            [(index, rule) for index, rule in enumerate(rules) if not texts[index]],
         )
     return cache[facts]
 

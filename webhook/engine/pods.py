@@ -21,9 +21,8 @@ def pods_of(job: Job, stored_object: Json) -> Iterator[tuple[str, int, int, Json
     first_number = earlier_pods = 0
     for group in job.groups:
         row = group.row
-        is_in_next_group = row.replicas == (
-            Factor(None, 0),
-        )  # its only pod is also the first pod of the next group
+        # The only pod of such a group is also the first pod of the next group.
+        is_in_next_group = row.replicas == (Factor(None, 0),)
         count = 1 if is_in_next_group else min(group.replicas, MOST_WORKERS)
         template, key = get(stored_object, group.path), row.key(job.object, group.path)
         for number in range(first_number, count):
@@ -48,19 +47,14 @@ def _source_values(terms: Sequence[Term], number: int) -> dict[str, str]:
 
 def _make_pod(job: Job, template: Json, values: Mapping[str, str]) -> Json:
     """Returns a Pod of a template, with the operator's labels, variables and name."""
-    template_metadata = {kind: map_at(template, ("metadata", kind)) for kind in ("labels", "annotations")}
+    marks = {kind: map_at(template, ("metadata", kind)) for kind in ("labels", "annotations")}
     labels, variables = (
         {key.removeprefix(kind): text for key, text in values.items() if key.startswith(kind)}
         for kind in (LABEL, ENV)
     )
     labels |= {job.workload.group: "0"} if job.workload.group else {}
     name = {"name": f"{job.name}-{values[NAME]}"} if NAME in values else {}
-    metadata = {
-        **name,
-        "namespace": job.namespace,
-        **template_metadata,
-        "labels": {**template_metadata["labels"], **labels},
-    }
+    metadata = {**name, "namespace": job.namespace, **marks, "labels": {**marks["labels"], **labels}}
     spec = map_at(template, ("spec",))
     if variables:
         env = [{"name": key, "value": text} for key, text in variables.items()]

@@ -39,11 +39,9 @@ def read_job(table: Table, request: Request) -> Job | None:
         obj, groups = request.object, find_groups(table, workload, request.object)
         for group in groups:
             template, key = group.template, group.record_key
-            old_record = record.read(template, key)
-            group.template, is_valid, group.user_marks = record.strip(template, old_record, budget, key)
-            group.record, group.is_record_ignored = (
-                (old_record, False) if is_valid else (None, old_record is not None)
-            )
+            entry = record.read(template, key)
+            group.template, is_valid, group.user_marks = record.strip(template, entry, budget, key)
+            group.record, group.is_record_ignored = (entry, False) if is_valid else (None, entry is not None)
             if group.template is not template:
                 obj = put(obj, group.path, group.template)
         if not workload.mismatch(obj):
@@ -73,23 +71,13 @@ def build_job(obj: Json, groups: Sequence[Group], request: Request, workload: Wo
     for group in groups:
         _read_numbers(group, obj, node_counts, takes_node=group in node_groups)
     metadata = map_at(request.object, ("metadata",))
-    name, generate_name = metadata.get("name"), metadata.get("generateName")
+    name, prefix = metadata.get("name"), metadata.get("generateName")
     name = name if isinstance(name, str) else ""
-    generate_name = generate_name if isinstance(generate_name, str) else ""
+    prefix = prefix if isinstance(prefix, str) else ""
     node_groups = [group for group in groups if group.takes_nodes]
     nodes, is_numbered = count_at_once(node_groups), all(map(attrgetter("is_numbered"), node_groups))
     return Job(
-        table,
-        workload,
-        obj,
-        name,
-        generate_name,
-        request.namespace,
-        family,
-        groups,
-        nodes,
-        is_numbered,
-        opt_in,
+        table, workload, obj, name, prefix, request.namespace, family, groups, nodes, is_numbered, opt_in
     )
 
 

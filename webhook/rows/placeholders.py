@@ -148,20 +148,20 @@ def fill_texts(texts: Iterable[str], values: Mapping[str, Json]) -> Iterator[str
             yield substitute(text, values)
 
 
-FillFunction = Callable[[Mapping[str, Json]], Json]
+Filler = Callable[[Mapping[str, Json]], Json]
 """A function that returns a tree with its placeholders filled in. It gets the value of each placeholder."""
 
 
-def make_fill_function(node: Json) -> FillFunction | None:
+def make_filler(node: Json) -> Filler | None:
     """Returns the function that fills in a tree; None if the tree has no placeholders.
 
     The result of this function shares all parts without placeholders with the tree.
     """
     if isinstance(node, str):
-        return _make_text_function(node) if "$(" in node else None
+        return _make_text_filler(node) if "$(" in node else None
     optional_lists = {f"$({name})": methodcaller("get", name, []) for name in lists_in(node)}
     texts = ((path, text) for path, text in walk(node) if isinstance(text, str) and "$(" in text)
-    leaves = [(path, optional_lists.get(text) or _make_text_function(text)) for path, text in texts]
+    leaves = [(path, optional_lists.get(text) or _make_text_filler(text)) for path, text in texts]
     parents = dict.fromkeys(path[:end] for path, _ in leaves for end in range(len(path)))
     indices = {parent: index for index, parent in enumerate(parents)}
     copies = [(indices[parent[:-1]], parent[-1]) for parent in parents if parent]
@@ -172,14 +172,14 @@ def make_fill_function(node: Json) -> FillFunction | None:
 
 def render(text: str, values: Mapping[str, Json]) -> str:
     """Returns a message with every placeholder replaced."""
-    fill = make_fill_function(text)
+    fill = make_filler(text)
     return str(fill(values)) if fill else text
 
 
 def _fill(
     node: Json,
     copies: list[tuple[int, str | int]],
-    fills: list[tuple[int, str | int, FillFunction]],
+    fills: list[tuple[int, str | int, Filler]],
     values: Mapping[str, Json],
 ) -> Json:
     """Returns a tree that is filled in, and in which only maps and lists above placeholders are copied.
@@ -211,7 +211,7 @@ def _fill(
 
 
 @lru_cache(maxsize=4096)
-def _make_text_function(text: str) -> FillFunction:
+def _make_text_filler(text: str) -> Filler:
     """Returns the function that fills in a text. It is cached, so that a text is parsed only once."""
     parts = PATTERN.split(text)
     # The parts are text, then escape, placeholder and text in turn. An escaped placeholder stays text.

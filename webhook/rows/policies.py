@@ -181,14 +181,14 @@ class Policies:
     def __init__(self, rulings: Sequence[Ruling], namespace: str) -> None:
         """Stores those policies that are for a namespace, in their order."""
         self._rulings = [
-            ruling
-            for ruling in rulings
-            if not ruling.policy.namespaces or matches(namespace, ruling.policy.namespaces)
+            item
+            for item in rulings
+            if not item.policy.namespaces or matches(namespace, item.policy.namespaces)
         ]
         self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._others: list[int] = []
-        for index, ruling in enumerate(self._rulings):
-            key, values = next(iter(ruling.policy.labels.items()), ("", ("*",)))
+        for index, item in enumerate(self._rulings):
+            key, values = next(iter(item.policy.labels.items()), ("", ("*",)))
             if any(value == "" or value[0] == "!" or is_glob(value) for value in values):
                 self._others.append(index)
             else:

@@ -16,13 +16,7 @@ from webhook.objects.tree import Json, map_at
 from webhook.rows import conditions
 from webhook.rows.conditions import Condition, Devices, JobCondition, ObjectCondition, TemplateCondition
 from webhook.rows.families import Family
-from webhook.rows.placeholders import (
-    OF_CONTAINER,
-    FillFunction,
-    lists_in,
-    make_fill_function,
-    placeholders_in,
-)
+from webhook.rows.placeholders import OF_CONTAINER, Filler, lists_in, make_filler, placeholders_in
 from webhook.rows.policies import Guarantee, Mode, ModeKey, Modes, Policies, Policy, Ruling
 from webhook.rows.shapes import Shape, last_number
 from webhook.rows.workloads import ANY, Candidates, Workload
@@ -72,9 +66,9 @@ class MountFree(Row):
         return {"mountPath": self.mount_path, "name": self.name}
 
     @cached_property
-    def fill_mount(self) -> FillFunction | None:
+    def fill_mount(self) -> Filler | None:
         """The function that fills in the mount; None if it has no placeholders."""
-        return make_fill_function(self.mount)
+        return make_filler(self.mount)
 
 
 @dataclass(frozen=True)
@@ -238,12 +232,12 @@ class Rule(Row):
     @cached_property
     def container_placeholders(self) -> Mapping[str, str]:
         """The placeholders for the role's main container. Their values differ between templates."""
-        return _select(self.placeholders, self.match.role, OF_CONTAINER)
+        return _pick(self.placeholders, self.match.role, OF_CONTAINER)
 
     @cached_property
-    def fill_fragment(self) -> FillFunction | None:
+    def fill_fragment(self) -> Filler | None:
         """The function that fills in the fragment; None if the fragment is the same for every job."""
-        return make_fill_function(self.add)
+        return make_filler(self.add)
 
     @cached_property
     def missing_value(self) -> str:
@@ -266,7 +260,7 @@ class Rule(Row):
         return map_at(self.add, ("metadata", "labels"))
 
 
-def _select(placeholders: Iterable[str], owner: str, names: Container[str]) -> Mapping[str, str]:
+def _pick(placeholders: Iterable[str], owner: str, names: Container[str]) -> Mapping[str, str]:
     """Returns those placeholders ``OWNER.NAME`` that have this owner and one of the names, with the name."""
     parts = {key: key.partition(".") for key in placeholders}
     return {key: name for key, (prefix, _, name) in parts.items() if prefix == owner and name in names}
@@ -430,16 +424,14 @@ class Table(File):
     def field_placeholders(self) -> Mapping[str, Mapping[str, str]]:
         """The placeholders for fields, with the names of the fields, by workload."""
         return {
-            row.name: _select(self.placeholders_of[row.name], "field", row.fields) for row in self.workloads
+            row.name: _pick(self.placeholders_of[row.name], "field", row.fields) for row in self.workloads
         }
 
     @cached_property
     def role_placeholders(self) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
         """The placeholders for main containers, with their names after the dot, by workload and role."""
         return {
-            row.name: {
-                role: _select(self.placeholders_of[row.name], role, OF_CONTAINER) for role in row.roles
-            }
+            row.name: {role: _pick(self.placeholders_of[row.name], role, OF_CONTAINER) for role in row.roles}
             for row in self.workloads
         }
 

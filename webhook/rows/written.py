@@ -100,8 +100,7 @@ Unique = Annotated[
     tuple[T, ...], Field(min_length=1, json_schema_extra={"uniqueItems": True}), AfterValidator(_check_unique)
 ]
 Pointer = Annotated[
-    ObjectPath,
-    read_as(Annotated[str, Field(pattern=f"^{_POINTER}$", description=_POINTER_TEXT)], parse_path),
+    ObjectPath, read_as(Annotated[str, Field(pattern=f"^{_POINTER}$", description=_POINTER_TEXT)], parse_path)
 ]
 TemplatePath = Annotated[ObjectPath, read_as(Annotated[str, Field(pattern=f"^({_POINTER})?$")], parse_path)]
 
