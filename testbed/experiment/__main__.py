@@ -1,6 +1,6 @@
 """The experiment: ``python -m testbed.experiment --policy placement --mode one --seed 1``.
 
-With ``--trace FILE`` it is another: the jobs of a trace in simulated time, see `testbed.experiment.trace`.
+With ``--trace FILE``, it runs the jobs of a trace in simulated time instead (`testbed.experiment.trace`).
 """
 
 import argparse
@@ -13,7 +13,7 @@ from pathlib import Path
 from testbed.experiment import hostile
 from testbed.experiment.attackers import USERS, attack
 from testbed.experiment.experiment import burst, one_by_one, summary
-from testbed.experiment.stage import PLACING, POLICIES, make_sick, staged
+from testbed.experiment.stage import POLICIES, PROGRAM_POLICIES, make_sick, staged
 from testbed.experiment.trace import command
 from testbed.kits.progress import say
 from testbed.plane.process import ClusterError
@@ -28,33 +28,31 @@ def main() -> int:
     parser.add_argument("--mode", choices=("one", "burst"), default="one")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--sick", type=float, default=0.25, help="share of UltraServers with a cordoned node")
-    parser.add_argument(
-        "--jobs", type=int, default=20, help="how many, one by one; a burst has its own number"
-    )
+    parser.add_argument("--jobs", type=int, default=20, help="number of jobs in mode one")
     parser.add_argument("--ultraservers", type=int, default=24)
     parser.add_argument("--hostile", type=int, default=0, help="Pods of a user who tries to stop the fleet")
     parser.add_argument("--attackers", nargs="*", choices=USERS, default=[], help="users who attack")
     parser.add_argument("--bound", type=float, default=120.0, help="seconds until an admission has failed")
     options = parser.parse_args()
-    chance = random.Random(options.seed)  # noqa: S311 - an experiment that can be had again
+    chance = random.Random(options.seed)  # noqa: S311 - an experiment must be reproducible
     try:
         with (
             tempfile.TemporaryDirectory(prefix="ultraserver-placement-") as folder,
             staged(Path(folder), options.policy, options.ultraservers, say) as stage,
         ):
             make_sick(stage, options.sick, chance)
-            taken = hostile.fill(stage, options.hostile) if options.hostile else 0
+            created_pods = hostile.fill(stage, options.hostile) if options.hostile else 0
             program = None
-            if options.policy in PLACING:
+            if options.policy in PROGRAM_POLICIES:
                 program = stage.start_program(bound_seconds=options.bound)
-            with contextlib.ExitStack() as attacked:
-                writes = attacked.enter_context(attack(stage, options.attackers)) if options.attackers else []
+            with contextlib.ExitStack() as stack:
+                writes = stack.enter_context(attack(stage, options.attackers)) if options.attackers else []
                 if options.mode == "burst":
                     run = burst(stage, chance, say)
                 else:
                     run = one_by_one(stage, options.jobs, chance, say)
-            lines = [f"their writes, refused and done: {writes}"] if writes else []
-            lines += hostile.outcome(stage, taken, program).lines() if options.hostile else []
+            lines = [f"writes of attackers, refused and accepted: {writes}"] if writes else []
+            lines += hostile.outcome(stage, created_pods, program).lines() if options.hostile else []
     except (ClusterError, TimeoutError) as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -1,7 +1,7 @@
-"""Attacks by a user with all rights in one namespace, which keep other users' jobs off their nodes.
+"""Attacks by a user with all rights in one namespace, who tries to keep other users' jobs off their nodes.
 
-They come in addition to the Pods of `hostile`. An attack is a generator: it yields when it is complete, and
-yields how many workers another user's job can still have; what it does meanwhile ends when it is closed.
+The module `hostile` has attacks by Pods alone. An attack is a generator. When the attack is complete, it
+yields the number of workers that a job of another user can still have. It stops when the generator is closed.
 """
 
 import contextlib
@@ -20,32 +20,32 @@ from testbed.plane import nodes
 from testbed.plane.jobs import JOB_NAME, ROLE, clear
 from testbed.plane.kubectl import Kubectl, Object
 
-Goes = Generator[int, None, None]
+Running = Generator[int, None, None]
 ALL, HALF = 8, 4
-"""Workers for which there are nodes: in both free UltraServers, or in one."""
+"""The number of workers for which nodes are free: in both free UltraServers, or in one of them."""
 PORT = 2222
-"""The host port of other users' workers."""
+"""The host port that workers of other users request."""
 PRIORITIES = {"attack-huge": 10**9, "attack-low": -(10**9)}
-"""Priority classes of the cluster, in addition to its own."""
+"""Priority classes that the tests add to the cluster, with their values."""
 DEVICES = {"resources": {"limits": {"aws.amazon.com/neuron": "16"}}}
 MOST = 256 << 10
-"""Bytes of a Pod's annotations."""
+"""Maximum bytes of a Pod's annotations."""
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 MERGE, STRATEGIC = "merge-patch+json", "strategic-merge-patch+json"
 
 
 @dataclass
 class Tenant:
-    """The user who attacks.
+    """A user who attacks.
 
     Attributes:
-        kubectl: The user's, in their namespace.
-        weak: That of another user there, who may create Pods and nothing else.
+        kubectl: kubectl with the user's rights, in the user's namespace.
+        weak: kubectl with the rights of a user who may only create Pods there.
         plain: A node that is in no UltraServer.
-        free: The nodes of the two free UltraServers; a job gets the first four first.
-        running: The job label of a job that runs.
-        victim: The job label of the job that comes later.
-        answers: The API server's answers to forged objects.
+        free: The nodes of the two free UltraServers. A job of four gets the first four.
+        running: The job label of another user's job that runs.
+        victim: The job label of another user's job that is created after the attack.
+        answers: The status codes of the API server's answers to forged objects.
     """
 
     kubectl: Kubectl
@@ -61,26 +61,26 @@ class Tenant:
         return self.kubectl.api.send(verb, f"{PODS}{where}", body, f"application/{kind}")[0]
 
     def forge(self, *pods: Object) -> None:
-        """Creates Pods with false marks, without any other right."""
+        """Creates Pods with forged labels or annotations, as the user who may only create Pods."""
         self.answers += [self.weak.api.send("POST", PODS, pod, "application/json")[0] for pod in pods]
 
     def job(self, name: str, workers: int, bound: int = 0, **spec: Any) -> list[Object]:
-        """Creates an MPIJob; returns its workers, when all exist and this many of them have a node."""
+        """Creates an MPIJob. Returns its workers when all exist and ``bound`` of them have a node."""
         self.kubectl.create(mpijob(workers, name=name, worker_spec=spec))
         return self.bound(name, workers, bound)
 
     def bound(self, name: str, workers: int, bound: int | None = None) -> list[Object]:
-        """Returns the workers of a job, when all exist and this many of them have a node; by default all."""
+        """Returns the workers of a job when all exist and ``bound`` of them, by default all, have a node."""
         bound = workers if bound is None else bound
-        there = [False] * (workers - bound) + [True] * bound
+        have_nodes = [False] * (workers - bound) + [True] * bound
         pods = self.kubectl.wait_for(
-            lambda pods: sorted("nodeName" in pod["spec"] for pod in pods["items"]) == there,
+            lambda pods: sorted("nodeName" in pod["spec"] for pod in pods["items"]) == have_nodes,
             *("pods", "-l", f"{JOB_NAME}={name},{ROLE}=worker"),
         )
         return list(pods["items"])
 
     def wait_for_event(self, text: str) -> None:
-        """Waits until an Event contains a text, if the guard let the objects be created."""
+        """Waits until an Event contains a text. Returns at once if the guard denied an object."""
         if 403 in self.answers:
             return
         self.kubectl.wait_for(
@@ -106,21 +106,21 @@ def ordinary(name: str, **spec: Any) -> Object:
 
 
 def repelling(*terms: Object, key: str = "topology.kubernetes.io/zone") -> Object:
-    """Returns affinity that keeps workers of any job off, by each of the terms."""
+    """Returns anti-affinity with terms that select the workers of all jobs."""
     selector = {"labelSelector": {"matchLabels": {ROLE: "worker"}}, "topologyKey": key}
     required = [selector | term for term in terms]
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
 
 
-def what_once_stopped_the_fleet(tenant: Tenant) -> Goes:
-    """Creates a few Pods of each sort of `hostile`."""
+def what_once_stopped_the_fleet(tenant: Tenant) -> Running:
+    """Creates some Pods of each sort that `hostile.forged` has."""
     tenant.forge(*(forged(tenant.plain, tenant.free[0], number) for number in range(40)))
     tenant.wait_for_event(f"with the label '{nodes.INSTANCE_TYPE}': the rule table has none")
     yield ALL
 
 
-def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Goes:
-    """Creates three Pods of a job of eight, older than all others."""
+def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Running:
+    """Creates a job of eight workers, of which a quota permits only three; it is older than other jobs."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}}
     tenant.kubectl.create(quota | {"spec": {"hard": {"pods": "3"}}})
     tenant.kubectl.create(mpijob(ALL, name="rationed"))
@@ -128,50 +128,50 @@ def a_quota_that_lets_some_workers_be(tenant: Tenant) -> Goes:
     yield ALL
 
 
-def annotations_without_room(tenant: Tenant) -> Goes:
-    """Creates a job with a worker whose annotations have no room for another, older than all others."""
+def annotations_without_room(tenant: Tenant) -> Running:
+    """Creates the oldest job, with a worker that has no room for another annotation."""
     for number in range(ALL):
         pod = claiming(f"full-{number}", place(ALL, 4, job="evil.full"), **GATED)
         pod["spec"]["containers"][0] |= DEVICES
         annotations = pod["metadata"]["annotations"]
         if number == HALF:
-            size = sum(map(len, ("pad", *annotations, *annotations.values())))
-            annotations["pad"] = "x" * (MOST - 20 - size)
+            used = sum(map(len, ("pad", *annotations, *annotations.values())))
+            annotations["pad"] = "x" * (MOST - 20 - used)
         tenant.forge(pod)
     tenant.wait_for_event(f"at most {MOST_ANNOTATIONS}, so that its unit has room")
     yield ALL
 
 
-def a_host_port(tenant: Tenant) -> Goes:
-    """Creates a Pod without devices that has the port of other workers on one node."""
-    listening = ordinary("port", nodeName=tenant.free[0])
-    listening["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": PORT}]
-    tenant.forge(listening)
+def a_host_port(tenant: Tenant) -> Running:
+    """Creates a Pod without devices that uses the host port of other workers on one node."""
+    port_pod = ordinary("port", nodeName=tenant.free[0])
+    port_pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": PORT}]
+    tenant.forge(port_pod)
     yield HALF
 
 
-def jobs_again_and_again(tenant: Tenant) -> Goes:
-    """Creates jobs that each take all nodes, without end: the next waits when the last is deleted."""
+def jobs_again_and_again(tenant: Tenant) -> Running:
+    """Creates jobs without end. Each takes all nodes, and the next job waits when the last is deleted."""
     tenant.job("again-0", ALL, ALL)
-    ended = threading.Event()
+    stop = threading.Event()
 
-    def again() -> None:
+    def create_jobs() -> None:
         for number in itertools.count(1):
-            theirs = [("pods", "-l", f"{JOB_NAME}=again-{number - at},{ROLE}=worker") for at in (0, 1)]
+            selections = [("pods", "-l", f"{JOB_NAME}=again-{number - at},{ROLE}=worker") for at in (0, 1)]
             tenant.kubectl.create(mpijob(ALL, name=f"again-{number}"))
-            tenant.kubectl.wait_for(lambda pods: len(pods["items"]) == ALL, *theirs[0])
+            tenant.kubectl.wait_for(lambda pods: len(pods["items"]) == ALL, *selections[0])
             tenant.kubectl.delete("mpijob", f"again-{number - 1}")
-            tenant.kubectl.delete(*theirs[1], at_once=True)
-            if ended.is_set():
+            tenant.kubectl.delete(*selections[1], at_once=True)
+            if stop.is_set():
                 return
 
-    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as ending:
-        ending.callback(pool.submit(again).result)
-        ending.callback(ended.set)
+    with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as stack:
+        stack.callback(pool.submit(create_jobs).result)
+        stack.callback(stop.set)
         yield ALL
 
 
-def workers_that_disagree(tenant: Tenant) -> Goes:
+def workers_that_disagree(tenant: Tenant) -> Running:
     """Changes the workers of a running job so that their annotations name other units, or none."""
     claims: list[dict[str, str | None]] = [
         {**place(99_999, 4)},
@@ -185,28 +185,28 @@ def workers_that_disagree(tenant: Tenant) -> Goes:
     yield HALF
 
 
-def names_of_others_jobs(tenant: Tenant) -> Goes:
-    """Creates Pods with the marks of workers and launchers of a running job, and of a later one."""
+def names_of_others_jobs(tenant: Tenant) -> Running:
+    """Creates Pods with the labels of workers and launchers of a running job and of a later job."""
     for number, job in enumerate((tenant.running, tenant.victim) * 2):
-        where = GATED if number % 2 else {"nodeName": tenant.plain}
+        spec = GATED if number % 2 else {"nodeName": tenant.plain}
         for index, role in enumerate(("worker", "worker", "launcher")):
             marks = place(HALF, 4, job=job) if role == "worker" else {JOB: job}
-            pod = claiming(f"n{number}-{index}", marks, **where)
+            pod = claiming(f"n{number}-{index}", marks, **spec)
             pod["metadata"]["labels"] = {JOB: job, LOOSE: "", ROLE: role, JOB_NAME: job.partition(".")[2]}
             tenant.forge(pod)
     yield ALL
 
 
-def names_of_workers_to_come(tenant: Tenant) -> Goes:
-    """Creates two Pods with names of a job's later workers; one of them has that job's marks."""
+def names_of_workers_to_come(tenant: Tenant) -> Running:
+    """Creates two Pods with the names of a job's later workers. One has the job as its owner."""
     job = mpijob(HALF, name="taken")
     job["spec"]["runPolicy"] = {"suspend": True}
-    made = tenant.kubectl.create(job)
-    owner = {key: made[key] for key in ("apiVersion", "kind")} | {"controller": True}
-    names = {key: made["metadata"][key] for key in ("name", "uid")}
-    owned, other = (ordinary(f"taken-worker-{at}", nodeName=tenant.plain) for at in (1, 2))
-    owned["metadata"]["ownerReferences"] = [owner | names]
-    tenant.forge(owned, other)
+    stored_job = tenant.kubectl.create(job)
+    owner = {key: stored_job[key] for key in ("apiVersion", "kind")} | {"controller": True}
+    identity = {key: stored_job["metadata"][key] for key in ("name", "uid")}
+    owned_pod, other_pod = (ordinary(f"taken-worker-{at}", nodeName=tenant.plain) for at in (1, 2))
+    owned_pod["metadata"]["ownerReferences"] = [owner | identity]
+    tenant.forge(owned_pod, other_pod)
     tenant.kubectl.run(
         "patch", "mpijob/taken", "--type=merge", "-p", '{"spec": {"runPolicy": {"suspend": false}}}'
     )
@@ -214,50 +214,52 @@ def names_of_workers_to_come(tenant: Tenant) -> Goes:
     yield ALL
 
 
-def every_verb(tenant: Tenant) -> Goes:
-    """Writes to the user's own Pods in all ways: a waiting job's, with annotations as if it held a zone."""
+def every_verb(tenant: Tenant) -> Running:
+    """Changes the user's own Pods by all verbs and subresources, and forges their placement annotations."""
     pods = tenant.job("waits", ALL + HALF)
     annotations = place(HALF, 2, nodes.INSTANCE_TYPE) | {JOB: tenant.running}
     marks = {"metadata": {"annotations": annotations, "labels": {JOB: tenant.running}}}
-    ways: list[tuple[str, object, str]] = [
+    requests: list[tuple[str, object, str]] = [
         ("", marks, MERGE),
         ("", marks, STRATEGIC),
         ("", [{"op": "replace", "path": "/metadata/annotations", "value": annotations}], "json-patch+json"),
         ("?fieldManager=m&force=true", {"apiVersion": "v1", "kind": "Pod", **marks}, "apply-patch+yaml"),
         ("", None, "json"),
     ]
-    for door in ("", "/status"):
-        for query, body, kind in ways:
+    for subresource in ("", "/status"):
+        for query, body, kind in requests:
             pod = pods.pop()
-            where = f"/{pod['metadata']['name']}{door}{query}"
+            path = f"/{pod['metadata']['name']}{subresource}{query}"
             pod["metadata"]["annotations"] |= annotations
-            tenant.answers.append(tenant.send("PATCH" if body else "PUT", where, body or pod, kind))
-    waits, gone = (pod["metadata"]["name"] for pod in pods)
-    bare = ordinary("bare", schedulerName="absent")
-    bare["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
-    tenant.send("POST", "", bare)
+            tenant.answers.append(tenant.send("PATCH" if body else "PUT", path, body or pod, kind))
+    waiting_pod, deleted_pod = (pod["metadata"]["name"] for pod in pods)
+    bare_pod = ordinary("bare", schedulerName="absent")
+    bare_pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    tenant.send("POST", "", bare_pod)
     target = {"target": {"kind": "Node", "name": tenant.free[0]}}
     binding = target | {"metadata": marks["metadata"] | {"name": "bare"}}
     tenant.answers.append(tenant.send("POST", "/bare/binding", binding))
     debug = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "example.invalid/debug"}]}}
     larger = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "100"}}}]}}
-    sent = [
-        tenant.send("POST", f"/{waits}/binding", target | {"metadata": {"name": waits}}),  # it has a gate
+    statuses = [
+        tenant.send(
+            "POST", f"/{waiting_pod}/binding", target | {"metadata": {"name": waiting_pod}}
+        ),  # it has a gate
         tenant.send("PATCH", "/bare/ephemeralcontainers", debug, STRATEGIC),
         tenant.send("PATCH", "/bare/resize", larger, STRATEGIC),
-        tenant.send("POST", f"/{waits}/eviction", {"metadata": {"name": waits}}),
-        tenant.send("DELETE", f"/{gone}"),
+        tenant.send("POST", f"/{waiting_pod}/eviction", {"metadata": {"name": waiting_pod}}),
+        tenant.send("DELETE", f"/{deleted_pod}"),
         tenant.send("DELETE", f"?labelSelector={JOB_NAME}%3Dwaits,{ROLE}%3Dworker"),
     ]
-    bound, *rest = sent
-    assert bound in {409, 403}, "it has a gate, and the guard lets schedulers bind only"
-    assert rest == [200, 200, 201, 200, 200], rest
+    binding_status, *other_statuses = statuses
+    assert binding_status in {409, 403}, "the Pod has a gate, and the guard permits only schedulers to bind"
+    assert other_statuses == [200, 200, 201, 200, 200], other_statuses
     yield ALL
 
 
-def pods_that_end_for_ever(tenant: Tenant) -> Goes:
-    """Ends Pods of a job that ran, others without devices on all free nodes, and some that wait."""
-    pods = [ordinary(f"e-{at}", nodeName=on) for at, on in enumerate(tenant.free)]
+def pods_that_end_for_ever(tenant: Tenant) -> Running:
+    """Deletes Pods that have finalizers: of a job that runs, without devices on free nodes, and gated."""
+    pods = [ordinary(f"e-{at}", nodeName=node) for at, node in enumerate(tenant.free)]
     pods += [claiming(f"g-{at}", place(HALF, 4, job="evil.gone"), **GATED) for at in range(HALF)]
     tenant.forge(*pods)
     for name in [pod["metadata"]["name"] for pod in (*tenant.job("ends", HALF, HALF), *pods)]:
@@ -266,8 +268,8 @@ def pods_that_end_for_ever(tenant: Tenant) -> Goes:
     yield HALF
 
 
-def ended_pods_that_stay(tenant: Tenant) -> Goes:
-    """Ends Pods that had all devices of the free nodes; finalizers keep the objects."""
+def ended_pods_that_stay(tenant: Tenant) -> Running:
+    """Creates Pods that have ended, with all devices of the free nodes and with finalizers."""
     for number, name in enumerate(tenant.free):
         pod = ordinary(f"over-{number}", nodeName=name)
         pod["metadata"]["finalizers"] = [FOR_EVER]
@@ -279,8 +281,8 @@ def ended_pods_that_stay(tenant: Tenant) -> Goes:
     yield ALL
 
 
-def another_scheduler(tenant: Tenant) -> Goes:
-    """Creates a job and Pods for all devices, before all others; their scheduler does not exist."""
+def another_scheduler(tenant: Tenant) -> Running:
+    """Creates a job and Pods for all devices, with the highest priority; their scheduler does not exist."""
     tenant.job("waits", HALF, schedulerName="absent")
     for number, name in enumerate(tenant.free):
         first, *_ = PRIORITIES
@@ -291,8 +293,8 @@ def another_scheduler(tenant: Tenant) -> Goes:
     yield HALF
 
 
-def odd_priorities(tenant: Tenant) -> Goes:
-    """Creates jobs and Pods that wait for missing nodes, before all others and after."""
+def odd_priorities(tenant: Tenant) -> Running:
+    """Creates jobs and Pods of the highest and lowest priority, which wait for nodes that do not exist."""
     for number, priority in enumerate((*PRIORITIES, "system-node-critical")):
         tenant.job(f"odd-{number}", ALL + HALF, priorityClassName=priority)
         pod = claiming(f"p-{number}", place(400, 4, job="evil.p"), priorityClassName=priority, **GATED)
@@ -301,8 +303,8 @@ def odd_priorities(tenant: Tenant) -> Goes:
     yield ALL
 
 
-def a_place_that_is_kept(tenant: Tenant) -> Goes:
-    """Creates Pods that suit no node; their status nominates nodes."""
+def a_place_that_is_kept(tenant: Tenant) -> Running:
+    """Creates Pods that suit no node, and whose status nominates the free nodes."""
     for number, name in enumerate(tenant.free):
         pod = ordinary(f"s-{number}", nodeSelector={"no": "such-node"})
         pod["spec"]["containers"][0] |= DEVICES
@@ -312,45 +314,45 @@ def a_place_that_is_kept(tenant: Tenant) -> Goes:
     yield ALL
 
 
-def a_zone_that_repels(tenant: Tenant) -> Goes:
+def a_zone_that_repels(tenant: Tenant) -> Running:
     """Creates a Pod whose anti-affinity keeps every worker off the zone."""
     affinity = repelling({"namespaceSelector": {}})
     tenant.forge(ordinary("repels", nodeName=tenant.plain, affinity=affinity))
     yield ALL
 
 
-def nodes_that_repel(tenant: Tenant) -> Goes:
-    """Creates Pods on all free nodes, whose anti-affinity keeps workers off these or their UltraServers."""
+def nodes_that_repel(tenant: Tenant) -> Running:
+    """Creates Pods on all free nodes. Their anti-affinity keeps workers off the nodes or UltraServers."""
     for number, name in enumerate(tenant.free):
         key = (HOSTNAME, nodes.SERVER_ID_4)[number % 2]
         pod = ordinary(f"r-{number}", nodeName=name, affinity=repelling({"namespaceSelector": {}}, key=key))
-        if number % 3 == 0:  # which no plugin of that node offers, so that a kubelet starts it
+        if number % 3 == 0:  # no device plugin offers this resource, so a kubelet starts the Pod
             pod["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neurondevice": "1"}}
         tenant.forge(pod)
     yield ALL
 
 
-def workers_without_devices(tenant: Tenant) -> Goes:
-    """Creates a job on all free UltraServers that uses nothing: its labels must not block them."""
-    chosen = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
-    tenant.kubectl.create(mpijob(ALL, name="idle", resource=None, worker_spec=chosen))
+def workers_without_devices(tenant: Tenant) -> Running:
+    """Creates a job without devices on all free UltraServers: its labels must not block these."""
+    selector = {"nodeSelector": {nodes.INSTANCE_TYPE: nodes.TRN2U}}
+    tenant.kubectl.create(mpijob(ALL, name="idle", resource=None, worker_spec=selector))
     tenant.bound("idle", ALL)
     yield ALL
 
 
-def one_core_that_repels(tenant: Tenant) -> Goes:
-    """Creates a Pod with one device on the UltraServer that a job of two would choose first."""
+def one_core_that_repels(tenant: Tenant) -> Running:
+    """Creates a Pod with one device, whose anti-affinity keeps jobs off one of the free UltraServers."""
     term = {"labelSelector": {}, "namespaceSelector": {}}
-    core = ordinary("core", affinity=repelling(term, key=nodes.SERVER_ID_4))
-    core["spec"]["nodeSelector"] = {HOSTNAME: tenant.free[0]}
-    core["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuron": "1"}}
-    tenant.forge(core)
+    core_pod = ordinary("core", affinity=repelling(term, key=nodes.SERVER_ID_4))
+    core_pod["spec"]["nodeSelector"] = {HOSTNAME: tenant.free[0]}
+    core_pod["spec"]["containers"][0]["resources"] = {"limits": {"aws.amazon.com/neuron": "1"}}
+    tenant.forge(core_pod)
     if 403 not in tenant.answers:
         tenant.kubectl.wait_for(lambda pod: "nodeName" in pod["spec"], "pod", "core")
     yield 2
 
 
-Attack = Callable[[Tenant], Goes]
+Attack = Callable[[Tenant], Running]
 ATTACKS: tuple[Attack, ...] = (
     what_once_stopped_the_fleet,
     a_quota_that_lets_some_workers_be,
@@ -376,4 +378,4 @@ REFUSED: tuple[Attack, ...] = (
     a_zone_that_repels,
     nodes_that_repel,
 )
-"""Attacks that the guard refuses; only the guard stops the last two, and `a_place_that_is_kept`."""
+"""Attacks that the guard denies. The program alone does not stop the last two and `a_place_that_is_kept`."""

@@ -1,4 +1,4 @@
-"""Applies jobs one by one or in a burst, through MPIJob, webhook, operator and scheduler; judges them."""
+"""Applies MPIJobs one by one or in a burst, and judges how webhook, operator and scheduler place them."""
 
 import random
 import statistics
@@ -11,10 +11,10 @@ from testbed.experiment.stage import TEAMS, Stage
 
 SIZES = {"one": (1, 2, 4, 8, 16), "burst": (4, 8, 16)}
 OVERLOAD = 1.5
-"""A burst asks for this many times the nodes that are healthy, in whole UltraServers."""
+"""The jobs of a burst need this many times the nodes of UltraServers without a sick node."""
 
 QUIET_SECONDS = 10.0
-"""Seconds without any change after which jobs are final: Kueue takes seconds for its turn."""
+"""Seconds without a change after which the result of jobs is final: Kueue needs seconds for a step."""
 
 
 @dataclass
@@ -22,14 +22,14 @@ class Result:
     """The results of the jobs.
 
     Attributes:
-        whole: Jobs that were placed whole.
-        straddle: Jobs that were placed across more units than they fill.
-        stuck: Jobs that never had all their nodes.
-        held: Nodes that were held by jobs which had not all of theirs, when nothing changed any more.
-        jobs: All jobs.
-        overlooked: Jobs of a burst that waited although there was room, when nothing changed any more.
-        seconds: How long those took that were placed whole.
-        at_work: Nodes in whole jobs of a burst before any job ended, and the healthy ones.
+        whole: The number of jobs that were placed whole.
+        straddle: The number of jobs that were placed on more units than they fill.
+        stuck: The number of jobs that never had all their nodes.
+        held: The number of nodes, at the end, of jobs that had only a part of their nodes.
+        jobs: The number of all jobs.
+        overlooked: The number of jobs of a burst that, at the end, waited although units were free.
+        seconds: For each job that was placed whole, the seconds until it had its nodes.
+        at_work: The nodes of whole jobs of a burst before any job ended, and the healthy nodes.
     """
 
     whole: int = 0
@@ -42,14 +42,14 @@ class Result:
     at_work: tuple[int, int] = (0, 0)
 
     def count(self, standing: Standing) -> None:
-        """Counts a job by its result."""
+        """Counts one job by its placement."""
         self.jobs += 1
         self.whole += standing.whole
         self.straddle += standing.straddles
         self.stuck += not standing.placed
 
     def line(self) -> str:
-        """Returns the last line."""
+        """Returns the last line of the output."""
         return (
             f"whole {self.whole} straddle {self.straddle} stuck {self.stuck} held {self.held} of {self.jobs}"
         )
@@ -62,24 +62,24 @@ def one_by_one(
     say: Callable[[str], object],
     settle: float = QUIET_SECONDS,
 ) -> Result:
-    """Applies jobs for which there is room, each after the one before is final; ends some to make room."""
+    """Applies jobs one after the other, when each result is final; ends running jobs to free units."""
     result = Result()
-    fits = tuple(size for size in SIZES["one"] if size <= len(stage.healthy))
+    sizes = tuple(size for size in SIZES["one"] if size <= len(stage.healthy))
     for number in range(jobs):
-        workers = chance.choice(fits)
-        now = stage.standings()
-        while not wholly_free(workers, stage.usable, _taken(now), stage.labels):
-            # Jobs that hold nodes without working never end; only those that work do.
-            working = sorted(key for key, standing in now.items() if standing.placed)
-            if not working:
+        workers = chance.choice(sizes)
+        placements = stage.standings()
+        while not wholly_free(workers, stage.usable, _used_nodes(placements), stage.labels):
+            # Only jobs that run can end: jobs that hold a part of their nodes never do.
+            running_jobs = sorted(key for key, standing in placements.items() if standing.placed)
+            if not running_jobs:
                 break
-            stage.finish(chance.choice(working))
-            now = stage.standings()
-        if not wholly_free(workers, stage.usable, _taken(now), stage.labels):
+            stage.finish(chance.choice(running_jobs))
+            placements = stage.standings()
+        if not wholly_free(workers, stage.usable, _used_nodes(placements), stage.labels):
             workers = 1
         began = time.monotonic()
         key = stage.apply(f"job-{number}", workers, chance.choice(TEAMS))
-        standing = _stand(stage, key, settle)
+        standing = _final_standing(stage, key, settle)
         if standing.whole:
             result.seconds.append(time.monotonic() - began)
         result.count(standing)
@@ -96,43 +96,44 @@ def burst(
     settle: float = QUIET_SECONDS,
     patience: float = 0.0,
 ) -> Result:
-    """Applies jobs for more nodes than there are, at once; then ends those that run, until none is left.
+    """Applies jobs for too many nodes at once. Then ends the jobs that run, until no job is left.
 
     Args:
         stage: The cluster.
-        chance: Decides about sizes and namespaces.
+        chance: Chooses sizes and namespaces.
         say: Prints the progress.
-        settle: Seconds without any change after which jobs are final.
-        patience: The same while something could be done still; see `Stage.quiet`.
+        settle: Seconds without a change after which results are final.
+        patience: The same as ``settle``, while a job holds a part of its nodes or could start
+            (`Stage.quiet`).
     """
     healthy, needed, number = len(stage.healthy), 0, 0
-    fits = tuple(size for size in SIZES["burst"] if size <= healthy)
+    sizes = tuple(size for size in SIZES["burst"] if size <= healthy)
     while needed < OVERLOAD * healthy:
-        workers = chance.choice(fits)
+        workers = chance.choice(sizes)
         stage.apply(f"job-{number}", workers, chance.choice(TEAMS))
         needed, number = needed + workers, number + 1
     result = Result()
-    now = stage.quiet(settle, patience=patience)
-    result.held = sum(standing.held for standing in now.values())
-    result.overlooked = len(overlooked(now, stage.usable, stage.labels))
-    result.at_work = (sum(standing.workers for standing in now.values() if standing.whole), healthy)
+    placements = stage.quiet(settle, patience=patience)
+    result.held = sum(standing.held for standing in placements.values())
+    result.overlooked = len(overlooked(placements, stage.usable, stage.labels))
+    result.at_work = (sum(standing.workers for standing in placements.values() if standing.whole), healthy)
     say(f"{number} jobs for {needed} nodes: {result.at_work[0]} of {healthy} at work, {result.held} held")
-    while done := [key for key, standing in now.items() if standing.placed]:
-        for key in done:
-            result.count(now[key])
+    while placed_jobs := [key for key, standing in placements.items() if standing.placed]:
+        for key in placed_jobs:
+            result.count(placements[key])
             stage.finish(key)
         if not stage.jobs:
             break
-        now = stage.quiet(settle, patience=patience)
-        placed = sum(standing.placed for standing in now.values())
-        say(f"{len(done)} jobs ended; {placed} of {len(now)} have nodes")
+        placements = stage.quiet(settle, patience=patience)
+        placed = sum(standing.placed for standing in placements.values())
+        say(f"{len(placed_jobs)} jobs ended; {placed} of {len(placements)} have nodes")
     for standing in stage.standings().values():
         result.count(standing)
     return result
 
 
 def summary(result: Result) -> list[str]:
-    """Returns the figures in addition to the last line."""
+    """Returns the lines of the output before the last line."""
     lines = []
     if result.seconds:
         times = sorted(result.seconds)
@@ -142,19 +143,19 @@ def summary(result: Result) -> list[str]:
     return lines
 
 
-def _taken(now: dict[Key, Standing]) -> set[str]:
+def _used_nodes(now: dict[Key, Standing]) -> set[str]:
     return {name for standing in now.values() for name in standing.nodes}
 
 
-def _stand(stage: Stage, key: Key, settle: float) -> Standing:
-    """Returns the result of a job when it has all its nodes, or nothing changes any more."""
-    deadline, since, before = time.monotonic() + max(60.0, 3 * settle), time.monotonic(), -1
+def _final_standing(stage: Stage, key: Key, settle: float) -> Standing:
+    """Returns the placement of a job when it has all its nodes, or when nothing has changed for long."""
+    deadline, since, last_count = time.monotonic() + max(60.0, 3 * settle), time.monotonic(), -1
     while True:
         standing = stage.standings()[key]
         now = time.monotonic()
-        if len(standing.nodes) != before:
-            before, since = len(standing.nodes), now
-        # A job of which nothing is bound yet may still be on its way through operator and program.
+        if len(standing.nodes) != last_count:
+            last_count, since = len(standing.nodes), now
+        # If no worker is bound yet, the operator or the program may still be busy with the job.
         patience = settle if standing.nodes else 3 * settle
         if standing.placed or now - since > patience or now > deadline:
             return standing

@@ -1,4 +1,4 @@
-"""A namespace whose user may create Pods and nothing else, and the attacks of such a user."""
+"""Attacks by a user who may only create Pods in one namespace."""
 
 import json
 from collections.abc import Callable
@@ -15,29 +15,29 @@ from testbed.plane.kubectl import Kubectl
 from testbed.plane.process import Program
 
 MEMORY = 256 << 20
-"""Maximum memory of the program during the attack, in bytes; half of what the manifests allow."""
+"""Maximum memory of the program during the attack, in bytes: half of the limit in the manifests."""
 NAMESPACE, USER = "evil", "mallory"
 GATED: dict[str, Any] = {"schedulingGates": [{"name": GATE}]}
-PIECE = 50
+BATCH = 50
 FOR_EVER = "example.com/for-ever"
 ENDLESS = 3
-"""One Pod in this many has a finalizer that stays, and is deleted."""
+"""One in this number of Pods is deleted, but stays because of a finalizer."""
 FULL = 300
-"""From this number on no Pod is on a node of an UltraServer: a node takes 110 Pods of all users."""
+"""Pods with higher numbers are on no UltraServer node: a node accepts only 110 Pods."""
 LARGE = 8_000
-"""Terms of a node affinity with which a Pod is nearly as large as the API server stores."""
+"""The number of node affinity terms of a Pod that is nearly as large as the API server permits."""
 
 
 def intruder(admin: Kubectl) -> Kubectl:
-    """Returns kubectl for a user who may create Pods in a new namespace and nothing else."""
-    inside = admin.create_namespace(NAMESPACE)
-    inside.run("create", "role", "theirs", "--verb=create", "--resource=pods")
-    inside.run("create", "rolebinding", "theirs", "--role=theirs", f"--user={USER}")
-    return inside.acting_as(USER)
+    """Returns kubectl with the rights of a user who may only create Pods in a new namespace."""
+    in_namespace = admin.create_namespace(NAMESPACE)
+    in_namespace.run("create", "role", "theirs", "--verb=create", "--resource=pods")
+    in_namespace.run("create", "rolebinding", "theirs", "--role=theirs", f"--user={USER}")
+    return in_namespace.acting_as(USER)
 
 
 def claiming(name: str, annotations: dict[str, str], **spec: Any) -> dict[str, Any]:
-    """Returns a Pod with any placement annotation; it requests no devices."""
+    """Returns a Pod with these annotations and without devices."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -49,13 +49,13 @@ def claiming(name: str, annotations: dict[str, str], **spec: Any) -> dict[str, A
 def place(
     workers: int, size: int, key: str = nodes.SERVER_ID_4, job: str = "", index: str = "name"
 ) -> dict[str, str]:
-    """Returns the annotations of a worker."""
+    """Returns a worker's placement annotation and job annotation."""
     annotations = {PLACE: str(Place(Placer.WHOLE_JOB, workers, size, key, Index((Term(index),))))}
     return annotations | ({JOB: job} if job else {})
 
 
 def affinity(terms: int) -> dict[str, Any]:
-    """Returns a required node affinity of this many terms."""
+    """Returns a required node affinity with this number of terms."""
     expressions = [
         {"matchExpressions": [{"key": f"key-{number}", "operator": "In", "values": ["v" * 60]}]}
         for number in range(terms)
@@ -64,17 +64,17 @@ def affinity(terms: int) -> dict[str, Any]:
     return {"affinity": {"nodeAffinity": required}}
 
 
-def forged(plain: str, taken: str, number: int) -> dict[str, Any]:
-    """Returns the Pod of this number, of each sort that has once stopped the fleet, in turn.
+def forged(plain: str, server_node: str, number: int) -> dict[str, Any]:
+    """Returns the Pod with this number. Pods of such sorts once stopped all jobs; the sorts alternate.
 
     Args:
-        plain: A node that is in no UltraServer.
-        taken: A node that is in one.
-        number: From 0.
+        plain: The name of a node that is in no UltraServer.
+        server_node: The name of a node that is in an UltraServer.
+        number: The number of the Pod, from 0.
     """
     name = f"p-{number}"
     victim = f"team-a.job-{number % 100}"
-    unit = taken if number < FULL else plain
+    unit = server_node if number < FULL else plain
     sorts: list[Callable[[], dict[str, Any]]] = [
         lambda: claiming(name, place(4, 2, nodes.INSTANCE_TYPE), nodeName=plain),
         lambda: claiming(name, place(2, 4, job=f"evil.odd-{number % 7}"), nodeName=unit),
@@ -90,14 +90,14 @@ def forged(plain: str, taken: str, number: int) -> dict[str, Any]:
     pod = sorts[number % len(sorts)]()
     if number % ENDLESS == 0:
         pod["metadata"]["finalizers"] = [FOR_EVER]
-    if number % 7 == 0 and pod["spec"].get("nodeName") != taken:
-        # On a node of an UltraServer these labels repel jobs by affinity, which only the guard prevents.
+    if number % 7 == 0 and pod["spec"].get("nodeName") != server_node:
+        # On an UltraServer node, Pods with these labels keep jobs off, which only the guard prevents.
         pod["metadata"]["labels"] = {JOB: victim, LOOSE: ""}
     return pod
 
 
-def gated(_plain: str, _taken: str, number: int) -> dict[str, Any]:
-    """Returns a Pod that waits for devices, a job by itself; twenty kinds of them look for other nodes."""
+def gated(_plain: str, _server_node: str, number: int) -> dict[str, Any]:
+    """Returns a gated Pod that is a job and requests devices. Such Pods have twenty different demands."""
     annotations = place(1, 1, HOSTNAME, f"evil.g{number}", "labels/i")
     pod = claiming(f"p-{number}", annotations, **GATED, **affinity(number % 20 + 1))
     pod["metadata"]["labels"] = {"i": "0"}
@@ -111,18 +111,18 @@ Sort = Callable[[str, str, int], dict[str, Any]]
 
 
 def fill(stage: Stage, count: int, sort: Sort = forged) -> int:
-    """Creates Pods of a sort as the intruder, some of them endless; returns how many were accepted."""
-    weak = intruder(stage.plane.kubectl)
+    """Creates Pods of a sort as the intruder, and deletes some; returns how many were created."""
+    user = intruder(stage.plane.kubectl)
     plain = next(name for name, labels in stage.labels.items() if nodes.SERVER_ID_4 not in labels)
-    taken = next(name for name, labels in stage.labels.items() if nodes.SERVER_ID_4 in labels)
+    server_node = next(name for name, labels in stage.labels.items() if nodes.SERVER_ID_4 in labels)
 
     def create(begin: int) -> int:
-        pods = [sort(plain, taken, number) for number in range(begin, min(begin + PIECE, count))]
+        pods = [sort(plain, server_node, number) for number in range(begin, min(begin + BATCH, count))]
         document = {"apiVersion": "v1", "kind": "List", "items": pods}
-        return len(weak.run("create", "-f", "-", stdin=json.dumps(document), check=False).stdout.splitlines())
+        return len(user.run("create", "-f", "-", stdin=json.dumps(document), check=False).stdout.splitlines())
 
     with ThreadPoolExecutor(2) as pool:
-        created = sum(pool.map(create, range(0, count, PIECE)))
+        created = sum(pool.map(create, range(0, count, BATCH)))
     for number in range(0, count, ENDLESS):
         stage.end(NAMESPACE, f"p-{number}")
     return created
@@ -133,25 +133,25 @@ class Outcome:
     """The result of an attack by Pods.
 
     Attributes:
-        created: Pods that the API server accepted.
-        touched: Those among them that another client deleted.
-        peak: The most memory that the program had, in bytes; 0 without one.
+        created: The number of Pods that the API server accepted.
+        deleted: The number of these Pods that another client deleted.
+        peak: The maximum memory of the program, in bytes; 0 without a program.
     """
 
     created: int
-    touched: int
+    deleted: int
     peak: int
 
     def lines(self) -> list[str]:
         """Returns the result as lines for people."""
         return [
-            f"hostile Pods: {self.created} created, {self.touched} of them deleted by another client",
+            f"hostile Pods: {self.created} created, {self.deleted} of them deleted by another client",
             f"memory of the program: {self.peak >> 20} MiB at most",
         ]
 
 
 def outcome(stage: Stage, created: int, program: Program | None) -> Outcome:
-    """Returns the result of the attack, and the memory of the program that ran during it."""
+    """Returns the result of an attack, with the memory of the program that ran during the attack."""
     pods = stage.plane.kubectl.in_namespace(NAMESPACE).get_json("pods")["items"]
     remaining = [
         pod for pod in pods if "finalizers" in pod["metadata"] or "deletionTimestamp" not in pod["metadata"]
@@ -160,6 +160,6 @@ def outcome(stage: Stage, created: int, program: Program | None) -> Outcome:
 
 
 def peak(program: Program) -> int:
-    """Returns the most memory that a program had, in bytes; 0 for one that has ended."""
+    """Returns the maximum memory that a program has used, in bytes."""
     status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
     return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))

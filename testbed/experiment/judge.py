@@ -1,4 +1,4 @@
-"""Judges jobs by the labels of nodes and the nodes of their workers."""
+"""Judges the placement of jobs, by the labels of their workers' nodes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -24,8 +24,8 @@ class Standing:
 
     Attributes:
         workers: The number of its workers.
-        nodes: The nodes that its workers are bound to.
-        units: The number of units with these nodes.
+        nodes: The names of the nodes to which its workers are bound.
+        units: The number of units that contain these nodes.
     """
 
     workers: int
@@ -39,7 +39,7 @@ class Standing:
 
     @property
     def whole(self) -> bool:
-        """Whether they are in as few units as they fill."""
+        """Whether every worker has a node, and the workers fill their units."""
         return self.placed and self.units * config_of(self.workers) == self.workers
 
     @property
@@ -49,12 +49,12 @@ class Standing:
 
     @property
     def held(self) -> int:
-        """Nodes that are held and do no work."""
+        """The number of nodes that a job holds although it cannot run."""
         return 0 if self.placed else len(self.nodes)
 
 
 def all_whole(jobs: Mapping[Key, Standing]) -> bool:
-    """Returns whether there are jobs, and every one is whole."""
+    """Returns whether there are jobs and all are whole."""
     return bool(jobs) and all(standing.whole for standing in jobs.values())
 
 
@@ -64,29 +64,31 @@ def standings(
     """Returns the placement of every job.
 
     Args:
-        jobs: Its number of workers, for each job.
+        jobs: The number of workers of each job.
         pods: The worker pods.
         labels: The labels of every node.
     """
-    where: defaultdict[Key, list[str]] = defaultdict(list)
+    nodes_by_job: defaultdict[Key, list[str]] = defaultdict(list)
     for pod in pods:
         metadata, node = pod["metadata"], pod["spec"].get("nodeName")
         if node and "deletionTimestamp" not in metadata:
-            where[metadata["namespace"], metadata["labels"][JOB_NAME]].append(node)
-    result = {}
+            nodes_by_job[metadata["namespace"], metadata["labels"][JOB_NAME]].append(node)
+    placements = {}
     for key, workers in jobs.items():
         unit = UNIT.get(config_of(workers), "kubernetes.io/hostname")
-        on = where.get(key, [])
-        result[key] = Standing(workers, tuple(sorted(on)), len({labels[name][unit] for name in on}))
-    return result
+        job_nodes = nodes_by_job.get(key, [])
+        placements[key] = Standing(
+            workers, tuple(sorted(job_nodes)), len({labels[name][unit] for name in job_nodes})
+        )
+    return placements
 
 
 def wholly_free(
-    workers: int, healthy: Iterable[str], taken: Iterable[str], labels: Mapping[str, Mapping[str, str]]
+    workers: int, healthy: Iterable[str], used: Iterable[str], labels: Mapping[str, Mapping[str, str]]
 ) -> bool:
-    """Returns whether there are enough wholly free groups for a job of this many workers."""
+    """Returns whether enough units are wholly free for a job with this number of workers."""
     size = config_of(workers)
-    free = set(healthy) - set(taken)
+    free = set(healthy) - set(used)
     if size == 1:
         return len(free) >= workers
     units: defaultdict[str, int] = defaultdict(int)
@@ -98,11 +100,11 @@ def wholly_free(
 def overlooked(
     jobs: Mapping[Key, Standing], healthy: Iterable[str], labels: Mapping[str, Mapping[str, str]]
 ) -> list[Key]:
-    """Returns the jobs that wait although there is room for them, or hold a part of their nodes."""
-    taken = {name for standing in jobs.values() for name in standing.nodes}
+    """Returns the jobs that wait although units are free, or that hold only a part of their nodes."""
+    used = {name for standing in jobs.values() for name in standing.nodes}
     free = set(healthy)
     return [
         key
         for key, standing in jobs.items()
-        if not standing.placed and (standing.nodes or wholly_free(standing.workers, free, taken, labels))
+        if not standing.placed and (standing.nodes or wholly_free(standing.workers, free, used, labels))
     ]

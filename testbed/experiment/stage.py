@@ -1,4 +1,4 @@
-"""A control plane with UltraServers, the webhook of a policy, and the placement program."""
+"""A cluster for experiments: a control plane, UltraServer nodes, the webhook, and the placement program."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ MPIJOBS = "/apis/kubeflow.org/v2beta1/namespaces/{}/mpijobs"
 WORKER = f"{ROLE}=worker"
 WORKERS = f"/api/v1/pods?labelSelector={quote(WORKER, safe='')}"
 POLICIES = ("base", "placement", "claims", "kueue", "webhook", "document", "selector")
-PLACING = ("base", "placement", "claims")
-"""Those of which the program is a part."""
-OWNED = ("jobs.batch", "services", "configmaps", "secrets")
+PROGRAM_POLICIES = ("base", "placement", "claims")
+"""The policies that use the placement program."""
+OWNED_KINDS = ("jobs.batch", "services", "configmaps", "secrets")
 """The objects that mpi-operator creates for a job, besides its workers."""
 
 
@@ -41,11 +41,11 @@ def table(policy: str) -> str:
     if policy == "kueue":
         return kueue.ROWS.read_text(encoding="utf-8")
     rows = load_default()
-    off = [rule.name for rule in rows.rules if policy == "selector" and rule.name != "ultraserver-nodes"]
-    head = {"apiVersion": rows.api_version, "kind": "RuleTable", "extends": "default"}
+    disabled = [rule.name for rule in rows.rules if policy == "selector" and rule.name != "ultraserver-nodes"]
+    document_head = {"apiVersion": rows.api_version, "kind": "RuleTable", "extends": "default"}
     if policy == "document":
-        return json.dumps(head | {"extends": "aws-document", "values": {"initImage": "init"}})
-    return json.dumps(head | {"rules": [{"name": name, "mode": "off"} for name in off]})
+        return json.dumps(document_head | {"extends": "aws-document", "values": {"initImage": "init"}})
+    return json.dumps(document_head | {"rules": [{"name": name, "mode": "off"} for name in disabled]})
 
 
 @dataclass
@@ -59,9 +59,9 @@ class Stage:
         sick: The nodes that are cordoned.
         jobs: The number of workers of every job that was applied and not deleted.
         policy: How jobs are placed.
-        queue: The Kueue queue that jobs name, if any.
-        rules: The rule table, if the program is to read it.
-        claims: Whether jobs claim their nodes; a job's name says so.
+        queue: The Kueue queue that jobs name; empty for none.
+        rules: The rule table for the program; None for the packaged table.
+        claims: Whether jobs use device claims. The names of such jobs begin with ``c-``.
     """
 
     plane: ControlPlane
@@ -77,7 +77,7 @@ class Stage:
 
     @property
     def healthy(self) -> set[str]:
-        """The nodes of UltraServers that are wholly healthy."""
+        """The nodes of the UltraServers that have no sick node."""
         broken = {self.labels[name][nodes.SERVER_ID_4] for name in self.sick}
         return {
             name
@@ -87,22 +87,22 @@ class Stage:
 
     @property
     def usable(self) -> set[str]:
-        """The UltraServer nodes that are healthy themselves."""
+        """The UltraServer nodes that are not sick."""
         return {name for name, labels in self.labels.items() if nodes.SERVER_ID_4 in labels} - self.sick
 
     def start_program(self, kubeconfig: Path | None = None, **options: float | str) -> Program:
-        """Starts ``python -m placement run``, under the account that the manifests give it."""
+        """Starts ``python -m placement run`` with the ServiceAccount of the manifests."""
         self._programs += 1
         name = f"placement-{self._programs}"
-        given = {"rules": self.rules} if self.rules else {}
-        return placement.start(self.plane, name, kubeconfig, **given, **options)
+        rules = {"rules": self.rules} if self.rules else {}
+        return placement.start(self.plane, name, kubeconfig, **rules, **options)
 
     def apply(
         self,
         name: str,
         workers: int,
         namespace: str = TEAMS[0],
-        more: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
         **changes: object,
     ) -> Key:
         """Creates an MPIJob, with further labels and changes of its spec."""
@@ -110,11 +110,11 @@ class Stage:
         if self.claims:
             document = mpijob(workers, name=f"c-{name}", claim=nodes.template_name(config_of(workers)))
         document["spec"] |= changes
-        document["metadata"]["labels"] = dict(more or {})
+        document["metadata"]["labels"] = dict(labels or {})
         return self.create(document, namespace)[0]
 
     def create(self, document: Object, namespace: str = TEAMS[0]) -> tuple[Key, Object]:
-        """Creates an MPIJob, in the stage's queue if there is one; its key, and what is stored."""
+        """Creates an MPIJob, in the queue if there is one. Returns its key and the stored object."""
         metadata = document["metadata"]
         if self.queue:
             metadata["labels"] = {kueue.QUEUE: self.queue} | metadata.get("labels", {})
@@ -124,40 +124,40 @@ class Stage:
         return key, stored
 
     def finish(self, key: Key) -> None:
-        """Deletes a job and its pods at once: there is no kubelet that would end them."""
+        """Deletes a job and its pods at once, because no kubelet ends the pods."""
         namespace, name = key
         self.api.delete(f"{MPIJOBS.format(namespace)}/{name}")
         end(self.plane.kubectl.in_namespace(namespace), "pods", "-l", f"{JOB_NAME}={name}")
         del self.jobs[key]
 
     def clear(self) -> None:
-        """Ends every job, uncordons every node, and waits until nothing is left that a job owned.
+        """Ends every job, uncordons every node, and waits until no object that a job owned exists.
 
-        mpi-operator gives a new job no pods while a Service, say, of its name is still the old one's, and
-        looks again after pauses that double.
+        If, for example, the Service of an old job of the same name still exists, mpi-operator creates no pods
+        for the new job, and tries again only after pauses that double.
         """
         teams = {namespace for namespace, _ in self.jobs}
         for key in list(self.jobs):
             self.finish(key)
         for name in list(self.sick):
             self.cordon(name, cordoned=False)
-        # Kueue finds a Workload by the job's name: a new job would be let in by an old one's.
-        for kind in (*OWNED, *([kueue.WORKLOADS] if self.policy == "kueue" else [])):
-            self.plane.kubectl.wait_for(_nobodys, kind, "-A")
-        # A job that ends in the middle of its sync gets pods afterwards, and no kubelet ends them.
+        # Kueue finds a Workload by the job's name: the Workload of an old job would admit a new job.
+        for kind in (*OWNED_KINDS, *([kueue.WORKLOADS] if self.policy == "kueue" else [])):
+            self.plane.kubectl.wait_for(_has_no_owned, kind, "-A")
+        # The operator may create pods for a job that was just deleted, and no kubelet ends these pods.
         for team in teams:
             end(self.plane.kubectl.in_namespace(team), "pods", "-l", JOB_NAME)
 
     def pods(self, key: Key) -> list[Object]:
-        """Returns the pods of a job, by name."""
+        """Returns the pods of a job, sorted by name."""
         pods = self.plane.kubectl.in_namespace(key[0]).get_json("pods", "-l", f"{JOB_NAME}={key[1]}")
         return sorted(pods["items"], key=lambda pod: str(pod["metadata"]["name"]))
 
     def workers(self) -> list[Object]:
-        """Returns every worker pod; those that are being deleted are ended, as a kubelet would end them."""
-        return self._ended([pod for page in self.api.pages(WORKERS) for pod in page["items"]])
+        """Returns all worker pods, and ends the pods that are being deleted, as a kubelet would."""
+        return self._end_deleted([pod for page in self.api.pages(WORKERS) for pod in page["items"]])
 
-    def _ended(self, pods: list[Object]) -> list[Object]:
+    def _end_deleted(self, pods: list[Object]) -> list[Object]:
         for metadata in (pod["metadata"] for pod in pods):
             if "deletionTimestamp" in metadata:
                 with contextlib.suppress(ConflictError):  # its operator has already replaced it
@@ -165,89 +165,89 @@ class Stage:
         return pods
 
     def end(self, namespace: str, name: str, only: Mapping[str, str] | None = None) -> None:
-        """Deletes a pod at once; only the one with the given uid, if any."""
+        """Deletes a pod at once; with ``only``, only if it has that uid."""
         self.api.delete(f"/api/v1/namespaces/{namespace}/pods/{name}", only, grace_seconds=0)
 
     def standings(self) -> dict[Key, Standing]:
-        """Returns the UltraServers of every job."""
+        """Returns the placement of every job."""
         return standings(self.jobs, self.workers(), self.labels)
 
-    def quiet(self, seconds: float, most: float = 120.0, patience: float = 0.0) -> dict[Key, Standing]:
-        """Returns the UltraServers of each job once nothing has changed for a while and all workers exist.
+    def quiet(self, seconds: float, limit: float = 120.0, patience: float = 0.0) -> dict[Key, Standing]:
+        """Returns the placement of each job when all workers exist and nothing has changed for a while.
 
         Args:
-            seconds: For how long.
-            most: Seconds after which it is called anyway.
-            patience: For how long, as long as nodes are held in part or there is room for a job that waits:
-                on a busy machine another program may be about to do something.
+            seconds: For how many seconds nothing must have changed.
+            limit: Seconds after which it returns in any case.
+            patience: The same as ``seconds``, while a job holds a part of its nodes, or could start but
+                waits: on a busy machine another program may be slow.
         """
-        last: list[tuple[str, str, bool]] = []
+        last_state: list[tuple[str, str, bool]] = []
         began = since = time.monotonic()
         while True:
             pods = self.workers()
-            bound = sorted(
+            state = sorted(
                 (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), "schedulingGates" in pod["spec"])
                 for pod in pods
             )
             placed = standings(self.jobs, pods, self.labels)
             now = time.monotonic()
-            if bound != last or len(bound) < sum(self.jobs[key] for key in self._let_in(placed)):
-                last, since = bound, now
-            enough = max(seconds, patience) if overlooked(placed, self.usable, self.labels) else seconds
-            if now - since >= enough or now - began >= max(most, 2 * patience):
+            if state != last_state or len(state) < sum(self.jobs[key] for key in self._started_jobs(placed)):
+                last_state, since = state, now
+            needed = max(seconds, patience) if overlooked(placed, self.usable, self.labels) else seconds
+            if now - since >= needed or now - began >= max(limit, 2 * patience):
                 return placed
             time.sleep(0.2)  # noqa: TID251 - that nothing changes is not an event
 
-    def _let_in(self, now: dict[Key, Standing]) -> list[Key]:
-        """Returns the jobs that have pods, or are about to: all of them, without Kueue."""
+    def _started_jobs(self, placements: dict[Key, Standing]) -> list[Key]:
+        """Returns the jobs that have pods or soon will have pods. Without Kueue, these are all jobs."""
         if not self.queue:
-            return list(now)
+            return list(placements)
         jobs = (self.api.get("/apis/kubeflow.org/v2beta1/mpijobs") or {}).get("items", [])
-        waits = {
+        suspended = {
             (job["metadata"]["namespace"], job["metadata"]["name"])
             for job in jobs
             if job["spec"]["runPolicy"].get("suspend")
         }
-        taken = {name for standing in now.values() for name in standing.nodes}
+        used = {name for standing in placements.values() for name in standing.nodes}
         return [
             key
             for key, workers in self.jobs.items()
-            # Kueue is still at work as long as there is room for a job that waits.
-            if key not in waits or wholly_free(workers, self.usable, taken, self.labels)
+            # If units are free for a suspended job, Kueue will soon admit it.
+            if key not in suspended or wholly_free(workers, self.usable, used, self.labels)
         ]
 
     def wait(
         self, condition: Callable[[dict[Key, Standing]], object], seconds: float = PATIENCE
     ) -> dict[Key, Standing]:
-        """Follows the workers until something holds for the placement of jobs, and returns that.
+        """Watches the workers until a condition holds for the placement of jobs, and returns the placement.
 
         Raises:
-            NotYetError: It does not come about; with what was seen last, and what the programs say.
+            NotYetError: The condition does not hold in time. The message has the last state and the logs.
         """
 
         def holds(pods: Object) -> object:
-            return condition(standings(self.jobs, self._ended(pods["items"]), self.labels))
+            return condition(standings(self.jobs, self._end_deleted(pods["items"]), self.labels))
 
-        with self._explained():
+        with self._with_logs():
             pods = self.plane.kubectl.wait_for(holds, "pods", "-A", "-l", WORKER, timeout=seconds)
         return standings(self.jobs, pods["items"], self.labels)
 
     def follow(self, key: Key, condition: Callable[[list[Object]], object]) -> list[Object]:
-        """Follows the pods of a job, by name, until something holds for them, and returns them.
+        """Watches the pods of a job until a condition holds for them, and returns the pods.
 
         Raises:
             NotYetError: See `wait`.
         """
         inside = self.plane.kubectl.in_namespace(key[0])
-        with self._explained():
+        with self._with_logs():
             pods = inside.wait_for(
                 lambda pods: condition(pods["items"]), "pods", "-l", f"{JOB_NAME}={key[1]}"
             )
         return list(pods["items"])
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Adds the logs of the programs that place jobs to an error."""
+    def _with_logs(self) -> Iterator[None]:
+        """Adds the logs of the programs that place jobs to the message of an error."""
         try:
             yield
         except NotYetError as error:
@@ -259,13 +259,13 @@ class Stage:
             raise NotYetError("\n\n".join([str(error), *messages])) from None
 
     def cordon(self, name: str, *, cordoned: bool = True) -> None:
-        """Makes a node unschedulable, or schedulable."""
+        """Makes a node unschedulable, or schedulable again."""
         operation = {"op": "add", "path": "/spec/unschedulable", "value": cordoned}
         self.api.patch(f"/api/v1/nodes/{name}", [operation])
         (self.sick.add if cordoned else self.sick.discard)(name)
 
     def as_program(self) -> KubernetesApi:
-        """Returns the API server, as the program sees it."""
+        """Returns a client of the API server with the rights of the program."""
         return connect(self.plane.account(NAMESPACE, ACCOUNT))
 
 
@@ -278,61 +278,69 @@ def staged(  # noqa: PLR0913, PLR0917 - all that a stage is made of
     plane: type[ControlPlane] = ControlPlane,
     rows: str = "",
 ) -> Iterator[Stage]:
-    """Yields a control plane with the webhook of a policy; the caller starts the program if it needs it.
+    """Yields a cluster with the webhook of a policy, without the program, which the caller starts if needed.
 
-    Of ``base`` it has the guard, too, and everything else as the manifests install it. Of ``claims`` there
-    are DeviceClass and claim templates, all UltraServers have the driver unless their nodes and slices are
-    given, and other kinds of job are sent, too. The table of other policies also has the given rows.
+    With ``base``, the cluster has everything that the manifests install, including the guard. With
+    ``claims``, it has a DeviceClass and claim templates, the webhook receives all kinds of job, and, if
+    ``ultraservers`` is a number, all UltraServers have the driver. For policies other than ``base``, ``rows``
+    are added to the table.
     """
     with contextlib.ExitStack() as stack:
-        running = stack.enter_context(plane(folder, say=say))
+        control_plane = stack.enter_context(plane(folder, say=say))
         claims = policy == "claims"
         fleet = nodes.plain_nodes(1)
         if isinstance(ultraservers, int):
-            made = nodes.ultraserver_nodes(ultraservers)
-            fleet += nodes.driven(made) if claims else made
+            servers = nodes.ultraserver_nodes(ultraservers)
+            fleet += nodes.driven(servers) if claims else servers
         else:
             fleet += ultraservers
-        nodes.create(running.kubectl, fleet)
+        nodes.create(control_plane.kubectl, fleet)
         if claims:
-            running.kubectl.create(nodes.device_class())
+            control_plane.kubectl.create(nodes.device_class())
         for team in TEAMS:
-            inside = running.kubectl.create_namespace(team)
+            in_team = control_plane.kubectl.create_namespace(team)
             if claims:
-                inside.run("apply", "-f", str(nodes.CLAIMS))
-        running.kubectl.create_namespace(NAMESPACE)
+                in_team.run("apply", "-f", str(nodes.CLAIMS))
+        control_plane.kubectl.create_namespace(NAMESPACE)
         if policy == "base":
-            rules = placement.install(running)
+            rules = placement.install(control_plane)
         else:
-            placement.install_rights(running)
+            placement.install_rights(control_plane)
             rules = folder / "rules.yaml"
             rules.write_text(table(policy) + rows, encoding="utf-8")
-        server = webhook.start(running.programs, folder / "webhook", rules)
+        server = webhook.start(control_plane.programs, folder / "webhook", rules)
         document = webhook.configuration(server, values={"kinds": ["all"]} if claims else None)
-        stack.enter_context(webhook.registered(running.kubectl.in_namespace(TEAMS[0]), document))
-        ours = [node["metadata"] for node in fleet if node["kind"] == "Node"]
-        labels = {metadata["name"]: metadata["labels"] for metadata in ours}
-        stage = Stage(running, connect(running.kubeconfig), labels, policy=policy, rules=rules, claims=claims)
+        stack.enter_context(webhook.registered(control_plane.kubectl.in_namespace(TEAMS[0]), document))
+        metadata_list = [node["metadata"] for node in fleet if node["kind"] == "Node"]
+        labels = {metadata["name"]: metadata["labels"] for metadata in metadata_list}
+        stage = Stage(
+            control_plane,
+            connect(control_plane.kubeconfig),
+            labels,
+            policy=policy,
+            rules=rules,
+            claims=claims,
+        )
         if policy == "kueue":
-            kueue.start(running)
-            kueue.queues(running, *TEAMS)
+            kueue.start(control_plane)
+            kueue.queues(control_plane, *TEAMS)
             stage.queue = kueue.LOCAL_QUEUE
         yield stage
 
 
-def _nobodys(objects: Object) -> bool:
-    """Returns whether no object is left that a job owned."""
+def _has_no_owned(objects: Object) -> bool:
+    """Returns whether no object has an MPIJob as its owner."""
     owners = [owner for item in objects["items"] for owner in item["metadata"].get("ownerReferences") or ()]
     return not any(owner["kind"] == "MPIJob" for owner in owners)
 
 
 def make_sick(stage: Stage, share: float, chance: random.Random) -> None:
-    """Cordons one node in a share of the UltraServers."""
+    """Cordons one node in each of a share of the UltraServers, chosen by chance."""
     servers = sorted(
         {labels[nodes.SERVER_ID_4] for labels in stage.labels.values() if nodes.SERVER_ID_4 in labels}
     )
     for server in chance.sample(servers, round(share * len(servers))):
-        members = sorted(
+        names = sorted(
             name for name, labels in stage.labels.items() if labels.get(nodes.SERVER_ID_4) == server
         )
-        stage.cordon(chance.choice(members))
+        stage.cordon(chance.choice(names))

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from testbed.experiment.experiment import QUIET_SECONDS, Result, burst, one_by_one
-from testbed.experiment.stage import PLACING, Stage, make_sick
+from testbed.experiment.stage import PROGRAM_POLICIES, Stage, make_sick
 from testbed.waiting import PATIENCE
 
 modes = pytest.mark.parametrize("mode", [pytest.param("one", marks=pytest.mark.soak), "burst"])
@@ -26,7 +26,7 @@ def short_run(stage: Stage, mode: str, seed: int, patience: float = 0.0) -> tupl
     """
     chance = random.Random(seed)  # noqa: S311 - no secret
     make_sick(stage, 0.3, chance)
-    if stage.policy in PLACING:
+    if stage.policy in PROGRAM_POLICIES:
         stage.start_program()
     texts: list[str] = []
     if mode == "one":

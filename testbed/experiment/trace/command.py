@@ -19,28 +19,28 @@ POLICIES: dict[str, Callable[[Fleet, int, Collection[int], Mapping[str, int]], P
     "easy": lambda fleet, _servers, _sick, _guaranteed: Easy(fleet),
 }
 SECONDS = 5.0
-"""Between two lines about how far it is."""
+"""Seconds between two lines about the progress."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs a trace for each policy and seed, prints tables, and draws the first run."""
     options = _options(arguments)
-    every = read(options.trace)
-    drawn: Run | None = None
+    all_jobs = read(options.trace)
+    first_run: Run | None = None
     waits: dict[str, dict[str, float]] = {}
     for policy in options.policy:
         say(f"policy {policy}, load {options.load}, limits {options.limits}, {options.sick} sick")
         say(*report.HEAD)
         runs, tenants = [], []
         for seed in options.seed:
-            jobs = thinned(every, seed, options.share)
+            jobs = thinned(all_jobs, seed, options.share)
             jobs = limited(stretched(jobs, options.ultraservers * NODES, options.load), options.limits)
             jobs = [job for job in jobs if options.days is None or job.arrival < options.days * DAY]
             if options.guarantees:
-                own = shares(jobs, options.ultraservers)
-                jobs = [job for job in jobs if job.nodes <= own[job.tenant] * NODES]
+                counts = shares(jobs, options.ultraservers)
+                jobs = [job for job in jobs if job.nodes <= counts[job.tenant] * NODES]
             run = _run(jobs, options, policy, seed, options.ultraservers, f"{policy}, seed {seed}")
-            drawn = drawn or run
+            first_run = first_run or run
             runs.append(report.figures(jobs, run))
             say(report.line(str(seed), runs[-1]))
             if options.tenants:
@@ -50,39 +50,45 @@ def main(arguments: Sequence[str]) -> int:
             say(report.line("mean", report.mean(runs)))
         say(*tenants)
         waits[policy] = {report.NAMES[size]: hours for size, hours in report.mean(runs).waits.items()}
-    if options.svg and drawn:
+    if options.svg and first_run:
         title = f"{options.policy[0]}, load {options.load}, seed {options.seed[0]}"
-        options.svg.write_text(picture(title, drawn.samples, drawn.usable, waits), encoding="utf-8")
+        options.svg.write_text(picture(title, first_run.samples, first_run.usable, waits), encoding="utf-8")
     return 0
 
 
 def say(*lines: str) -> None:
-    """Prints lines at once: the next come after minutes."""
-    for each in lines:
-        print(each, flush=True)  # noqa: T201
+    """Prints lines without buffering, because a run takes minutes."""
+    for line in lines:
+        print(line, flush=True)  # noqa: T201
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m testbed.experiment", description=__doc__)
     parser.add_argument("--trace", type=Path, required=True, help="a CSV file of jobs; may be compressed")
     parser.add_argument("--policy", choices=POLICIES, nargs="+", default=["placement"])
-    parser.add_argument("--load", type=float, default=0.9, help="of the nodes, in each week")
-    parser.add_argument("--seed", type=int, nargs="+", default=[1], help="which half of the jobs; several")
-    parser.add_argument("--share", type=float, default=0.5, help="of the jobs that are used, by chance")
+    parser.add_argument(
+        "--load", type=float, default=0.9, help="share of the nodes that the jobs of each week need"
+    )
+    parser.add_argument(
+        "--seed", type=int, nargs="+", default=[1], help="seeds that choose the jobs; one run each"
+    )
+    parser.add_argument("--share", type=float, default=0.5, help="share of the jobs that a seed chooses")
     parser.add_argument("--days", type=float, help="leave out the jobs that arrive after this many days")
     parser.add_argument("--ultraservers", type=int, default=64)
     parser.add_argument("--sick", type=int, default=0, help="UltraServers with a cordoned node")
     parser.add_argument(
-        "--limits", choices=("known", "times3", "none"), default="known", help="of time, as jobs say them"
+        "--limits", choices=("known", "times3", "none"), default="known", help="time limits of jobs"
     )
-    parser.add_argument("--tenants", action="store_true", help="compare with each tenant's own share")
+    parser.add_argument(
+        "--tenants", action="store_true", help="compare with runs of each tenant alone on its share"
+    )
     parser.add_argument(
         "--guarantees",
         action="store_true",
-        help="guarantee each tenant its own share, without jobs that do not fit there (placement only)",
+        help="guarantee each tenant its share, and omit jobs larger than it (placement only)",
     )
-    parser.add_argument("--pause", type=float, default=60.0, help="seconds between decisions at least")
-    parser.add_argument("--svg", type=Path, help="write a picture: the first run, and the waits of all")
+    parser.add_argument("--pause", type=float, default=60.0, help="minimum seconds between decisions")
+    parser.add_argument("--svg", type=Path, help="write a picture of the first run and of all waits")
     return parser.parse_args(arguments)
 
 
@@ -91,26 +97,26 @@ def _run(  # noqa: PLR0913, PLR0917 - all that a run is
 ) -> Run:
     sick = sick_nodes(servers, options.sick, seed) if servers == options.ultraservers else frozenset()
     fleet = Fleet(servers, sick)
-    shared = options.guarantees and servers == options.ultraservers
-    guaranteed = shares(jobs, servers) if shared else {}
-    decides = POLICIES[policy](fleet, servers, sick, guaranteed)
-    return simulate(jobs, decides, fleet, options.pause, tell=_teller(name, len(jobs)))
+    has_guarantees = options.guarantees and servers == options.ultraservers
+    guaranteed = shares(jobs, servers) if has_guarantees else {}
+    decider = POLICIES[policy](fleet, servers, sick, guaranteed)
+    return simulate(jobs, decider, fleet, options.pause, tell=_progress_printer(name, len(jobs)))
 
 
 def _alone(
     jobs: Sequence[Job], options: argparse.Namespace, policy: str, seed: int
 ) -> dict[str, tuple[int, Sequence[Job], Run]]:
-    """Returns each tenant's jobs on the UltraServers of its share, without those that do not fit there."""
-    result = {}
+    """Runs the jobs of each tenant alone on its share of UltraServers, without jobs larger than it."""
+    runs = {}
     for tenant, servers in shares(jobs, options.ultraservers).items():
-        own = [job for job in jobs if job.tenant == tenant and job.nodes <= servers * NODES]
-        run = _run(own, options, policy, seed, servers, f"{policy}, seed {seed}, tenant {tenant} alone")
-        result[tenant] = servers, own, run
-    return result
+        own_jobs = [job for job in jobs if job.tenant == tenant and job.nodes <= servers * NODES]
+        run = _run(own_jobs, options, policy, seed, servers, f"{policy}, seed {seed}, tenant {tenant} alone")
+        runs[tenant] = servers, own_jobs, run
+    return runs
 
 
-def _teller(name: str, total: int) -> Callable[[int, float, int], None]:
-    """Prints the progress of a run on stderr from time to time."""
+def _progress_printer(name: str, total: int) -> Callable[[int, float, int], None]:
+    """Returns a function that prints the progress of a run on stderr from time to time."""
     began = time.monotonic()
     shown_at = began
 

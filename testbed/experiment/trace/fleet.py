@@ -1,4 +1,4 @@
-"""UltraServers of four nodes, by number, and which of their nodes are free."""
+"""The nodes of UltraServers, as numbers, and which of them are free."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Collection, Iterable, Sequence
 from copy import copy
 
 NODES = 4
-"""Nodes of an UltraServer. Nodes 0 to 3 are the first one's, 0 and 1 its first pair."""
+"""The number of nodes of an UltraServer. Nodes 0 to 3 form the first UltraServer, 0 and 1 its first pair."""
 
 Unit = tuple[int, ...]
 
 
 def sick_nodes(servers: int, count: int, seed: int) -> frozenset[int]:
-    """Returns one node of each of this many UltraServers."""
-    chance = random.Random(f"sick {seed}")  # noqa: S311 - an experiment that can be had again
+    """Returns one node of each of ``count`` UltraServers, by chance."""
+    chance = random.Random(f"sick {seed}")  # noqa: S311 - an experiment must be reproducible
     return frozenset(
         server * NODES + chance.randrange(NODES) for server in chance.sample(range(servers), count)
     )
 
 
 class Fleet:
-    """Which nodes are free.
+    """The nodes of a cluster, and which of them are free.
 
     Attributes:
-        nodes: How many there are.
-        usable: How many are not sick.
-        free: For each UltraServer its free nodes.
-        units: By size, without those that have a sick node.
+        nodes: The number of all nodes.
+        usable: The number of nodes that are not sick.
+        free: The free nodes of each UltraServer.
+        units: The units of each size that have no sick node.
     """
 
     def __init__(self, servers: int, sick: Collection[int] = ()) -> None:
@@ -40,9 +40,10 @@ class Fleet:
         healthy = set().union(*self.free)
         units = {size: [tuple(range(n, n + size)) for n in range(0, self.nodes, size)] for size in (1, 2, 4)}
         self.units: dict[int, list[Unit]] = {
-            size: [unit for unit in every if healthy.issuperset(unit)] for size, every in units.items()
+            size: [unit for unit in all_units if healthy.issuperset(unit)]
+            for size, all_units in units.items()
         }
-        self._inside = {
+        self._units_by_server = {
             size: [
                 [unit for unit in healthy_units if unit[0] // NODES == server] for server in range(servers)
             ]
@@ -50,7 +51,7 @@ class Fleet:
         }
 
     def copy(self) -> Fleet:
-        """Returns the same, to try something with."""
+        """Returns a copy, on which a policy can try a choice."""
         other = copy(self)
         other.free = [set(free) for free in self.free]
         return other
@@ -59,7 +60,7 @@ class Fleet:
         """Marks nodes as used.
 
         Raises:
-            ValueError: One is not free.
+            ValueError: A node is not free.
         """
         for node in nodes:
             if node not in self.free[node // NODES]:
@@ -73,26 +74,26 @@ class Fleet:
 
     @property
     def count(self) -> int:
-        """How many nodes are free."""
+        """The number of free nodes."""
         return sum(map(len, self.free))
 
     @property
     def fragmented(self) -> int:
-        """How many free nodes are in UltraServers that are not wholly free."""
+        """The number of free nodes in UltraServers that are partly used."""
         return sum(len(free) for free in self.free if len(free) < NODES)
 
-    def choose(self, size: int, units: int, kept: Collection[int] = ()) -> list[int] | None:
-        """Returns free nodes for this many units of a size, not reserved, at the least loss to larger jobs.
+    def choose(self, size: int, units: int, reserved: Collection[int] = ()) -> list[int] | None:
+        """Chooses free units of a size, without reserved nodes, so that larger units stay free.
 
         Returns:
-            The nodes; None if there are too few such units.
+            The nodes of the units; None if there are too few units.
         """
         suitable = [
             (*self._loss(unit), unit)
-            for free, inside in zip(self.free, self._inside[size], strict=True)
+            for free, server_units in zip(self.free, self._units_by_server[size], strict=True)
             if len(free) >= size
-            for unit in inside
-            if free.issuperset(unit) and not any(node in kept for node in unit)
+            for unit in server_units
+            if free.issuperset(unit) and not any(node in reserved for node in unit)
         ]
         if len(suitable) < units:
             return None
@@ -101,22 +102,22 @@ class Fleet:
             best = min(suitable)
             nodes += best[-1]
             suitable.remove(best)
-            if units > 1 and size < NODES:  # the rest of its UltraServer is broken into now
-                taken = set(nodes)
-                suitable = [(*self._loss(unit, taken), unit) for *_, unit in suitable]
+            if units > 1 and size < NODES:  # now the chosen UltraServer is partly used
+                chosen = set(nodes)
+                suitable = [(*self._loss(unit, chosen), unit) for *_, unit in suitable]
         return nodes
 
-    def _loss(self, unit: Unit, taken: Collection[int] = ()) -> tuple[bool, bool, int]:
-        """Returns whether a whole UltraServer, and a pair, is lost with a unit, and the rest that is free."""
+    def _loss(self, unit: Unit, chosen: Collection[int] = ()) -> tuple[bool, bool, int]:
+        """Returns the sort key of a unit: whether a free UltraServer or pair is lost, and its free nodes."""
         if len(unit) == NODES:
             return False, False, 0
-        free = self.free[unit[0] // NODES].difference(taken)
+        free = self.free[unit[0] // NODES].difference(chosen)
         whole_pair = len(unit) == 1 and unit[0] ^ 1 in free
         return len(free) == NODES, whole_pair, len(free)
 
 
 def is_whole(nodes: Sequence[int], size: int) -> bool:
-    """Returns whether nodes fill units of a size."""
+    """Returns whether nodes form complete units of a size."""
     ordered = sorted(nodes)
     groups = [ordered[start : start + size] for start in range(0, len(ordered), size)]
     return all(group[0] % size == 0 and group == list(range(group[0], group[0] + size)) for group in groups)

@@ -1,7 +1,7 @@
-"""The jobs of a trace: which of its rows are used, when they arrive, and how long they run.
+"""Reads the jobs of a trace, selects some of them, and changes their arrivals and time limits.
 
-A trace is a CSV file, also compressed, with the columns ``timestamp,duration,num_gpus,cluster``, as the
-Philly traces have them. One GPU is one node, and a cluster is a tenant.
+A trace is a CSV file, which may be compressed, with the columns ``timestamp,duration,num_gpus,cluster`` of
+the Philly traces. A GPU of the trace is a node here, and a cluster is a tenant.
 """
 
 import csv
@@ -16,7 +16,7 @@ from pathlib import Path
 HOUR, DAY = 3600.0, 86400.0
 WEEK = 7 * DAY
 FIRST, WEEKS = datetime(2017, 9, 18), 8  # noqa: DTZ001 - the trace names no zone
-"""The weeks of the Philly traces that are used."""
+"""The first day and the number of weeks of the Philly traces that are used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,12 @@ class Job:
     """A job of a trace.
 
     Attributes:
-        number: Its place in the order of arrival.
-        nodes: How many it takes.
+        number: Its position in the order of arrival.
+        tenant: The tenant to which it belongs.
+        nodes: The number of nodes that it takes.
         arrival: When it arrives, in seconds.
         duration: How long it runs, in seconds.
-        limit: The longest time that it may run, by its limit; None if it has no limit.
+        limit: Its time limit, in seconds; None if it has no limit.
     """
 
     number: int
@@ -40,22 +41,22 @@ class Job:
 
     @property
     def size(self) -> int:
-        """The nodes of a unit: its node config."""
+        """The number of nodes of one of its units: its node config."""
         return 4 if self.nodes % 4 == 0 else 2 if self.nodes % 2 == 0 else 1
 
     @property
     def units(self) -> int:
-        """How many units it takes."""
+        """The number of units that the job takes."""
         return self.nodes // self.size
 
     @property
     def work(self) -> float:
-        """Nodes times seconds."""
+        """The job's number of nodes, multiplied by its duration."""
         return self.nodes * self.duration
 
 
 def read(path: Path, first: datetime = FIRST, weeks: int = WEEKS) -> list[Job]:
-    """Returns the jobs of some weeks of a trace, by arrival; arrivals count from the first week's begin."""
+    """Returns the jobs of some weeks of a trace, in order of arrival. The time begins with the first week."""
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     jobs = [
@@ -72,44 +73,46 @@ def read(path: Path, first: datetime = FIRST, weeks: int = WEEKS) -> list[Job]:
 
 
 def thinned(jobs: Iterable[Job], seed: int, share: float = 0.5) -> list[Job]:
-    """Returns each job with the probability that is given."""
-    chance = random.Random(seed)  # noqa: S311 - an experiment that can be had again
+    """Returns a random part of the jobs: each job with the probability ``share``."""
+    chance = random.Random(seed)  # noqa: S311 - an experiment must be reproducible
     return _numbered(job for job in jobs if chance.random() < share)
 
 
 def stretched(jobs: Iterable[Job], nodes: int, load: float) -> list[Job]:
-    """Returns the jobs with each week made as long as it takes to offer this many nodes that load."""
-    result: list[Job] = []
+    """Returns the jobs with the length of each week changed, so that each week has the same load."""
+    stretched_jobs: list[Job] = []
     begin = 0.0
     for week, group in groupby(jobs, lambda job: job.arrival // WEEK):
-        own = list(group)
-        factor = sum(job.work for job in own) / (nodes * load * WEEK)
-        result += [replace(job, arrival=begin + (job.arrival - week * WEEK) * factor) for job in own]
+        week_jobs = list(group)
+        factor = sum(job.work for job in week_jobs) / (nodes * load * WEEK)
+        stretched_jobs += [
+            replace(job, arrival=begin + (job.arrival - week * WEEK) * factor) for job in week_jobs
+        ]
         begin += WEEK * factor
-    return result
+    return stretched_jobs
 
 
 def limited(jobs: Iterable[Job], limits: str) -> list[Job]:
-    """Returns the jobs with time limits: ``known`` exactly, ``times3`` three times too long, or ``none``."""
+    """Returns the jobs with a limit of their duration (``known``), of three times that, or without limits."""
     factor = {"known": 1.0, "times3": 3.0, "none": None}[limits]
     return [replace(job, limit=factor and job.duration * factor) for job in jobs]
 
 
 def shares(jobs: Sequence[Job], units: int) -> dict[str, int]:
-    """Returns how many UltraServers each tenant owns if they are divided by its work; at least one.
+    """Returns the number of UltraServers of each tenant, in proportion to the tenant's work, at least one.
 
-    What is left after rounding down goes to the largest remainders.
+    Numbers are rounded down. The remaining UltraServers go to the tenants with the largest remainders.
     """
     work: dict[str, float] = {}
     for job in jobs:
         work[job.tenant] = work.get(job.tenant, 0.0) + job.work
-    exact = {tenant: units * own / sum(work.values()) for tenant, own in work.items()}
-    given = {tenant: max(1, int(part)) for tenant, part in exact.items()}
-    for tenant in sorted(exact, key=lambda name: given[name] - exact[name]):
-        if sum(given.values()) >= units:
+    exact_shares = {tenant: units * tenant_work / sum(work.values()) for tenant, tenant_work in work.items()}
+    counts = {tenant: max(1, int(share)) for tenant, share in exact_shares.items()}
+    for tenant in sorted(exact_shares, key=lambda name: counts[name] - exact_shares[name]):
+        if sum(counts.values()) >= units:
             break
-        given[tenant] += 1
-    return given
+        counts[tenant] += 1
+    return counts
 
 
 def _numbered(jobs: Iterable[Job]) -> list[Job]:

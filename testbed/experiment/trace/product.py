@@ -1,7 +1,7 @@
-"""The policy of the product: the decision of ``placement``, as its program calls it.
+"""The policy of the product: decisions of ``placement``, as the placement program makes them.
 
-This is the one module here that imports the product. Pods are kept from decision to decision, as the
-program keeps them: a decision sees the same objects again, and new ones only of jobs that changed.
+This is the only module of the package that imports the product. As in the program, the objects of Pods remain
+the same from decision to decision, and only jobs that changed have new objects.
 """
 
 from bisect import bisect_right, insort
@@ -28,10 +28,10 @@ REQUESTS = {"aws.amazon.com/neuron": 16_000, "cpu": 100_000}
 
 
 class Product:
-    """Decides as the program does.
+    """Decides as the placement program does.
 
     Attributes:
-        reserved: The free nodes that the last decision keeps for a job.
+        reserved: The free nodes that the last decision reserved for a job.
 
     Args:
         guaranteed: The number of UltraServers that each tenant is guaranteed.
@@ -49,7 +49,7 @@ class Product:
         self._free = servers * NODES - len(sick)
         self._running: dict[int, list[Pod]] = {}
         self._waiting: dict[tuple[str, int], dict[int, list[Pod]]] = {}
-        """By tenant and number of nodes, in the order of arrival."""
+        """The Pods of waiting jobs: by tenant and number of nodes, then by job, in order of arrival."""
         self._jobs: dict[str, Job] = {}
 
     def arrive(self, job: Job) -> None:
@@ -64,14 +64,14 @@ class Product:
         self._free += job.nodes
 
     def decide(self, now: float) -> Sequence[tuple[Job, Sequence[int]]]:
-        """Decides, and carries out the decision.
+        """Makes a decision, and carries it out.
 
         Raises:
-            RuntimeError: The decision names an error of the program, or deletes Pods.
+            RuntimeError: The decision has an error, or deletes Pods.
         """
         pods = chain.from_iterable(chain(self._running.values(), *map(self._candidates, self._waiting)))
-        at = EPOCH + timedelta(seconds=now)
-        decision = Scene(self._topology, tuple(pods), at, self._tuning, self._memory).decision()
+        time = EPOCH + timedelta(seconds=now)
+        decision = Scene(self._topology, tuple(pods), time, self._tuning, self._memory).decision()
         if decision.errors or decision.deletions:
             raise RuntimeError(f"errors: {decision.errors}; deletions: {decision.deletions}")
         self._memory, cluster = decision.memory, decision.cluster
@@ -79,31 +79,33 @@ class Product:
         self.reserved = [self._numbers[name] for name in reserved if not cluster.holders.get(name)]
         return [self._admit(opening, now) for opening in decision.openings]
 
-    def _candidates(self, alike: tuple[str, int]) -> Iterable[list[Pod]]:
-        """Yields the Pods of a tenant's equal jobs that may be admitted now.
+    def _candidates(self, shape: tuple[str, int]) -> Iterable[list[Pod]]:
+        """Yields the Pods of those jobs of a tenant and size that may be admitted now.
 
-        The decision considers equal jobs of a namespace by age, and a shorter limit admits at least as many.
-        So a job certainly waits if there is no room for the older ones with no longer limit, and to leave it
-        out changes nothing but the time that a decision takes.
+        The decision considers equal jobs of a namespace by age, and a job with a shorter time limit never has
+        to wait longer. So a job certainly waits if the older jobs with the same or a shorter limit need all
+        free nodes. To omit such a job only saves time.
         """
         limits: list[timedelta] = []
-        for pods in self._waiting[alike].values():
+        for pods in self._waiting[shape].values():
             limit = pods[0].limit or timedelta.max
-            if bisect_right(limits, limit) <= self._free // alike[1]:
+            if bisect_right(limits, limit) <= self._free // shape[1]:
                 insort(limits, limit)
                 yield pods
 
     def _admit(self, opening: Opening, now: float) -> tuple[Job, Sequence[int]]:
-        """Pins the Pods of a job and binds them."""
+        """Pins and binds the Pods of an admitted job. Returns the job and its nodes."""
         job = self._jobs[opening.job.key[1]]
-        key, opened = opening.job.place.unit, EPOCH + timedelta(seconds=now)
+        key, time = opening.job.place.unit, EPOCH + timedelta(seconds=now)
         running = []
         for block, members in opening.job.blocks.items():
             unit = opening.blocks[block]
             nodes = self._topology.units_by(key)[unit].nodes
             for member, node in zip(members, nodes, strict=True):
-                bound = replace(member.pod, gates=(), demand=_demand(key, unit), opened=opened, started=True)
-                running.append(replace(bound, node=node.name))
+                bound_pod = replace(
+                    member.pod, gates=(), demand=_demand(key, unit), opened=time, started=True
+                )
+                running.append(replace(bound_pod, node=node.name))
         del self._waiting[job.tenant, job.nodes][job.number]
         self._running[job.number] = running
         self._free -= job.nodes
@@ -148,11 +150,11 @@ def _pod(job: Job, number: int) -> Pod:
 
 @lru_cache(maxsize=256)
 def _place(workers: int, size: int) -> Place:
-    """Returns a placement annotation; equal ones are identical, as in the program."""
+    """Returns a placement annotation. Equal annotations are one object, as in the program."""
     return Place(Placer.WHOLE_JOB, workers, size, KEYS[size])
 
 
 @cache
 def _demand(key: str = "", unit: str = "") -> Demand:
-    """Returns what a Pod asks of a node, pinned to a unit where one is given."""
+    """Returns the demand of a Pod, which is pinned to ``unit`` unless that is empty."""
     return shared(Demand({INSTANCE_TYPE: TRN2U} | ({key: unit} if key else {}), None, (), REQUESTS))

@@ -1,4 +1,4 @@
-"""The figures of a run: waits by size, utilisation, and the loss or gain of tenants by sharing."""
+"""Computes the figures of a run: waits by size, utilisation, and how sharing changes tenants' waits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ SIZES = (1, 2, 4, 8, 16, 32)
 NAMES = {size: f"{size}{'+' * (size == SIZES[-1])}" for size in SIZES}
 LARGE = 16
 LATER = 600.0
-"""Seconds that a job may wait longer than in its tenant's own share."""
+"""A job that waits this many seconds longer than on its tenant's share alone counts as delayed."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Figures of the jobs that arrive after the first tenth of the time.
+    """The figures of the jobs that arrive after the first tenth of the time.
 
     Attributes:
-        waits: Mean hours by size, where there are jobs of it.
-        longest: Hours, of jobs of 16 nodes and more.
-        by_nodes: Mean hours, weighted by a job's nodes.
-        utilisation: Share of the usable nodes that work while jobs wait.
-        fragmented: Mean number of free nodes meanwhile in UltraServers that are partly used.
-        reserved: The same of free nodes that are held for a job.
-        unplaced: Jobs that never started.
+        waits: The mean wait in hours, for each size that has jobs.
+        longest: The longest wait in hours of jobs with 16 nodes or more.
+        by_nodes: The mean wait in hours, weighted by the jobs' nodes.
+        utilisation: The mean share of usable nodes that are busy while jobs wait.
+        fragmented: While jobs wait, the mean number of free nodes in UltraServers that are partly used.
+        reserved: While jobs wait, the mean number of free nodes that are reserved.
+        unplaced: The number of jobs that never started.
     """
 
     waits: Mapping[int, float]
@@ -38,12 +38,12 @@ class Figures:
 
 
 def size_class(nodes: int) -> int:
-    """Returns the size that a job counts for: 12 nodes for 8."""
+    """Returns the size class of a job: for example, 8 for a job of 12 nodes."""
     return max(size for size in SIZES if size <= nodes)
 
 
 def waits(jobs: Iterable[Job], run: Run) -> dict[int, float]:
-    """Returns the hours that each job waited that started, by its number."""
+    """Returns the hours that each started job waited, by the job's number."""
     return {
         job.number: (run.starts[job.number] - job.arrival) / HOUR for job in jobs if job.number in run.starts
     }
@@ -56,27 +56,28 @@ def measured(jobs: Sequence[Job]) -> list[Job]:
 
 
 def figures(jobs: Sequence[Job], run: Run) -> Figures:
-    """Returns what a run comes to."""
-    chosen = measured(jobs)
-    waited = waits(chosen, run)
-    started = [job for job in chosen if job.number in waited]
+    """Returns the figures of a run."""
+    measured_jobs = measured(jobs)
+    hours_by_job = waits(measured_jobs, run)
+    started = [job for job in measured_jobs if job.number in hours_by_job]
     by_size: dict[int, list[float]] = {size: [] for size in SIZES}
     for job in started:
-        by_size[size_class(job.nodes)].append(waited[job.number])
+        by_size[size_class(job.nodes)].append(hours_by_job[job.number])
     busy, fragmented, reserved = _with_backlog(run.samples)
     return Figures(
         {size: sum(hours) / len(hours) for size, hours in by_size.items() if hours},
-        max((waited[job.number] for job in started if job.nodes >= LARGE), default=0.0),
-        sum(waited[job.number] * job.nodes for job in started) / max(sum(job.nodes for job in started), 1),
+        max((hours_by_job[job.number] for job in started if job.nodes >= LARGE), default=0.0),
+        sum(hours_by_job[job.number] * job.nodes for job in started)
+        / max(sum(job.nodes for job in started), 1),
         busy / run.usable,
         fragmented,
         reserved,
-        len(chosen) - len(started),
+        len(measured_jobs) - len(started),
     )
 
 
 def _with_backlog(samples: Sequence[Sample]) -> tuple[float, float, float]:
-    """Returns nodes that work, are fragmented and are reserved while jobs wait, on average over time."""
+    """Returns the mean numbers of busy, fragmented and reserved nodes over the time in which jobs wait."""
     seconds = 0.0
     sums = [0.0, 0.0, 0.0]
     for sample, after in pairwise(samples):
@@ -90,7 +91,7 @@ def _with_backlog(samples: Sequence[Sample]) -> tuple[float, float, float]:
 
 
 def mean(all_figures: Sequence[Figures]) -> Figures:
-    """Returns the mean over several seeds."""
+    """Returns the mean figures of the runs of several seeds."""
     count = len(all_figures)
 
     def average(name: str) -> float:
@@ -122,11 +123,11 @@ COLUMNS = (
     "reserved",
 )
 HEAD = (f"| {' | '.join(COLUMNS)} |", "|" + " --- |" * len(COLUMNS))
-"""The head of a table of figures, in hours, shares and nodes."""
+"""The first two lines of the table of figures. Waits are in hours."""
 
 
 def line(name: str, figures: Figures) -> str:
-    """Returns a line of that table."""
+    """Returns a line of the table of figures."""
     cells = [f"{figures.waits[size]:.1f}" if size in figures.waits else "-" for size in SIZES]
     cells += [f"{figures.longest:.0f}", f"{figures.by_nodes:.1f}", f"{figures.utilisation:.1%}"]
     cells += [f"{figures.fragmented:.1f}", f"{figures.reserved:.1f}"]
@@ -137,26 +138,26 @@ def line(name: str, figures: Figures) -> str:
 def tenant_lines(
     jobs: Sequence[Job], shared: Run, alone: Mapping[str, tuple[int, Sequence[Job], Run]]
 ) -> list[str]:
-    """Returns lines on each tenant's waits, in the shared fleet and in a share of its own.
+    """Returns the lines of a table of each tenant's waits, in the shared fleet and alone on its share.
 
     Args:
-        jobs: All of them, as in the shared fleet.
-        shared: What happened there.
-        alone: For each tenant its UltraServers, its jobs, and what happened when they had these alone. A job
-            that is larger than the share is compared with nothing.
+        jobs: All jobs, in the shared fleet.
+        shared: The run in the shared fleet.
+        alone: For each tenant, the number of its UltraServers, its jobs, and the run of these jobs alone.
+            Jobs that are larger than the share are not compared.
     """
     lines = [
         "| tenant | UltraServers | jobs | shared, h | alone, h | difference | over 10 minutes longer |",
         "| --- |" + " --- |" * 6,
     ]
-    together = waits(measured(jobs), shared)
+    shared_waits = waits(measured(jobs), shared)
     longer, compared = 0, 0
-    for tenant, (servers, own, run) in sorted(alone.items(), key=lambda item: -item[1][0]):
-        apart = waits(own, run)
+    for tenant, (servers, tenant_jobs, run) in sorted(alone.items(), key=lambda item: -item[1][0]):
+        alone_waits = waits(tenant_jobs, run)
         pairs = [
-            (together[job.number], apart[job.number])
-            for job in own
-            if {job.number} <= together.keys() & apart.keys()
+            (shared_waits[job.number], alone_waits[job.number])
+            for job in tenant_jobs
+            if {job.number} <= shared_waits.keys() & alone_waits.keys()
         ]
         if not pairs:
             continue

@@ -1,4 +1,4 @@
-"""Jobs of a trace through a policy, in simulated time."""
+"""Simulates the jobs of a trace with a policy."""
 
 import heapq
 from collections.abc import Callable, Collection, Sequence
@@ -10,10 +10,10 @@ from testbed.experiment.trace.jobs import Job
 
 
 class Policy(Protocol):
-    """The policy that decides. It has the size of the fleet, and receives the calls below.
+    """A policy, which decides which jobs start and on which nodes.
 
     Attributes:
-        reserved: The free nodes that its last decision holds for a job that waits.
+        reserved: The free nodes that its last decision reserved for a waiting job.
     """
 
     reserved: Collection[int]
@@ -25,16 +25,18 @@ class Policy(Protocol):
         """Removes a job, which has ended."""
 
     def decide(self, now: float) -> Sequence[tuple[Job, Sequence[int]]]:
-        """Returns the jobs that start now, and on which nodes."""
+        """Returns the jobs that start now, each with its nodes."""
 
 
 class Sample(NamedTuple):
-    """The fleet from a moment until the next sample.
+    """The state of the fleet from a time until the next sample.
 
     Attributes:
-        waiting: How many nodes the jobs ask for that wait.
-        fragmented: Free nodes in UltraServers that others use a part of.
-        reserved: Free nodes that are held for a job that waits.
+        at: The time, in seconds.
+        busy: The number of nodes that jobs use.
+        waiting: The number of nodes that the waiting jobs need.
+        fragmented: The number of free nodes in UltraServers that are partly used.
+        reserved: The number of free nodes that are reserved for a waiting job.
     """
 
     at: float
@@ -46,12 +48,13 @@ class Sample(NamedTuple):
 
 @dataclass
 class Run:
-    """The events of a run.
+    """The results of a simulation.
 
     Attributes:
-        starts: When each job started, by its number.
-        usable: Nodes that are not sick.
-        decisions: How many were made.
+        usable: The number of nodes that are not sick.
+        starts: When each job started, by the job's number.
+        samples: The state of the fleet over time.
+        decisions: The number of decisions.
     """
 
     usable: int
@@ -68,24 +71,24 @@ def simulate(  # noqa: PLR0913, PLR0917 - all that a simulation is
     tick: float = 300.0,
     tell: Callable[[int, float, int], object] = lambda *_: None,
 ) -> Run:
-    """Simulates jobs that arrive, start and leave until the last has ended, or none can start any more.
+    """Simulates jobs until the last job has ended, or no other job can start.
 
     Args:
-        jobs: By arrival.
-        policy: Decides after arrivals and departures.
-        fleet: All free at first.
-        pause: Seconds between two decisions at least.
-        tick: While jobs wait it decides once more after this many seconds without a decision: some rules of a
-            policy depend on the time alone.
-        tell: Called after each decision with the jobs that have arrived, the time, and the jobs that wait.
+        jobs: The jobs, in order of arrival.
+        policy: The policy, which decides after arrivals and departures.
+        fleet: The nodes, all of which are free.
+        pause: Minimum seconds between two decisions.
+        tick: While jobs wait, maximum seconds between two decisions: a policy may depend on the time.
+        tell: A function that is called after each decision, with the number of jobs that have arrived, the
+            time, and the number of waiting jobs.
     """
     run, waiting = Run(fleet.usable), dict[int, Job]()
     ends: list[tuple[float, int, Job, Sequence[int]]] = []
-    arrived, decided, is_due = 0, -pause, False
+    arrived, decided_at, is_due = 0, -pause, False
     while arrived < len(jobs) or ends or is_due:
         times = [job.arrival for job in jobs[arrived : arrived + 1]] + [end[0] for end in ends[:1]]
         if is_due or waiting:
-            times.append(decided + (pause if is_due else tick))
+            times.append(decided_at + (pause if is_due else tick))
         now = min(times)
         while ends and ends[0][0] <= now:
             _, _, job, nodes = heapq.heappop(ends)
@@ -97,7 +100,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - all that a simulation is
             policy.arrive(jobs[arrived])
             arrived += 1
             is_due = True
-        if now >= decided + (pause if is_due else tick):
+        if now >= decided_at + (pause if is_due else tick):
             for job, nodes in policy.decide(now):
                 _check(job, nodes)
                 fleet.take(nodes)
@@ -105,7 +108,7 @@ def simulate(  # noqa: PLR0913, PLR0917 - all that a simulation is
                 run.starts[job.number] = now
                 heapq.heappush(ends, (now + job.duration, job.number, job, nodes))
             run.decisions += 1
-            decided, is_due = now, False
+            decided_at, is_due = now, False
             tell(arrived, now, len(waiting))
         requested = sum(job.nodes for job in waiting.values())
         busy = fleet.usable - fleet.count
@@ -117,7 +120,7 @@ def _check(job: Job, nodes: Sequence[int]) -> None:
     """Checks that a job is placed whole.
 
     Raises:
-        ValueError: It is not.
+        ValueError: The job is not whole.
     """
     if len(nodes) != job.nodes or not is_whole(nodes, job.size):
         raise ValueError(f"job {job.number} of {job.nodes} nodes is not whole on {sorted(nodes)}")

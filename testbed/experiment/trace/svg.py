@@ -1,4 +1,4 @@
-"""A picture of a run as SVG: the fleet over time, and waits by size. It needs no library."""
+"""Draws a run as SVG, without a library: the fleet over time, and waits by size."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -12,7 +12,7 @@ LEFT, RIGHT = 90, 830
 COLOURS = {"busy": "#3b6ea8", "reserved": "#e0a030", "fragmented": "#c05040", "waiting": "#555555"}
 BARS = ("#3b6ea8", "#e0a030", "#5a9a68", "#9060a0")
 COLUMNS = 370
-"""Means over time are drawn, one each two pixels: a trace has more samples than a picture has room."""
+"""The number of points over time, one for every two pixels. Each is the mean of many samples."""
 
 
 def picture(
@@ -21,10 +21,10 @@ def picture(
     """Returns the picture as a document.
 
     Args:
-        title: Above all.
-        samples: Samples of the fleet.
-        usable: Nodes that are not sick.
-        waits: For the name of each run its mean hours by size.
+        title: The title of the picture.
+        samples: The samples of the fleet.
+        usable: The number of nodes that are not sick.
+        waits: By the name of each policy, the mean hours by size.
     """
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
@@ -38,7 +38,7 @@ def picture(
 
 
 def _columns(samples: Sequence[Sample]) -> list[list[float]]:
-    """Returns the means over equal parts of the time: nodes at work, reserved, fragmented, and asked for."""
+    """Returns the mean busy, reserved, fragmented and waiting nodes for equal parts of the time."""
     begin = samples[0].at
     step = max(samples[-1].at - begin, 1e-9) / COLUMNS
     sums = [[0.0] * 4 for _ in range(COLUMNS)]
@@ -55,7 +55,7 @@ def _columns(samples: Sequence[Sample]) -> list[list[float]]:
 
 
 def _fleet(columns: list[list[float]], usable: int, end: float) -> Iterable[str]:
-    """Returns the nodes over time, and the jobs that wait below."""
+    """Yields the picture of the nodes over time, with the nodes that waiting jobs need below it."""
     top, bottom, below = 40, 190, 270
     width = (RIGHT - LEFT) / len(columns)
 
@@ -66,21 +66,21 @@ def _fleet(columns: list[list[float]], usable: int, end: float) -> Iterable[str]
 
     busy = [column[0] for column in columns]
     reserved = [column[0] + column[1] for column in columns]
-    # A node may be both: what is reserved and in a part of an UltraServer is drawn as reserved.
+    # A node can be both reserved and fragmented: such a node is drawn as reserved.
     fragmented = [
         min(max(r, column[0] + column[2]), usable) for r, column in zip(reserved, columns, strict=True)
     ]
     yield area([0.0] * len(columns), busy, "busy")
     yield area(busy, reserved, "reserved")
     yield area(reserved, fragmented, "fragmented")
-    most = max(*(column[3] for column in columns), 1.0)
+    max_waiting = max(*(column[3] for column in columns), 1.0)
     points = [
-        f"{LEFT + i * width:.1f},{_scaled(column[3], most, bottom + 15, below):.1f}"
+        f"{LEFT + i * width:.1f},{_scaled(column[3], max_waiting, bottom + 15, below):.1f}"
         for i, column in enumerate(columns)
     ]
     yield f'<polyline points="{" ".join(points)}" fill="none" stroke="{COLOURS["waiting"]}"/>'
     yield from _axis(usable, top, bottom, "nodes")
-    yield from _axis(most, bottom + 15, below, "asked for")
+    yield from _axis(max_waiting, bottom + 15, below, "asked for")
     for day in range(0, int(end / DAY) + 1, 7):
         yield _text(LEFT + (RIGHT - LEFT) * day * DAY / max(end, 1e-9), below + 14, f"day {day}", "middle")
     names = ("busy", "reserved", "fragmented")
@@ -89,24 +89,24 @@ def _fleet(columns: list[list[float]], usable: int, end: float) -> Iterable[str]
 
 
 def _bars(waits: Mapping[str, Mapping[str, float]]) -> Iterable[str]:
-    """Returns the mean wait of each size."""
+    """Yields the bars of the mean wait of each size."""
     top, bottom = 330, 440
     sizes = list(dict.fromkeys(size for by_size in waits.values() for size in by_size))
-    most = max((value for by_size in waits.values() for value in by_size.values()), default=0.0) or 1.0
+    max_hours = max((value for by_size in waits.values() for value in by_size.values()), default=0.0) or 1.0
     group = (RIGHT - LEFT) / max(len(sizes), 1)
     width = group * 0.8 / max(len(waits), 1)
-    for place, size in enumerate(sizes):
+    for index, size in enumerate(sizes):
         for number, by_size in enumerate(waits.values()):
-            x = LEFT + place * group + group * 0.1 + number * width
-            y = _scaled(by_size.get(size, 0.0), most, top, bottom)
+            x = LEFT + index * group + group * 0.1 + number * width
+            y = _scaled(by_size.get(size, 0.0), max_hours, top, bottom)
             colour = BARS[number % len(BARS)]
             yield (
                 f'<rect x="{x:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{bottom - y:.1f}" '
                 f'fill="{colour}"/>'
             )
             yield _text(x, y - 3, f"{by_size.get(size, 0.0):.1f}")
-        yield _text(LEFT + (place + 0.35) * group, bottom + 14, f"{size} nodes")
-    yield from _axis(most, top, bottom, "hours waited")
+        yield _text(LEFT + (index + 0.35) * group, bottom + 14, f"{size} nodes")
+    yield from _axis(max_hours, top, bottom, "hours waited")
     if len(waits) > 1:
         yield from _legend([(BARS[i % len(BARS)], name) for i, name in enumerate(waits)], top - 22)
 

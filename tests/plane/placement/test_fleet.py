@@ -29,5 +29,5 @@ def test_on_a_thousand_nodes_all_jobs_are_placed_whole_next_to_a_hostile_namespa
         answer = hostile.outcome(stage, created, program)
     assert created == count
     assert (result.whole, result.straddle, result.stuck, result.held) == (jobs, 0, 0, 0)
-    assert answer.touched == 0
+    assert answer.deleted == 0
     assert answer.peak < hostile.MEMORY
