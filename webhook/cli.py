@@ -31,7 +31,7 @@ from webhook.rules.lint_rules import unsupported_configs
 from webhook.rules.load import build, draft_of, installed_draft, load_installed, packaged_draft
 from webhook.rules.problems import Problem, TableError
 from webhook.rules.schema import bundled
-from webhook.rules.show import overview, row_of
+from webhook.rules.show import overview, rows_as_yaml
 from webhook.ruletests.cases import CasesError, cases_of
 from webhook.ruletests.folder import read, replace, write
 from webhook.ruletests.run import as_junit, as_text, never_fired, outdated, run
@@ -289,7 +289,7 @@ def show(name: str | None, form: str, rules: tuple[Path, ...], *, placement: boo
     draft = installed_draft(_table_path(rules, placement=placement), placement=placement)
     table = build(draft)
     if name:
-        row = row_of(draft, name)
+        row = rows_as_yaml(draft, name)
         say(row, nl=False) if row else _fail(_unknown_row_message(draft, name))
     elif form == "table":
         # Lines are wrapped only for a terminal, so that a line of other output is a row, as in kubectl.

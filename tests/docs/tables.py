@@ -19,7 +19,7 @@ from webhook.rows.table import Rule, Table
 from webhook.rules.explain import keys_by_path
 from webhook.rules.load import load_default, load_installed
 from webhook.rules.schema import bundled
-from webhook.rules.show import adds, when
+from webhook.rules.show import conditions_of, effects_of
 
 SHAPES = ("shape", "workers", "node config", "together", "apart", "topology key")
 RULES = ("rule", "on", "when", "adds", "why")
@@ -135,7 +135,7 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
     for rule in rules:
         on = [", ".join(rule.match.workload)] if rule.match.workload != (rule.match.role,) else []
         everywhere = replace(rule, match=replace(rule.match, workload=()))
-        fires = when(everywhere).replace("|", r" \| ")
+        fires = conditions_of(everywhere).replace("|", r" \| ")
         if fires == "always" and rule.needs:
             fires = r" \| ".join(f"with {name}" for name in rule.needs)
         rows.append(
@@ -143,7 +143,7 @@ def _rules(rules: Sequence[Rule], head: tuple[str, ...] = RULES) -> str:
                 f"`{rule.name}`",
                 " ".join(filter(None, [*on, rule.match.role])),
                 (fires if fires == "always" else f"`{fires}`") + _off(rule),
-                f"`{adds(rule)}`" if adds(rule) != "-" else "",
+                f"`{effects_of(rule)}`" if effects_of(rule) != "-" else "",
                 rule.reason,
             )
         )

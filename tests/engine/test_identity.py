@@ -106,5 +106,5 @@ def test_a_label_that_the_user_set_is_replaced_and_the_user_warned() -> None:
     assert after["labels"][keys.JOB] == "default.thief"
     place = "spec.mpiReplicaSpecs.Worker.template.metadata.labels[ultraserver-webhook.io/job]"
     assert outcome.warnings == (
-        f'replaced your value: {place} is "default.victim", and only the webhook may set it',
+        f'replaced your value: {place} is "default.victim", and only the webhook may set it: remove it',
     )

@@ -57,7 +57,11 @@ WITHOUT = "without the changes of ultraserver-webhook: apply it again when the w
         ("value-kept", ["a is 1, not 2"], "kept your value: a is 1, not 2"),
         ("value-replaced", ["a is 1, not 2"], "replaced your value: a is 1, not 2"),
         ("value-refused", ["a is 1, not 2"], "a is 1, not 2; remove your value, or opt out"),
-        ("own-key", ["removed", "a", "1"], "removed your value: a is 1, and only the webhook may set it"),
+        (
+            "own-key",
+            ["removed", "a", "1"],
+            "removed your value: a is 1, and only the webhook may set it: remove it",
+        ),
         ("not-mutated", ["sent", "apply it", "why"], f"the object was sent {WITHOUT}"),
         ("other-table", ["a", "b"], "the object was mutated by rule table a, but this replica has b"),
         ("more", [3], "and 3 more"),

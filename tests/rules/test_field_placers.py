@@ -200,7 +200,7 @@ def test_a_job_that_another_object_owns_names_where_to_opt_in(kind: str) -> None
     """Also where it is opted in itself."""
     result = outcome(PLAIN, owned(kind, "example.com/v1", annotations=INJECT))
     assert not result.operations
-    assert f"its owner is {kind}" in result.reason
+    assert f"requires another owner than {kind}" in result.reason
     assert "ultraserver-webhook.io/inject has no effect on it" in result.reason
 
 

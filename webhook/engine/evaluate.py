@@ -162,13 +162,11 @@ def _evaluate_job(job: Job, request: Request, progress: Progress) -> None:
 
 def _explain_no_workload(table: Table, request: Request) -> str:
     """Returns why no workload row is for an object, although rows for its kind exist."""
-    rows = table.workloads_of(kind_of(request.object))
-    field, value = rows[-1].mismatch(request.object) or ("", "")
-    names = ", ".join(row.name for row in rows)
-    return (
-        f"its {field} is {cut(value)}: each row for its kind ({names}) requires another value; "
-        f"{keys.INJECT} has no effect on it"
-    )
+    reasons = []
+    for row in table.workloads_of(kind_of(request.object)):
+        field, value = row.mismatch(request.object) or ("", "")
+        reasons.append(f"row {row.name} requires another {field} than {cut(value)}")
+    return f"no row for its kind matches: {', '.join(reasons)}; {keys.INJECT} has no effect on it"
 
 
 def _find_first_uid(job: Job, request: Request) -> str:

@@ -19,7 +19,7 @@ TEXTS: Final[Mapping[str, str]] = {
     "value-refused": "{}; remove your value, or opt out",
     "not-added": "{}",
     "too-many-terms": "{}",
-    "own-key": "{} your value: {} is {}, and only the webhook may set it",
+    "own-key": "{} your value: {} is {}, and only the webhook may set it: remove it",
     "record-ignored": (
         "annotation {} is ignored, because it lists fields that the webhook never adds: remove it"
     ),

@@ -90,7 +90,7 @@ def question_of(previews: Sequence[Preview]) -> str:
 
 
 def fit(source: TableSource, ask: Ask | None) -> Response:
-    """Returns whether a job would start now, and on which units; or its position, and when it may start.
+    """Returns whether a job would start now; if not, its position in the queue, and when it may start.
 
     ``ask`` is None if the installation has no placement program that answers.
     """

@@ -28,10 +28,10 @@ def policy_problems(table: Table) -> PathMessages:
             if setter := next((rule.name for rule in table.rules if key in rule.labels), None):
                 reason = f"rule {setter} sets this label: match a label that authors of jobs set"
                 yield (*path, "labels", key), reason
-        hiding = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
-        if hiding is not None:
-            reason = f"policies[{hiding}] for {_scope(table.policies[hiding])} applies to all its objects"
-            yield path, f"unreachable: {reason}; move this policy before that one"
+        first = next((number for number in range(index) if _hides(table.policies[number], policy)), None)
+        if first is not None:
+            reason = f"policies[{first}] for {_scope(table.policies[first])} applies to all its objects"
+            yield path, f"unreachable: {reason}; move this policy before policies[{first}]"
 
 
 def guarantee_problems(table: Table) -> PathMessages:
@@ -50,10 +50,10 @@ def guarantee_problems(table: Table) -> PathMessages:
         if others:
             reason = f"must be the same in all guarantees of a family, and another one has {min(others)!r}"
             yield (*path, "unit"), reason
-        earlier = [other for other in table.guarantees[:index] if other.unit == row.unit]
-        globs = [glob for other in earlier for glob in other.namespaces]
+        earlier_rows = [other for other in table.guarantees[:index] if other.unit == row.unit]
+        globs = [glob for other in earlier_rows for glob in other.namespaces]
         if all(any(_covers(glob, namespace) for glob in globs) for namespace in row.namespaces):
-            yield path, "unreachable: earlier guarantees apply to all its namespaces; move it before them"
+            yield path, "unreachable: earlier guarantees apply to all its namespaces; move this row up"
 
 
 def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
@@ -66,7 +66,9 @@ def notes(draft: Draft, table: Table, now: float) -> Iterator[Problem]:
             pairs.append((path, f"ended at {stamp(policy.until)} and has no effect: remove it"))
             continue
         if policy.labels:
-            reason = "matches labels, and a Pod is matched by its own: set these labels in pod templates, too"
+            reason = (
+                "matches labels, and a Pod may not have its job's: set these labels in pod templates, too"
+            )
             pairs.append((path, reason))
         pairs += [(path, note[1]) for note in _idle_rules(table, ruling.modes) if note not in table_notes]
     return (draft.problem(path, text) for path, text in pairs)
@@ -94,7 +96,7 @@ def _in_words(mode: Mode) -> str:
 
 
 def _hides(earlier: Policy, later: Policy) -> bool:
-    """Returns whether the earlier policy applies to all objects of the later policy, at least as long."""
+    """Returns whether the earlier policy applies to all objects of the later policy, and ends no earlier."""
     globs, later_globs = earlier.namespaces, later.namespaces
     if any(text.startswith("!") for text in (*globs, *later_globs)):
         is_covered = set(globs) in (set(), set(later_globs))

@@ -54,10 +54,10 @@ def overview(table: Table, width: int = 0) -> str:
 def _rule_cells(table: Table, row: Rule) -> tuple[str, ...]:
     places = ", ".join(f"{origin.file}:{origin.line}" for origin in table.origins.get(row.name, ()))
     mode = max(table.mode, row.mode, key=[*Mode].index)
-    return row.name, mode, row.match.role, when(row), adds(row), row.reason, places
+    return row.name, mode, row.match.role, conditions_of(row), effects_of(row), row.reason, places
 
 
-def row_of(draft: Draft, name: str) -> str:
+def rows_as_yaml(draft: Draft, name: str) -> str:
     """Returns the rows with a name as YAML, each below its places in the files; empty if there is no row."""
     return "".join(
         "".join(f"# {document.source}:{document.line_of(path)}\n" for document, path in row.places)
@@ -67,7 +67,7 @@ def row_of(draft: Draft, name: str) -> str:
     )
 
 
-def adds(rule: Rule) -> str:
+def effects_of(rule: Rule) -> str:
     """Returns what a rule does, in short: the paths in a pod template that it sets, or its other keys."""
     messages = [key for key in ("warn", "deny", "unplaced") if getattr(rule, key)]
     placer = [f"placer {rule.placer}"] if rule.placer else []
@@ -92,7 +92,7 @@ def _policy_cells(row: Policy) -> tuple[str, ...]:
     return one_of(row.namespaces) or "every", labels or "any", modes, until, row.reason
 
 
-def when(rule: Rule) -> str:
+def conditions_of(rule: Rule) -> str:
     """Returns when a rule fires, in short."""
     parts = [part for key in fields(Match) for part in _in_short(rule.match, key)]
     parts += [f"{rule.missing_value} given"] if rule.missing_value else []
